@@ -1,0 +1,44 @@
+"""Mainstem: one durable log that speaks the Kafka protocol, pipelines on Spark, views that prove their answers.
+
+The public names load on first use, so that ``import mainstem`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mainstem.client.log import Log as Log
+    from mainstem.client.views import views as views
+    from mainstem.model import Position as Position
+    from mainstem.model import Record as Record
+    from mainstem.model import TopicPartition as TopicPartition
+    from mainstem.pipelines.app import App as App
+    from mainstem.pipelines.kinds import SQL as SQL
+    from mainstem.pipelines.kinds import Graph as Graph
+    from mainstem.pipelines.kinds import KeyValue as KeyValue
+    from mainstem.pipelines.kinds import Search as Search
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "App": "mainstem.pipelines.app",
+    "Graph": "mainstem.pipelines.kinds",
+    "KeyValue": "mainstem.pipelines.kinds",
+    "Log": "mainstem.client.log",
+    "Position": "mainstem.model",
+    "Record": "mainstem.model",
+    "SQL": "mainstem.pipelines.kinds",
+    "Search": "mainstem.pipelines.kinds",
+    "TopicPartition": "mainstem.model",
+    "views": "mainstem.client.views",
+}
+__all__ = [*sorted(_HOMES), "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(home), name)

@@ -1,0 +1,1 @@
+"""The broker package; see ARCHITECTURE.md for what it holds and what it may import."""

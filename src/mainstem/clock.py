@@ -1,0 +1,31 @@
+"""The clock port: all time comes through it, so that tests can turn the hands.
+
+``SystemClock`` is the real one; ``mainstem.testing.ManualClock`` moves only when told.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Wall time and monotonic time."""
+
+    def time_ms(self) -> int:
+        """Milliseconds since the Unix epoch; may jump either way."""
+        ...
+
+    def monotonic_s(self) -> float:
+        """Seconds since some fixed moment; never goes back. For time-outs and durations."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clock. Stateless; safe from any thread."""
+
+    def time_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_s(self) -> float:
+        return time.monotonic()

@@ -1,0 +1,173 @@
+"""Every error that Mainstem raises on purpose, drawn as a tree.
+
+    MainstemError
+    ├── InputError                    the caller's fault: change the request; a repeat fails again
+    │   ├── PositionFormatError       not a position's text form
+    │   ├── PositionError             a position that can never be reached (beyond the end, not upstream)
+    │   ├── UnknownTopicError         no such topic or partition
+    │   ├── TopicExistsError          the topic is there already
+    │   ├── UnknownViewError          no such view
+    │   ├── RecordTooLargeError       over max.message.bytes
+    │   ├── OffsetOutOfRangeError     before the log start offset or past the log end offset
+    │   ├── SchemaError               a record or a file does not fit its topic's schema
+    │   ├── QueryError                a query that is wrong, would write, or ran over its limits
+    │   ├── DefinitionError           an App declares something impossible
+    │   └── ConfigError               a setting that is unknown or out of its range
+    ├── ProtocolError                 the peer sent bytes that are not the Kafka protocol, or said no
+    │   ├── FrameError                a frame that cannot be read; the connection is of no more use
+    │   ├── CorruptBatchError         a record batch whose bytes do not add up
+    │   ├── ProducerError             an idempotent producer out of order, fenced or unknown
+    │   └── RemoteError               the log answered with an error code of the protocol
+    ├── UnavailableError              not now: the same request may succeed later
+    │   ├── LogUnavailableError       the log cannot be reached, or did not answer in time
+    │   ├── PositionTimeoutError      `at_least` was not reached in time
+    │   ├── ViewStoppedError          a view stopped; it says why and what to do
+    │   └── PartitionOfflineError     a partition refuses writes until restart (a disk error)
+    └── MachineError                  this machine: what is missing or in the way
+        ├── DirectoryLockedError      another process owns the data directory
+        ├── StorageError              the disk said no: permission, space, input/output
+        ├── AddressInUseError         the port is taken
+        └── MissingDependencyError    Java, an extra, a data package
+
+An error's text is one line that says what is wrong and what to do. Each boundary translates once: the broker to the
+protocol's error codes, the gateway to HTTP problems, the command line to exit codes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mainstem.model import Position
+
+
+class MainstemError(Exception):
+    """Root of the tree. ``retriable``: whether the same request may succeed later, unchanged."""
+
+    retriable = False
+
+
+class InputError(MainstemError):
+    """The caller's fault; the same request will fail again."""
+
+
+class PositionFormatError(InputError):
+    """Not a position's text form."""
+
+
+class PositionError(InputError):
+    """A position that this view or topic can never reach."""
+
+
+class UnknownTopicError(InputError):
+    """No such topic, or no such partition of it."""
+
+
+class TopicExistsError(InputError):
+    """A topic of that name is there already."""
+
+
+class UnknownViewError(InputError):
+    """No such view."""
+
+
+class RecordTooLargeError(InputError):
+    """A record or record batch over the topic's ``max.message.bytes``."""
+
+
+class OffsetOutOfRangeError(InputError):
+    """An offset before the log start offset or past the log end offset."""
+
+
+class SchemaError(InputError):
+    """A record, or a file's columns, do not fit the topic's schema."""
+
+
+class QueryError(InputError):
+    """A query that is wrong, would write, or went over its time or row limit."""
+
+
+class DefinitionError(InputError):
+    """An App declares something impossible, or declares it twice."""
+
+
+class ConfigError(InputError):
+    """A setting that does not exist, or a value out of its range."""
+
+
+class ProtocolError(MainstemError):
+    """The peer's bytes, or its answer, are not what the Kafka protocol asks for."""
+
+
+class FrameError(ProtocolError):
+    """A frame that cannot be read; nothing more can be read from its connection."""
+
+
+class CorruptBatchError(ProtocolError):
+    """A record batch whose length, magic, checksum or counts do not add up."""
+
+
+class ProducerError(ProtocolError):
+    """An idempotent producer whose sequence, epoch or id the log refuses."""
+
+
+class RemoteError(ProtocolError):
+    """The log answered with one of the protocol's error codes.
+
+    ``code`` is Kafka's number, ``name`` Kafka's name for it, e.g. 3 and ``UNKNOWN_TOPIC_OR_PARTITION``.
+    """
+
+    def __init__(self, message: str, *, code: int, name: str, retriable: bool = False) -> None:
+        super().__init__(message)
+        self.code = code
+        self.name = name
+        self.retriable = retriable
+
+
+class UnavailableError(MainstemError):
+    """Not now; the same request may succeed later."""
+
+    retriable = True
+
+
+class LogUnavailableError(UnavailableError):
+    """The log cannot be reached, or did not answer in time."""
+
+
+class PositionTimeoutError(UnavailableError):
+    """``at_least`` was not reached in time; carries what was asked and how far the view is."""
+
+    def __init__(self, message: str, *, wanted: Position, reached: Position) -> None:
+        super().__init__(message)
+        self.wanted = wanted
+        self.reached = reached
+
+
+class ViewStoppedError(UnavailableError):
+    """A view stopped applying; the text says why and what to do."""
+
+    retriable = False
+
+
+class PartitionOfflineError(UnavailableError):
+    """A partition refuses writes until the log restarts and recovers, because its disk failed once."""
+
+
+class MachineError(MainstemError):
+    """Something on this machine is missing or in the way."""
+
+
+class DirectoryLockedError(MachineError):
+    """Another process owns the data directory."""
+
+
+class StorageError(MachineError):
+    """The disk said no: permission, space, or an input/output error."""
+
+
+class AddressInUseError(MachineError):
+    """The port is taken."""
+
+
+class MissingDependencyError(MachineError):
+    """Java, an extra or a data package is not installed; the text says how to install it."""

@@ -1,0 +1,156 @@
+"""The words that every package shares: records, topic partitions and positions.
+
+A **position** is a map topic partition → *next* offset, exclusive, like a consumer's position: transaction markers and
+compacted gaps, which hold no record, can then never stall someone who waits for it. Positions form a lattice:
+``p.covers(q)`` is the partial order and ``p | q`` the least upper bound.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mainstem.errors import PositionFormatError
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+# Kafka's rule for topic names (org.apache.kafka.common.internals.Topic): these characters, at most 249 of them, and
+# neither "." nor "..". None of "/", ":" and "," is among them, so a position's text form needs no escaping.
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_POSITION_PART = re.compile(r"([A-Za-z0-9._-]{1,249})/(\d{1,10}):(\d{1,19})")
+_MAX_OFFSET = 2**63 - 1
+_MAX_PARTITION = 2**31 - 1
+
+
+def is_topic_name(name: str) -> bool:
+    """Whether Kafka would accept ``name`` as a topic's name."""
+    return _TOPIC_NAME.fullmatch(name) is not None and name not in (".", "..")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    """One partition of a topic; ``str`` gives ``topic/partition``, the form that positions use."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record as a reader sees it. ``timestamp_ms`` is milliseconds since the epoch, -1 when it has none."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+    @property
+    def position(self) -> Position:
+        """The position just after this record: a reader that has it has this record."""
+        return Position({TopicPartition(self.topic, self.partition): self.offset + 1})
+
+
+class Position(Mapping[TopicPartition, int]):
+    """An immutable map topic partition → next offset (exclusive). A partition that is absent stands at 0.
+
+    Text form: ``flights/0:17,flights/3:9``, sorted by topic, then partition number; the empty position is the empty
+    string. It is safe in a URL's query and in an HTTP header as it stands.
+    """
+
+    __slots__ = ("_next_offsets",)
+
+    def __init__(self, next_offsets: Mapping[TopicPartition, int] | None = None) -> None:
+        """Raises PositionFormatError for a negative offset or one beyond 63 bits."""
+        entries = dict(sorted((next_offsets or {}).items()))
+        for topic_partition, offset in entries.items():
+            if not 0 <= offset <= _MAX_OFFSET:
+                raise PositionFormatError(f"position {topic_partition}:{offset}: the offset is out of range")
+        self._next_offsets = entries
+
+    @classmethod
+    def of(cls, topic: str, partition: int, next_offset: int) -> Position:
+        """The position of a single partition."""
+        return cls({TopicPartition(topic, partition): next_offset})
+
+    @classmethod
+    def parse(cls, text: str) -> Position:
+        """Read the text form; the order of its parts is free, a partition may stand in it once.
+
+        Raises PositionFormatError, which says what part is wrong.
+        """
+        entries: dict[TopicPartition, int] = {}
+        for part in text.split(",") if text.strip() else ():
+            match = _POSITION_PART.fullmatch(part.strip())
+            if match is None or int(match[2]) > _MAX_PARTITION:
+                raise PositionFormatError(f"{part.strip()!r} is not TOPIC/PARTITION:NEXT_OFFSET, e.g. flights/0:17")
+            topic_partition = TopicPartition(match[1], int(match[2]))
+            if topic_partition in entries:
+                raise PositionFormatError(f"{topic_partition} stands twice in the position")
+            entries[topic_partition] = int(match[3])
+        return cls(entries)
+
+    @classmethod
+    def join(cls, positions: Iterable[Position]) -> Position:
+        """The least upper bound of all of them; of none, the empty position."""
+        result = cls()
+        for position in positions:
+            result = result | position
+        return result
+
+    def covers(self, other: Position) -> bool:
+        """Whether everything before ``other`` is also before this position (a partial order)."""
+        return all(self._next_offsets.get(tp, 0) >= offset for tp, offset in other._next_offsets.items())
+
+    def restrict(self, topics: Iterable[str]) -> Position:
+        """The part of this position that lies in ``topics``."""
+        wanted = frozenset(topics)
+        return Position({tp: offset for tp, offset in self._next_offsets.items() if tp.topic in wanted})
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics that this position names."""
+        return frozenset(tp.topic for tp in self._next_offsets)
+
+    def to_json(self) -> dict[str, int]:
+        """The form in JSON documents: ``{"flights/0": 17}``."""
+        return {str(tp): offset for tp, offset in self._next_offsets.items()}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Position:
+        """Read ``to_json``'s form. Raises PositionFormatError."""
+        return cls.parse(",".join(f"{name}:{offset}" for name, offset in document.items()))
+
+    def __or__(self, other: Position) -> Position:
+        merged = dict(self._next_offsets)
+        for tp, offset in other._next_offsets.items():
+            merged[tp] = max(offset, merged.get(tp, 0))
+        return Position(merged)
+
+    def __getitem__(self, topic_partition: TopicPartition) -> int:
+        return self._next_offsets[topic_partition]
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(self._next_offsets)
+
+    def __len__(self) -> int:
+        return len(self._next_offsets)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._next_offsets.items()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Position) and self._next_offsets == other._next_offsets
+
+    def __str__(self) -> str:
+        return ",".join(f"{tp}:{offset}" for tp, offset in self._next_offsets.items())
+
+    def __repr__(self) -> str:
+        return f"Position({str(self)!r})"

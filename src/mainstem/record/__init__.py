@@ -1,0 +1,1 @@
+"""The record package; see ARCHITECTURE.md for what it holds and what it may import."""

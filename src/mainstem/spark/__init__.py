@@ -1,0 +1,1 @@
+"""The spark package; see ARCHITECTURE.md for what it holds and what it may import."""

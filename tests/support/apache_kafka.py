@@ -1,0 +1,153 @@
+"""Apache Kafka itself, for tests and benchmarks only: the foreign broker, client and dump tool.
+
+The jars come through Maven (``tests/support/kafka/pom.xml``) into ``.cache/`` of the checkout, once. The product never
+needs them. Everything listens on loopback and every subprocess has a time limit.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+KAFKA_VERSION = "4.3.1"
+_CHECKOUT = Path(__file__).resolve().parents[2]
+JARS = Path(os.environ.get("MAINSTEM_KAFKA_JARS", _CHECKOUT / ".cache" / f"kafka-{KAFKA_VERSION}"))
+_POM = Path(__file__).with_name("kafka") / "pom.xml"
+
+
+class KafkaUnavailableError(RuntimeError):
+    """Apache Kafka's jars could not be had on this machine: no Java, no Maven, or no repository in reach."""
+
+
+def ensure_jars(timeout_s: int = 600) -> Path:
+    """The directory of Apache Kafka's jars, fetched through Maven at the first call.
+
+    Raises:
+        KafkaUnavailableError: with the reason, when they cannot be fetched.
+    """
+    if (JARS / ".complete").exists():
+        return JARS
+    for command in ("java", "mvn"):
+        if shutil.which(command) is None:
+            raise KafkaUnavailableError(f"{command} is not on PATH")
+    argv = ["mvn", "-q", "-B", "-f", str(_POM), f"-Dkafka.version={KAFKA_VERSION}", "dependency:copy-dependencies"]
+    argv += [f"-DoutputDirectory={JARS}", "-DincludeScope=runtime"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout_s, check=False)
+    if done.returncode != 0:
+        raise KafkaUnavailableError(f"mvn exited with {done.returncode}: {done.stdout[-2000:]}")
+    (JARS / ".complete").touch()
+    return JARS
+
+
+def tool_argv(main_class: str, *arguments: str, heap_mb: int = 256) -> list[str]:
+    """The command line that runs one of Kafka's own tools, e.g. ``org.apache.kafka.tools.ConsoleProducer``."""
+    return ["java", f"-Xmx{heap_mb}m", "-XX:TieredStopAtLevel=1", "-cp", f"{ensure_jars()}/*", main_class, *arguments]
+
+
+def run_tool(
+    main_class: str, *arguments: str, stdin: str | None = None, timeout_s: float = 60
+) -> subprocess.CompletedProcess[str]:
+    """Run one of Kafka's tools to its end; its exit code and output are the caller's to judge."""
+    return subprocess.run(
+        tool_argv(main_class, *arguments), input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+
+
+def free_port() -> int:
+    """A TCP port on loopback that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class ApacheKafka:
+    """A single-node Apache Kafka (KRaft, combined roles) in a directory of its own; a context manager.
+
+    ``bootstrap`` is its address once ``start`` has returned.
+    """
+
+    def __init__(self, directory: Path | None = None, **configs: str) -> None:
+        self.directory = directory or Path(tempfile.mkdtemp(prefix="apache-kafka-"))
+        self._own_directory = directory is None
+        self._configs = configs
+        self._process: subprocess.Popen[bytes] | None = None
+        self.bootstrap = ""
+
+    def start(self, timeout_s: float = 60) -> ApacheKafka:
+        """Format the storage if it is new, start the broker, and return when it accepts connections."""
+        port, controller = free_port(), free_port()
+        self.bootstrap = f"127.0.0.1:{port}"
+        properties = self.directory / "server.properties"
+        properties.write_text(self._properties(port, controller))
+        if not (self.directory / "logs" / "meta.properties").exists():
+            cluster = uuid.uuid4().hex[:22]
+            formatted = run_tool("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties))
+            if formatted.returncode != 0:
+                raise RuntimeError(f"kafka-storage format failed: {formatted.stdout}{formatted.stderr}")
+        output = (self.directory / "broker.log").open("ab")
+        argv = tool_argv("kafka.Kafka", str(properties), heap_mb=1024)
+        self._process = subprocess.Popen(argv, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+        output.close()
+        self._wait_until_listening(port, timeout_s)
+        return self
+
+    def _properties(self, port: int, controller: int) -> str:
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": str(self.directory / "logs"),
+            "offsets.topic.replication.factor": "1",
+            "offsets.topic.num.partitions": "4",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "transaction.state.log.num.partitions": "4",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+        }
+        settings.update({name.replace("_", "."): value for name, value in self._configs.items()})
+        return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+    def _wait_until_listening(self, port: int, timeout_s: float) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                raise RuntimeError(f"Apache Kafka ended at start; see {self.directory / 'broker.log'}")
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                return
+            except OSError:
+                time.sleep(0.05)  # nothing announces a foreign process's listening socket: poll for it
+        self.stop()
+        raise TimeoutError(f"Apache Kafka did not listen within {timeout_s} s")
+
+    def stop(self) -> None:
+        """End the broker, and remove its directory if it was made here."""
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(20)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait(20)
+            self._process = None
+        if self._own_directory:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __enter__(self) -> ApacheKafka:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

@@ -1,0 +1,55 @@
+# Every command sets up what it needs at its first run; a second run starts at once.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+VENV := .venv
+READY := $(VENV)/.ready
+BIN := $(VENV)/bin
+ARGS ?=
+
+.PHONY: help
+help: ## Show this help
+	@printf 'Mainstem. Commands (each sets up what it needs):\n\n'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | while IFS=$$'\t' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
+	@printf '\nPass options with ARGS, for example: make demo ARGS="--exit --json"\n'
+
+$(READY): requirements/lock.txt pyproject.toml scripts/setup
+	@scripts/setup
+
+.PHONY: setup
+setup: $(READY) ## Make the virtual environment and check for Java
+
+.PHONY: demo
+demo: $(READY) ## A year of real flights through the log, Spark and the views
+	@exec $(BIN)/mainstem demo $(ARGS)
+
+.PHONY: serve
+serve: $(READY) ## Start the log and the HTTP gateway in ./mainstem-data
+	@exec $(BIN)/mainstem serve $(ARGS)
+
+.PHONY: test
+test: $(READY) ## Run every test (ARGS="tests/log -k recovery" for some)
+	@exec $(BIN)/python -m pytest $(ARGS)
+
+.PHONY: check
+check: $(READY) ## Lint, format, types and import contracts, without the tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: $(READY) ## Rewrite the sources in the project's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: bench
+bench: $(READY) ## Measure the log's own rates through librdkafka
+	@exec $(BIN)/mainstem bench $(ARGS)
+
+.PHONY: lock
+lock: $(READY) ## Resolve the dependencies anew into requirements/lock.txt
+	scripts/lock
+
+.PHONY: clean
+clean: ## Remove the virtual environment, caches and the demo's data
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis mainstem-data

@@ -1,0 +1,36 @@
+"""The layering is executable: the import contracts of pyproject.toml hold, and light commands load no heavy library."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = {"pyspark", "numba", "pyarrow", "pandas", "numpy", "duckdb", "tantivy", "fastapi", "uvicorn", "pydantic"}
+
+
+def test_the_import_contracts_hold() -> None:
+    checked = subprocess.run(
+        [sys.executable, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout[-4000:] + checked.stderr[-2000:]
+
+
+@pytest.mark.parametrize(
+    "module", ["mainstem", "mainstem.cli.main", "mainstem.broker.process", "mainstem.log.node_log", "mainstem.pipelines.app"]
+)
+def test_a_light_module_loads_no_heavy_library(module: str) -> None:
+    program = f"import json, sys, {module}; print(json.dumps([name.split('.')[0] for name in sys.modules]))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True, cwd=ROOT
+    )
+    assert set(json.loads(loaded.stdout)) & HEAVY == set()

@@ -1,0 +1,120 @@
+"""One table between the error tree and HTTP problems (RFC 9457), used in both directions.
+
+The gateway writes errors as problem documents, ``mainstem.client.views`` reads them back: what was raised behind the
+gateway is raised again, as the same class, in the caller's program. A problem's ``type`` is ``/problems/<slug>``; the
+slug is the class's name without ``Error`` in kebab case. An error whose class is not in the table (a package's own
+subclass) goes by its nearest ancestor that is.
+
+Stateless; safe from any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from mainstem import errors
+from mainstem.errors import MainstemError, PositionTimeoutError, RemoteError
+from mainstem.model import Position
+
+CONTENT_TYPE = "application/problem+json"
+TYPE_PREFIX = "/problems/"
+
+
+class _Problem(NamedTuple):
+    """What HTTP says of one class of error."""
+
+    slug: str
+    status: int
+    title: str
+
+
+_PROBLEMS: dict[type[MainstemError], _Problem] = {
+    errors.MainstemError: _Problem("mainstem", 500, "Something went wrong"),
+    errors.InputError: _Problem("input", 400, "The request is wrong"),
+    errors.PositionFormatError: _Problem("position-format", 400, "Not a position"),
+    errors.PositionError: _Problem("position", 400, "A position that can never be reached"),
+    errors.UnknownTopicError: _Problem("unknown-topic", 404, "No such topic"),
+    errors.TopicExistsError: _Problem("topic-exists", 409, "The topic exists already"),
+    errors.UnknownViewError: _Problem("unknown-view", 404, "No such view"),
+    errors.RecordTooLargeError: _Problem("record-too-large", 413, "The record is too large"),
+    errors.OffsetOutOfRangeError: _Problem("offset-out-of-range", 416, "No such offset"),
+    errors.SchemaError: _Problem("schema", 422, "Does not fit the topic's schema"),
+    errors.QueryError: _Problem("query", 400, "The query cannot be answered"),
+    errors.DefinitionError: _Problem("definition", 422, "The definition is impossible"),
+    errors.ConfigError: _Problem("config", 400, "A setting is wrong"),
+    errors.ProtocolError: _Problem("protocol", 502, "The log's answer cannot be used"),
+    errors.FrameError: _Problem("frame", 502, "The log's answer cannot be read"),
+    errors.CorruptBatchError: _Problem("corrupt-batch", 502, "A record batch is damaged"),
+    errors.ProducerError: _Problem("producer", 409, "The log refuses this producer"),
+    errors.RemoteError: _Problem("remote", 502, "The log said no"),
+    errors.UnavailableError: _Problem("unavailable", 503, "Not now"),
+    errors.LogUnavailableError: _Problem("log-unavailable", 503, "The log cannot be reached"),
+    errors.PositionTimeoutError: _Problem("position-timeout", 504, "The position was not reached in time"),
+    errors.ViewStoppedError: _Problem("view-stopped", 503, "The view has stopped"),
+    errors.PartitionOfflineError: _Problem("partition-offline", 503, "The partition refuses writes"),
+    errors.MachineError: _Problem("machine", 500, "The server's machine is in the way"),
+    errors.DirectoryLockedError: _Problem("directory-locked", 500, "The data directory is in use"),
+    errors.StorageError: _Problem("storage", 500, "The disk said no"),
+    errors.AddressInUseError: _Problem("address-in-use", 500, "The address is in use"),
+    errors.MissingDependencyError: _Problem("missing-dependency", 501, "Something is not installed"),
+}
+_CLASSES = {problem.slug: error_class for error_class, problem in _PROBLEMS.items()}
+
+
+def status_of(error: MainstemError) -> int:
+    """The HTTP status that answers ``error``."""
+    return _problem(error).status
+
+
+def slug_of(error: MainstemError) -> str:
+    """The last path segment of the problem's ``type``, e.g. ``position-timeout``."""
+    return _problem(error).slug
+
+
+def title_of(error: MainstemError) -> str:
+    """The same short text for every error of one class."""
+    return _problem(error).title
+
+
+def members_of(error: MainstemError) -> dict[str, Any]:
+    """The extension members: what an error carries besides its text, in JSON's types."""
+    if isinstance(error, PositionTimeoutError):
+        return {"wanted": str(error.wanted), "reached": str(error.reached)}
+    if isinstance(error, RemoteError):
+        return {"code": error.code, "name": error.name, "retriable": error.retriable}
+    return {}
+
+
+def problem_of(error: MainstemError) -> dict[str, Any]:
+    """The whole problem document of ``error``; ``error_from_problem`` is its inverse."""
+    slug, status, title = _problem(error)
+    return {
+        "type": TYPE_PREFIX + slug,
+        "title": title,
+        "status": status,
+        "detail": str(error),
+        **members_of(error),
+    }
+
+
+def error_from_problem(document: Mapping[str, Any]) -> MainstemError:
+    """The error that a problem document stands for, ready to be raised.
+
+    A ``type`` that is not in the table gives a plain MainstemError with the document's text, so that an older client
+    still shows what a newer gateway says.
+    """
+    slug = str(document.get("type", "")).rstrip("/").rpartition("/")[2]
+    text = str(document.get("detail") or document.get("title") or f"HTTP status {document.get('status', 'unknown')}")
+    error_class = _CLASSES.get(slug, MainstemError)
+    if error_class is PositionTimeoutError:
+        wanted, reached = (Position.parse(str(document.get(name, ""))) for name in ("wanted", "reached"))
+        return PositionTimeoutError(text, wanted=wanted, reached=reached)
+    if error_class is RemoteError:
+        code, name = int(document.get("code", -1)), str(document.get("name", "UNKNOWN_SERVER_ERROR"))
+        return RemoteError(text, code=code, name=name, retriable=bool(document.get("retriable", False)))
+    return error_class(text)
+
+
+def _problem(error: MainstemError) -> _Problem:
+    return next(_PROBLEMS[ancestor] for ancestor in type(error).__mro__ if ancestor in _PROBLEMS)

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import inspect
+import json
+
+import pytest
+
+from mainstem import errors, problems
+from mainstem.errors import MainstemError, PositionTimeoutError, ProducerError, RemoteError
+from mainstem.model import Position
+
+ERROR_CLASSES = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, MainstemError)]
+
+
+def example(error_class: type[MainstemError]) -> MainstemError:
+    if error_class is PositionTimeoutError:
+        return PositionTimeoutError("late", wanted=Position.of("a", 0, 9), reached=Position.of("a", 0, 7))
+    if error_class is RemoteError:
+        return RemoteError("no", code=29, name="TOPIC_AUTHORIZATION_FAILED", retriable=False)
+    return error_class("what is wrong")
+
+
+@pytest.mark.parametrize("error_class", ERROR_CLASSES)
+def test_every_error_comes_back_as_itself_through_a_problem_document(error_class: type[MainstemError]) -> None:
+    error = example(error_class)
+    document = json.loads(json.dumps(problems.problem_of(error)))
+    returned = problems.error_from_problem(document)
+    assert type(returned) is error_class
+    assert (str(returned), vars(returned)) == (str(error), vars(error))
+
+
+@pytest.mark.parametrize("error_class", [c for c in ERROR_CLASSES if issubclass(c, errors.InputError)])
+def test_no_error_of_the_caller_is_answered_as_the_servers(error_class: type[MainstemError]) -> None:
+    assert 400 <= problems.status_of(example(error_class)) < 500
+
+
+def test_slugs_are_the_class_names_in_kebab_case() -> None:
+    assert problems.slug_of(example(PositionTimeoutError)) == "position-timeout"
+    assert problems.status_of(example(PositionTimeoutError)) == 504
+
+
+def test_an_error_outside_the_table_goes_by_its_nearest_ancestor() -> None:
+    class FencedError(ProducerError):
+        pass
+
+    assert problems.slug_of(FencedError("x")) == "producer"
+
+
+def test_a_problem_of_an_unknown_type_keeps_its_text() -> None:
+    error = problems.error_from_problem({"type": "about:blank", "title": "Not Found", "status": 404})
+    assert (type(error), str(error)) == (MainstemError, "Not Found")

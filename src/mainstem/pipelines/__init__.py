@@ -1,1 +1,1 @@
-"""The pipelines package; see ARCHITECTURE.md for what it holds and what it may import."""
+"""What a user declares: an App with its topics, pipelines and views, as frozen definitions. Imports no pyspark."""

@@ -1,0 +1,85 @@
+"""What an App is made of: topics, tables, pipelines and views, as frozen definitions.
+
+Nothing here touches a log or Spark: a definition only says what shall be, and where in the user's file it says so
+(``where``, ``flights.py:12``), so that every later error can point there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, get_args
+
+from mainstem.pipelines.kinds import Kind
+
+Mode: TypeAlias = Literal["append", "update", "complete"]
+MODES: tuple[str, ...] = get_args(Mode)
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic that the App reads or writes.
+
+    ``schema`` is what the user gave: a dataclass, a pydantic model, a DDL string, or None when the topic's registered
+    schema shall be used. ``key`` are the key's columns; none means records without a key.
+    """
+
+    name: str
+    schema: Any = None
+    key: tuple[str, ...] = ()
+    partitions: int = 1
+    compacted: bool = False
+    configs: Mapping[str, str] = field(default_factory=dict, hash=False)
+    where: str = field(default="", compare=False)
+
+    def table(self) -> Table:
+        """This topic as a table: the latest value of each key, fresh at each micro-batch."""
+        return Table(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A topic read as a table: the latest value of each of its keys."""
+
+    topic: Topic
+
+
+Input: TypeAlias = Topic | Table
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A function from DataFrames to one DataFrame, and the topic that this one is appended to."""
+
+    name: str
+    function: Callable[..., Any]
+    inputs: tuple[Input, ...]
+    output: Topic
+    mode: Mode
+    where: str = field(default="", compare=False)
+
+    @property
+    def streams(self) -> tuple[Topic, ...]:
+        """The inputs that are read as streams: coverage follows these."""
+        return tuple(entry for entry in self.inputs if isinstance(entry, Topic))
+
+    @property
+    def tables(self) -> tuple[Topic, ...]:
+        """The topics that are read as tables."""
+        return tuple(entry.topic for entry in self.inputs if isinstance(entry, Table))
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """An index over one topic, of one kind."""
+
+    app: str
+    name: str
+    topic: Topic
+    kind: Kind
+    where: str = field(default="", compare=False)
+
+    @property
+    def dead_letter_topic(self) -> str:
+        """Where records go that this view cannot apply."""
+        return f"__mainstem_dead_letters.{self.app}.{self.name}"

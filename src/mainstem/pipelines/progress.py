@@ -1,0 +1,68 @@
+"""The progress record: how a derived topic carries the positions of its sources.
+
+After each micro-batch a pipeline appends one record to the compacted topic ``__mainstem_progress``: its key is the
+pipeline's name, its value this document. Whoever has applied the derived topic past ``sink`` covers ``source``.
+
+Invariant: all three positions are complete and cumulative (every partition, not only those that one micro-batch
+touched), and the records of one pipeline never go back. ``batch_id`` is -1 in the record that is written when a query
+first starts, so that its coverage is known before its first micro-batch.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from mainstem.errors import SchemaError
+from mainstem.model import Position, Record
+
+PROGRESS_TOPIC = "__mainstem_progress"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One pipeline's progress. ``inputs`` are the topics that it streams, ``output`` the topic that it derives."""
+
+    pipeline: str
+    batch_id: int
+    source: Position
+    sink: Position
+    tables: Position
+    inputs: tuple[str, ...]
+    output: str
+
+    def to_record(self) -> tuple[bytes, bytes]:
+        """Key and value of the progress record."""
+        document = {
+            "batch_id": self.batch_id,
+            "inputs": list(self.inputs),
+            "output": self.output,
+            "source": self.source.to_json(),
+            "sink": self.sink.to_json(),
+            "tables": self.tables.to_json(),
+        }
+        return self.pipeline.encode(), json.dumps(document, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_record(cls, record: Record) -> Progress | None:
+        """Read a record of the progress topic; None for a tombstone (the pipeline was dropped).
+
+        Raises SchemaError when the record is none of ours.
+        """
+        if record.value is None:
+            return None
+        try:
+            document = json.loads(record.value)
+            return cls(
+                pipeline=(record.key or b"").decode(),
+                batch_id=int(document["batch_id"]),
+                source=Position.from_json(document["source"]),
+                sink=Position.from_json(document["sink"]),
+                tables=Position.from_json(document["tables"]),
+                inputs=tuple(document["inputs"]),
+                output=str(document["output"]),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise SchemaError(
+                f"{record.topic}/{record.partition}:{record.offset} is no progress record: {error}"
+            ) from error

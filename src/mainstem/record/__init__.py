@@ -1,1 +1,1 @@
-"""The record package; see ARCHITECTURE.md for what it holds and what it may import."""
+"""Record batches (Kafka's format, magic 2): read, write, verify, compress, and decode natively to Arrow. No I/O."""

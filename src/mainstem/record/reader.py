@@ -1,0 +1,167 @@
+"""The plain reader of record batches: record by record, every length checked. ``arrow_decode`` is the fast one.
+
+Contract: raises CorruptBatchError for any bytes that do not add up, and nothing else; takes no more memory than the
+batch and ``limit_bytes`` allow. The batch's checksum is the caller's to verify (``header.verify``), once, where the
+bytes come in; the reader holds without it. Pure functions; safe from any thread.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mainstem.errors import CorruptBatchError
+from mainstem.model import Headers
+from mainstem.record.compress import decompress
+from mainstem.record.constants import (
+    DECOMPRESSED_BYTES_MAX,
+    HEADER_BYTES,
+    INT64_MAX,
+    INT64_MIN,
+    RECORD_BYTES_MIN,
+    Buffer,
+    Compression,
+    ControlType,
+)
+from mainstem.record.header import BatchHeader, iter_headers, read_header
+
+_CONTROL_KEY = struct.Struct(">hh")
+_VARINT_BYTES_MAX = 10
+
+
+class DecodedRecord(NamedTuple):
+    """A record as it stands in a batch; key, value and headers are copies."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+def read_records(batch: Buffer, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> list[DecodedRecord]:
+    """The records of the batch at the start of ``batch``, those of a control batch included.
+
+    Bytes behind the batch are ignored. Raises CorruptBatchError.
+    """
+    header = read_header(batch)
+    if len(batch) < header.size_bytes:
+        raise CorruptBatchError(f"record batch at offset {header.base_offset}: its end is cut off")
+    stored = memoryview(batch)[HEADER_BYTES : header.size_bytes]
+    if header.compression is Compression.NONE:
+        return _parse(header, stored)
+    if header.record_count == 0 and not stored:
+        return []  # compaction took every record and kept the header
+    return _parse(header, memoryview(decompress(header.compression, stored, limit_bytes=limit_bytes)))
+
+
+def iter_records(buffer: Buffer, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> Iterator[DecodedRecord]:
+    """The data records of all whole batches in ``buffer``; control batches are passed over."""
+    view = memoryview(buffer)
+    for file_position, header in iter_headers(buffer):
+        if not header.is_control:
+            yield from read_records(view[file_position : file_position + header.size_bytes], limit_bytes=limit_bytes)
+
+
+def read_control_type(record: DecodedRecord) -> ControlType | None:
+    """How the transaction ended that this control record closes; None for a control record of another kind."""
+    if record.key is None or len(record.key) < _CONTROL_KEY.size:
+        raise CorruptBatchError(f"control record at offset {record.offset}: its key is cut off")
+    version, control_type = _CONTROL_KEY.unpack_from(record.key)
+    if version < 0:
+        raise CorruptBatchError(f"control record at offset {record.offset}: version {version}")
+    return ControlType(control_type) if control_type in (ControlType.ABORT, ControlType.COMMIT) else None
+
+
+class _Cursor:
+    """Reads forward through one buffer and refuses to pass its end. Owned by one call."""
+
+    __slots__ = ("at", "data", "end")
+
+    def __init__(self, data: memoryview) -> None:
+        self.data = data
+        self.at = 0
+        self.end = len(data)
+
+    def varint(self) -> int:
+        result = shift = 0
+        for count in range(_VARINT_BYTES_MAX):
+            at = self.at
+            if at >= self.end:
+                raise CorruptBatchError("a number runs over the end of the records")
+            byte = self.data[at]
+            self.at = at + 1
+            result |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                if count == _VARINT_BYTES_MAX - 1 and byte > 1:
+                    break
+                return (result >> 1) ^ -(result & 1)
+            shift += 7
+        raise CorruptBatchError("a number of more than 64 bits")
+
+    def nullable_bytes(self) -> bytes | None:
+        size = self.varint()
+        if size == -1:
+            return None
+        if not 0 <= size <= self.end - self.at:
+            raise CorruptBatchError(f"a length of {size}, where {self.end - self.at} bytes are left")
+        start = self.at
+        self.at = start + size
+        return bytes(self.data[start : self.at])
+
+    def headers(self) -> Headers:
+        count = self.varint()
+        # The shortest header is an empty name and a null value: two bytes.
+        if not 0 <= count <= (self.end - self.at) // 2:
+            raise CorruptBatchError(f"{count} headers, where {self.end - self.at} bytes are left")
+        return tuple(self._header() for _ in range(count))
+
+    def _header(self) -> tuple[str, bytes | None]:
+        name = self.nullable_bytes()
+        if name is None:
+            raise CorruptBatchError("a header without a name")
+        # Kafka's own clients read a name that is not UTF-8 with replacement characters: no reason to stop a reader.
+        return name.decode("utf-8", "replace"), self.nullable_bytes()
+
+
+def _parse(header: BatchHeader, data: memoryview) -> list[DecodedRecord]:
+    if not 0 <= header.record_count <= len(data) // RECORD_BYTES_MIN:
+        raise CorruptBatchError(
+            f"record batch at offset {header.base_offset}: {header.record_count} records in {len(data)} bytes"
+        )
+    cursor = _Cursor(data)
+    records: list[DecodedRecord] = []
+    delta_before = -1
+    try:
+        for _ in range(header.record_count):
+            record = _parse_record(header, cursor)
+            if not delta_before < record.offset - header.base_offset <= header.last_offset_delta:
+                raise CorruptBatchError(f"offset {record.offset} is out of order")
+            delta_before = record.offset - header.base_offset
+            records.append(record)
+        if cursor.at != cursor.end:
+            raise CorruptBatchError(f"{cursor.end - cursor.at} bytes behind the last record")
+    except CorruptBatchError as error:
+        raise CorruptBatchError(
+            f"record batch at offset {header.base_offset}, record {len(records)}: {error}"
+        ) from None
+    return records
+
+
+def _parse_record(header: BatchHeader, cursor: _Cursor) -> DecodedRecord:
+    size = cursor.varint()
+    end = cursor.at + size
+    if not RECORD_BYTES_MIN - 1 <= size <= cursor.end - cursor.at:
+        raise CorruptBatchError(f"a record of {size} bytes, where {cursor.end - cursor.at} are left")
+    cursor.at += 1  # the record's attributes, unused by the format
+    timestamp_ms = header.base_timestamp + cursor.varint()
+    if header.has_log_append_time:
+        timestamp_ms = header.max_timestamp
+    if not INT64_MIN <= timestamp_ms <= INT64_MAX:
+        raise CorruptBatchError("a timestamp of more than 64 bits")
+    offset = header.base_offset + cursor.varint()
+    record = DecodedRecord(offset, timestamp_ms, cursor.nullable_bytes(), cursor.nullable_bytes(), cursor.headers())
+    if cursor.at != end:
+        raise CorruptBatchError(f"a record's fields end {cursor.at - end} bytes off its length")
+    return record

@@ -8,6 +8,8 @@
     │   ├── TopicExistsError          the topic is there already
     │   ├── UnknownViewError          no such view
     │   ├── RecordTooLargeError       over max.message.bytes
+    │   ├── InvalidRecordError        a record batch that this topic does not take
+    │   ├── InvalidTimestampError     timestamps outside the topic's bounds, or of the wrong type
     │   ├── OffsetOutOfRangeError     before the log start offset or past the log end offset
     │   ├── SchemaError               a record or a file does not fit its topic's schema
     │   ├── QueryError                a query that is wrong, would write, or ran over its limits
@@ -17,6 +19,8 @@
     │   ├── FrameError                a frame that cannot be read; the connection is of no more use
     │   ├── CorruptBatchError         a record batch whose bytes do not add up
     │   ├── ProducerError             an idempotent producer out of order, fenced or unknown
+    │   │   ├── OutOfOrderSequenceError    a gap before this batch, or one too old to be known as a duplicate
+    │   │   └── InvalidProducerEpochError  a newer instance of this producer has written since
     │   └── RemoteError               the log answered with an error code of the protocol
     ├── UnavailableError              not now: the same request may succeed later
     │   ├── LogUnavailableError       the log cannot be reached, or did not answer in time
@@ -75,6 +79,14 @@ class RecordTooLargeError(InputError):
     """A record or record batch over the topic's ``max.message.bytes``."""
 
 
+class InvalidRecordError(InputError):
+    """A record batch that is whole, but that this topic does not take."""
+
+
+class InvalidTimestampError(InputError):
+    """Timestamps outside the topic's bounds, or a timestamp type that only the log may set."""
+
+
 class OffsetOutOfRangeError(InputError):
     """An offset before the log start offset or past the log end offset."""
 
@@ -109,6 +121,14 @@ class CorruptBatchError(ProtocolError):
 
 class ProducerError(ProtocolError):
     """An idempotent producer whose sequence, epoch or id the log refuses."""
+
+
+class OutOfOrderSequenceError(ProducerError):
+    """Records are missing before this batch, or it is too old to be recognised as a duplicate."""
+
+
+class InvalidProducerEpochError(ProducerError):
+    """A newer instance of the same producer has written since: this one is fenced."""
 
 
 class RemoteError(ProtocolError):

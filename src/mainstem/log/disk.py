@@ -1,0 +1,260 @@
+"""The disk port: every side effect of the log on storage goes through it, so that tests can cut its power.
+
+``OsDisk`` is the real one; ``mainstem.testing.disk.FaultyDisk`` keeps what was synced apart from what was not.
+
+Contract, which the log relies on and both keep:
+
+* What was written is durable only after ``DiskFile.sync``; that a name exists, was renamed or removed, only after
+  ``Disk.sync_directory`` of its directory. Before that, a power cut may keep any part of it, in any order.
+* A failed ``sync`` says nothing about what is on the disk, and a later one that succeeds does not either.
+* A buffer that ``view`` or ``read`` returned stays valid and unchanged when the file is closed or removed, as long as
+  the bytes it shows are not written over and the file is not cut below them.
+* All failures are StorageError, with the operation and the path in their text.
+
+Concurrency: a Disk may be used from any thread. A DiskFile has one writer; ``sync`` may run in another thread
+meanwhile.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePath
+from typing import Protocol
+
+from mainstem.errors import DirectoryLockedError, StorageError
+
+Buffer = bytes | bytearray | memoryview
+
+_BUFFERS_A_CALL = 1024  # IOV_MAX on Linux
+
+
+class DiskFile(Protocol):
+    """An open file: read and write by file position, no cursor."""
+
+    @property
+    def path(self) -> PurePath: ...
+
+    def size_bytes(self) -> int: ...
+
+    def read(self, file_position: int, length: int) -> bytes:
+        """At most ``length`` bytes; fewer only where the file ends."""
+        ...
+
+    def view(self, file_position: int, length: int) -> memoryview:
+        """As ``read``, for large stretches that are handed on: may map the file instead of copying."""
+        ...
+
+    def write(self, file_position: int, buffers: Sequence[Buffer]) -> None:
+        """Write all buffers, one behind the other. After StorageError any part of them may have been written."""
+        ...
+
+    def truncate(self, size_bytes: int) -> None: ...
+
+    def sync(self) -> None:
+        """fdatasync: the file's bytes and size are durable when it returns. Never repeat it after StorageError."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class DiskLock(Protocol):
+    """A lock on the data directory, held until released or until the process ends."""
+
+    def release(self) -> None: ...
+
+
+class Disk(Protocol):
+    """Files and directories by path."""
+
+    def open(self, path: PurePath) -> DiskFile:
+        """Open a file that exists, for reading and writing."""
+        ...
+
+    def create(self, path: PurePath) -> DiskFile:
+        """Open a file that is new, or emptied if it was there."""
+        ...
+
+    def exists(self, path: PurePath) -> bool: ...
+
+    def list(self, path: PurePath) -> list[str]:
+        """The names in a directory, sorted."""
+        ...
+
+    def make_directory(self, path: PurePath) -> None:
+        """Make a directory and its parents; nothing happens when it is there."""
+        ...
+
+    def rename(self, source: PurePath, target: PurePath) -> None:
+        """Rename within one directory; replaces ``target`` atomically."""
+        ...
+
+    def remove(self, path: PurePath) -> None:
+        """Remove a file; nothing happens when it is gone."""
+        ...
+
+    def remove_directory(self, path: PurePath) -> None:
+        """Remove a directory with all that is in it."""
+        ...
+
+    def sync_directory(self, path: PurePath) -> None:
+        """Make durable which names are in the directory."""
+        ...
+
+    def lock(self, path: PurePath) -> DiskLock:
+        """Take the lock file at ``path``. Raises DirectoryLockedError when another holder lives."""
+        ...
+
+
+def _storage_error(action: str, path: PurePath, error: OSError) -> StorageError:
+    return StorageError(f"cannot {action} {path}: {error.strerror or error}")
+
+
+@contextmanager
+def _as_storage_error(action: str, path: PurePath) -> Iterator[None]:
+    """The one seam where the operating system's errors become the log's. Hot paths spell it out: it costs 1 µs."""
+    try:
+        yield
+    except OSError as error:
+        raise _storage_error(action, path, error) from error
+
+
+class OsDisk:
+    """The machine's own file system. Stateless; safe from any thread."""
+
+    def open(self, path: PurePath) -> DiskFile:
+        with _as_storage_error("open", path):
+            return _OsFile(path, os.open(path, os.O_RDWR | os.O_CLOEXEC))
+
+    def create(self, path: PurePath) -> DiskFile:
+        with _as_storage_error("create", path):
+            return _OsFile(path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
+
+    def exists(self, path: PurePath) -> bool:
+        with _as_storage_error("look at", path):
+            return Path(path).exists()
+
+    def list(self, path: PurePath) -> list[str]:
+        with _as_storage_error("list", path):
+            return sorted(os.listdir(path))  # noqa: PTH208 names are wanted, not paths
+
+    def make_directory(self, path: PurePath) -> None:
+        with _as_storage_error("make the directory", path):
+            Path(path).mkdir(parents=True, exist_ok=True)
+
+    def rename(self, source: PurePath, target: PurePath) -> None:
+        with _as_storage_error(f"rename to {target.name}", source):
+            Path(source).replace(target)
+
+    def remove(self, path: PurePath) -> None:
+        with _as_storage_error("remove", path):
+            Path(path).unlink(missing_ok=True)
+
+    def remove_directory(self, path: PurePath) -> None:
+        with _as_storage_error("remove the directory", path):
+            shutil.rmtree(path)
+
+    def sync_directory(self, path: PurePath) -> None:
+        with _as_storage_error("sync the directory", path):
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def lock(self, path: PurePath) -> DiskLock:
+        with _as_storage_error("lock", path):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                os.close(descriptor)
+                if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                    raise DirectoryLockedError(
+                        f"{path.parent} is in use by another Mainstem process: stop that one, or choose another --data"
+                    ) from error
+                raise
+            return _OsLock(descriptor)
+
+
+class _OsFile:
+    """A file by its descriptor."""
+
+    __slots__ = ("_descriptor", "path")
+
+    def __init__(self, path: PurePath, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+
+    def size_bytes(self) -> int:
+        try:
+            return os.fstat(self._descriptor).st_size
+        except OSError as error:
+            raise _storage_error("look at", self.path, error) from error
+
+    def read(self, file_position: int, length: int) -> bytes:
+        try:
+            data = os.pread(self._descriptor, length, file_position)
+            while 0 < len(data) < length:  # the end of the file, or 2 GiB, which is the most that one call reads
+                more = os.pread(self._descriptor, length - len(data), file_position + len(data))
+                if not more:
+                    break
+                data += more
+            return data
+        except OSError as error:
+            raise _storage_error("read", self.path, error) from error
+
+    def view(self, file_position: int, length: int) -> memoryview:
+        return memoryview(self.read(file_position, length))
+
+    def write(self, file_position: int, buffers: Sequence[Buffer]) -> None:
+        try:
+            expected = sum(map(len, buffers))
+            if len(buffers) <= _BUFFERS_A_CALL and os.pwritev(self._descriptor, buffers, file_position) == expected:
+                return
+            self._write_slowly(file_position, buffers)
+        except OSError as error:
+            raise _storage_error("write", self.path, error) from error
+
+    def _write_slowly(self, file_position: int, buffers: Sequence[Buffer]) -> None:
+        """For what one system call did not take: too many buffers, or a short write (the next one says why)."""
+        for first in range(0, len(buffers), _BUFFERS_A_CALL):
+            remaining = memoryview(b"".join(buffers[first : first + _BUFFERS_A_CALL]))
+            while remaining:
+                written = os.pwrite(self._descriptor, remaining, file_position)
+                file_position += written
+                remaining = remaining[written:]
+
+    def truncate(self, size_bytes: int) -> None:
+        try:
+            os.ftruncate(self._descriptor, size_bytes)
+        except OSError as error:
+            raise _storage_error("truncate", self.path, error) from error
+
+    def sync(self) -> None:
+        try:
+            os.fdatasync(self._descriptor)
+        except OSError as error:
+            raise _storage_error("sync", self.path, error) from error
+
+    def close(self) -> None:
+        try:
+            os.close(self._descriptor)
+        except OSError as error:
+            raise _storage_error("close", self.path, error) from error
+
+
+class _OsLock:
+    """An flock; the kernel drops it when the process dies, however it dies."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        os.close(self._descriptor)

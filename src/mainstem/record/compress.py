@@ -92,7 +92,7 @@ def _compress_lz4_frame(data: memoryview) -> bytes:
 def _decompress_snappy(data: memoryview, limit_bytes: int) -> bytearray:
     output = bytearray()
     if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
-        return _decompress_snappy_block(data, limit_bytes)
+        return _decompress_snappy_block(data, 0, limit_bytes)
     at = len(_XERIAL_HEADER)
     if len(data) < at:
         raise CorruptBatchError("snappy data is cut off in its header")
@@ -103,14 +103,14 @@ def _decompress_snappy(data: memoryview, limit_bytes: int) -> bytearray:
         at += _INT32.size
         if not 0 < size <= len(data) - at:
             raise CorruptBatchError(f"a snappy block of {size} bytes, where {len(data) - at} are left")
-        output += _decompress_snappy_block(data[at : at + size], limit_bytes - len(output))
+        output += _decompress_snappy_block(data[at : at + size], len(output), limit_bytes)
         at += size
     return output
 
 
-def _decompress_snappy_block(block: memoryview, limit_bytes: int) -> bytearray:
+def _decompress_snappy_block(block: memoryview, before_bytes: int, limit_bytes: int) -> bytearray:
     size = cramjam.snappy.decompress_raw_len(block)
-    if size > limit_bytes:
+    if before_bytes + size > limit_bytes:
         raise CorruptBatchError(f"snappy data would come to more than the limit of {limit_bytes} bytes")
     if size > len(block) * _SNAPPY_RATIO_MAX:
         raise CorruptBatchError(f"a snappy block of {len(block)} bytes claims {size}")

@@ -155,8 +155,9 @@ def rebuild_batch(
     producers' state are rebuilt from. With a delete horizon, that takes the place of the base timestamp.
     """
     attributes = original.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON_BIT)
-    attributes |= original.compression if compression is None else compression
     rows = [record for _, record in records]
+    if rows:  # an empty batch holds no bytes to compress
+        attributes |= original.compression if compression is None else compression
     base_timestamp = rows[0].timestamp_ms if rows else original.base_timestamp
     if delete_horizon_ms is not None:
         attributes |= DELETE_HORIZON_BIT

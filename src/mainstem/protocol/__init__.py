@@ -1,1 +1,1 @@
-"""The protocol package; see ARCHITECTURE.md for what it holds and what it may import."""
+"""Frames and messages of the Kafka protocol, without I/O: ``codec`` is the door, ``messages`` holds the declarations."""

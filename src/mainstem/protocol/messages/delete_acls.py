@@ -1,0 +1,54 @@
+"""The DeleteAcls API (31): its request and response."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mainstem.protocol.schema import Message, Struct, array, int8, int16, int32, string
+
+
+class DeleteAclsFilter(Struct):
+    """DeleteAclsFilter, a part of DeleteAclsRequest."""
+
+    resource_type_filter: int = int8()
+    resource_name_filter: str | None = string(nullable="0+")
+    pattern_type_filter: int = int8(default=3)
+    principal_filter: str | None = string(nullable="0+")
+    host_filter: str | None = string(nullable="0+")
+    operation: int = int8()
+    permission_type: int = int8()
+
+
+class DeleteAclsRequest(Message, key=31, versions="1-3", flexible="2+"):
+    """DeleteAclsRequest."""
+
+    filters: Sequence[DeleteAclsFilter] = array(DeleteAclsFilter)
+
+
+class DeleteAclsMatchingAcl(Struct):
+    """DeleteAclsMatchingAcl, a part of DeleteAclsResponse."""
+
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    resource_type: int = int8()
+    resource_name: str = string()
+    pattern_type: int = int8(default=3)
+    principal: str = string()
+    host: str = string()
+    operation: int = int8()
+    permission_type: int = int8()
+
+
+class DeleteAclsFilterResult(Struct):
+    """DeleteAclsFilterResult, a part of DeleteAclsResponse."""
+
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    matching_acls: Sequence[DeleteAclsMatchingAcl] = array(DeleteAclsMatchingAcl)
+
+
+class DeleteAclsResponse(Message, key=31, versions="1-3", flexible="2+"):
+    """DeleteAclsResponse."""
+
+    throttle_time_ms: int = int32(default=0)
+    filter_results: Sequence[DeleteAclsFilterResult] = array(DeleteAclsFilterResult)

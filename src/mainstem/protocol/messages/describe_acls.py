@@ -1,0 +1,46 @@
+"""The DescribeAcls API (29): its request and response."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mainstem.protocol.schema import Message, Struct, array, int8, int16, int32, string
+
+
+class DescribeAclsRequest(Message, key=29, versions="1-3", flexible="2+"):
+    """DescribeAclsRequest."""
+
+    resource_type_filter: int = int8()
+    resource_name_filter: str | None = string(nullable="0+")
+    pattern_type_filter: int = int8(default=3)
+    principal_filter: str | None = string(nullable="0+")
+    host_filter: str | None = string(nullable="0+")
+    operation: int = int8()
+    permission_type: int = int8()
+
+
+class AclDescription(Struct):
+    """AclDescription, a part of DescribeAclsResponse."""
+
+    principal: str = string()
+    host: str = string()
+    operation: int = int8()
+    permission_type: int = int8()
+
+
+class DescribeAclsResource(Struct):
+    """DescribeAclsResource, a part of DescribeAclsResponse."""
+
+    resource_type: int = int8()
+    resource_name: str = string()
+    pattern_type: int = int8(default=3)
+    acls: Sequence[AclDescription] = array(AclDescription)
+
+
+class DescribeAclsResponse(Message, key=29, versions="1-3", flexible="2+"):
+    """DescribeAclsResponse."""
+
+    throttle_time_ms: int = int32(default=0)
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    resources: Sequence[DescribeAclsResource] = array(DescribeAclsResource)

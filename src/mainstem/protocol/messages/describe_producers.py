@@ -1,0 +1,54 @@
+"""The DescribeProducers API (61): its request and response."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mainstem.protocol.schema import Message, Struct, array, int16, int32, int64, string
+
+
+class TopicRequest(Struct):
+    """TopicRequest, a part of DescribeProducersRequest."""
+
+    name: str = string()
+    partition_indexes: Sequence[int] = array("int32")
+
+
+class DescribeProducersRequest(Message, key=61, versions="0", flexible="0+"):
+    """DescribeProducersRequest."""
+
+    topics: Sequence[TopicRequest] = array(TopicRequest)
+
+
+class ProducerState(Struct):
+    """ProducerState, a part of DescribeProducersResponse."""
+
+    producer_id: int = int64()
+    producer_epoch: int = int32()
+    last_sequence: int = int32(default=-1)
+    last_timestamp: int = int64(default=-1)
+    coordinator_epoch: int = int32()
+    current_txn_start_offset: int = int64(default=-1)
+
+
+class PartitionResponse(Struct):
+    """PartitionResponse, a part of DescribeProducersResponse."""
+
+    partition_index: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(default=None, nullable="0+")
+    active_producers: Sequence[ProducerState] = array(ProducerState)
+
+
+class TopicResponse(Struct):
+    """TopicResponse, a part of DescribeProducersResponse."""
+
+    name: str = string()
+    partitions: Sequence[PartitionResponse] = array(PartitionResponse)
+
+
+class DescribeProducersResponse(Message, key=61, versions="0", flexible="0+"):
+    """DescribeProducersResponse."""
+
+    throttle_time_ms: int = int32(default=0)
+    topics: Sequence[TopicResponse] = array(TopicResponse)

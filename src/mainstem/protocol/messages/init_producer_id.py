@@ -1,0 +1,27 @@
+"""The InitProducerId API (22): its request and response."""
+
+from __future__ import annotations
+
+from mainstem.protocol.schema import Message, boolean, int16, int32, int64, string
+
+
+class InitProducerIdRequest(Message, key=22, versions="0-6", flexible="2+"):
+    """InitProducerIdRequest."""
+
+    transactional_id: str | None = string(nullable="0+")
+    transaction_timeout_ms: int = int32()
+    producer_id: int = int64("3+", default=-1)
+    producer_epoch: int = int16("3+", default=-1)
+    enable2_pc: bool = boolean("6+", default=False)
+    keep_prepared_txn: bool = boolean("6+", default=False)
+
+
+class InitProducerIdResponse(Message, key=22, versions="0-6", flexible="2+"):
+    """InitProducerIdResponse."""
+
+    throttle_time_ms: int = int32(default=0)
+    error_code: int = int16()
+    producer_id: int = int64(default=-1)
+    producer_epoch: int = int16()
+    ongoing_txn_producer_id: int = int64("6+", default=-1)
+    ongoing_txn_producer_epoch: int = int16("6+", default=-1)

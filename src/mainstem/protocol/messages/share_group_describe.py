@@ -1,0 +1,62 @@
+"""The ShareGroupDescribe API (77): its request and response."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+
+from mainstem.protocol.schema import Message, Struct, array, boolean, int16, int32, nested, string, uuid_
+
+
+class ShareGroupDescribeRequest(Message, key=77, versions="1", flexible="0+"):
+    """ShareGroupDescribeRequest."""
+
+    group_ids: Sequence[str] = array("string")
+    include_authorized_operations: bool = boolean()
+
+
+class TopicPartitions(Struct):
+    """TopicPartitions, a part of ShareGroupDescribeResponse."""
+
+    topic_id: uuid.UUID = uuid_()
+    topic_name: str = string()
+    partitions: Sequence[int] = array("int32")
+
+
+class Assignment(Struct):
+    """Assignment, a part of ShareGroupDescribeResponse."""
+
+    topic_partitions: Sequence[TopicPartitions] = array(TopicPartitions)
+
+
+class Member(Struct):
+    """Member, a part of ShareGroupDescribeResponse."""
+
+    member_id: str = string()
+    rack_id: str | None = string(default=None, nullable="0+")
+    member_epoch: int = int32()
+    client_id: str = string()
+    client_host: str = string()
+    subscribed_topic_names: Sequence[str] = array("string")
+    assignment: Assignment = nested(Assignment)
+
+
+class DescribedGroup(Struct):
+    """DescribedGroup, a part of ShareGroupDescribeResponse."""
+
+    error_code: int = int16()
+    error_message: str | None = string(default=None, nullable="0+")
+    group_id: str = string()
+    group_state: str = string()
+    group_epoch: int = int32()
+    assignment_epoch: int = int32()
+    assignor_name: str = string()
+    members: Sequence[Member] = array(Member)
+    authorized_operations: int = int32(default=-2147483648)
+
+
+class ShareGroupDescribeResponse(Message, key=77, versions="1", flexible="0+"):
+    """ShareGroupDescribeResponse."""
+
+    throttle_time_ms: int = int32(default=0)
+    groups: Sequence[DescribedGroup] = array(DescribedGroup)

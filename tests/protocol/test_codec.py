@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import random
+import struct
+import tracemalloc
+
+import pytest
+
+from mainstem.errors import FrameError
+from mainstem.protocol.apis import ApiKey, entity
+from mainstem.protocol.codec import (
+    decode_header,
+    decode_message,
+    decode_request,
+    decode_response,
+    encode_message,
+    encode_request,
+    encode_response,
+)
+from mainstem.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from mainstem.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    ForgottenTopic,
+    PartitionData,
+)
+from mainstem.protocol.messages.group_records import OffsetCommitValue
+from mainstem.protocol.messages.metadata import MetadataRequest
+from mainstem.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.protocol.test_messages import random_struct
+
+
+def frame_of(chunks: list) -> bytes:
+    data = b"".join(chunks)
+    assert struct.unpack(">i", data[:4])[0] == len(data) - 4
+    return data[4:]
+
+
+@pytest.mark.parametrize("version", [1, 8, 9, 13])
+def test_a_request_survives_the_way_there(version: int) -> None:
+    body = MetadataRequest(topics=None)
+    request = decode_request(frame_of(encode_request(body, version, correlation_id=7, client_id="me")))
+    assert request == (ApiKey.METADATA, version, 7, "me", body)
+
+
+def test_a_client_without_a_name_is_none() -> None:
+    frame = frame_of(encode_request(MetadataRequest(topics=[]), 12, correlation_id=7, client_id=None))
+    assert decode_request(frame).client_id is None
+
+
+@pytest.mark.parametrize("version", [4, 12])
+def test_a_response_survives_the_way_back(version: int) -> None:
+    partition = PartitionData(
+        partition_index=1, error_code=0, high_watermark=9, aborted_transactions=None, records=b"r"
+    )
+    body = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[partition])])
+    header = decode_header(struct.pack(">hhihs", 1, version, 5, 1, b"x"))
+    response = decode_response(frame_of(encode_response(header, body)), ApiKey.FETCH, version)
+    assert response == (5, body)
+
+
+def test_record_batches_are_neither_copied_on_the_way_in_nor_out() -> None:
+    records = bytes(10_000)
+    partition = PartitionProduceData(index=0, records=records)
+    body = ProduceRequest(acks=1, timeout_ms=1, topic_data=[TopicProduceData(name="t", partition_data=[partition])])
+    chunks = encode_request(body, 9, correlation_id=1, client_id="me")
+    assert any(chunk is records for chunk in chunks)
+    frame = frame_of(chunks)
+    read = decode_request(frame).body.topic_data[0].partition_data[0].records
+    assert read.obj is frame
+
+
+def test_an_answer_to_api_versions_has_no_tags_in_its_header_so_that_any_client_can_read_it() -> None:
+    body = ApiVersionsResponse(error_code=0, api_keys=[])
+    header = decode_header(frame_of(encode_request(ApiVersionsRequest(), 3, correlation_id=9, client_id="me")))
+    assert frame_of(encode_response(header, body))[:6] == struct.pack(">ih", 9, 0)
+
+
+def test_a_header_of_an_unknown_version_can_be_read() -> None:
+    frame = struct.pack(">hhih2s", 18, 99, 3, 2, b"me") + b"\x00\x07\x07"
+    assert decode_header(frame)[:4] == (18, 99, 3, "me")
+
+
+@pytest.mark.parametrize(("key", "version"), [(4, 0), (999, 0), (-1, 0), (1, 3), (1, 99), (3, -1)])
+def test_an_unknown_api_or_version_is_a_frame_error(key: int, version: int) -> None:
+    with pytest.raises(FrameError):
+        decode_request(struct.pack(">hhih", key, version, 1, -1))
+
+
+def test_bytes_after_the_message_are_a_frame_error() -> None:
+    frame = frame_of(encode_request(MetadataRequest(topics=None), 12, correlation_id=7, client_id="me"))
+    with pytest.raises(FrameError, match="left over"):
+        decode_request(frame + b"\x00")
+
+
+def test_tags_that_nobody_knows_are_skipped() -> None:
+    frame = frame_of(encode_request(MetadataRequest(topics=None), 12, correlation_id=7, client_id="me"))
+    assert decode_request(frame[:-1] + b"\x01\x63\x02hi").body == MetadataRequest(topics=None)
+
+
+HOSTILE = {
+    "2^31-1 legacy elements": (3, 1, struct.pack(">i", 2**31 - 1)),
+    "10^8 legacy elements": (3, 1, struct.pack(">i", 10**8)),
+    "fewer than no elements": (3, 1, struct.pack(">i", -5)),
+    "2^31-1 compact elements": (3, 12, b"\x00\xff\xff\xff\xff\x07"),
+    "a varint of ten bytes": (3, 12, b"\x00" + b"\xff" * 9 + b"\x01"),
+    "2^31-1 tags": (3, 12, b"\x00\x01\x00\x00\x00\xff\xff\xff\xff\x07"),
+    "2^31-1 tags in the header": (3, 12, b"\xff\xff\xff\xff\x07"),
+    "a long tag": (3, 12, b"\x00\x01\x00\x00\x00\x01\x09\xff\xff\xff\x7f"),
+    "a string of 2 GB": (3, 12, b"\x00\x02" + bytes(16) + b"\xff\xff\xff\xff\x07"),
+    "a string that is not UTF-8": (3, 1, struct.pack(">ih2s", 1, 2, b"\xff\xfe")),
+    "records of 2 GB": (0, 3, struct.pack(">hhiihsiii", -1, 1, 1, 1, 1, b"t", 1, 0, 2**31 - 1)),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_length_is_refused_before_memory_is_taken(case: str) -> None:
+    key, version, body = HOSTILE[case]
+    frame = struct.pack(">hhih", key, version, 1, -1) + body
+    tracemalloc.start()
+    with pytest.raises(FrameError):
+        decode_request(frame)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1_000_000
+
+
+def test_more_than_a_million_elements_in_one_frame_are_refused() -> None:
+    forgotten = [ForgottenTopic(topic="t", partitions=[0] * 300_000)] * 4
+    body = FetchRequest(max_wait_ms=1, min_bytes=1, topics=[], forgotten_topics_data=forgotten)
+    frame = frame_of(encode_request(body, 7, correlation_id=1, client_id=None))
+    with pytest.raises(FrameError, match="more than"):
+        decode_request(frame)
+
+
+@pytest.mark.parametrize("api", list(ApiKey), ids=lambda api: api.name.lower())
+def test_damaged_requests_are_read_or_refused_and_nothing_else(api: ApiKey) -> None:
+    rng = random.Random(api)
+    first, last = entity(api, _any_version(api), True).__versions__
+    for version in range(first, last + 1):
+        body = random_struct(entity(api, version, True), version, rng)
+        frame = bytearray(frame_of(encode_request(body, version, correlation_id=1, client_id="fuzz")))
+        for _ in range(20):
+            damaged = frame[: rng.randrange(len(frame)) + 1] if rng.random() < 0.5 else bytearray(frame)
+            for _ in range(rng.randrange(4)):
+                damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+            try:
+                decode_request(bytes(damaged))
+            except FrameError:
+                continue
+
+
+def _any_version(api: ApiKey) -> int:
+    for version in range(8):
+        try:
+            entity(api, version, True)
+        except FrameError:
+            continue
+        return version
+    raise AssertionError(f"{api} has no version")
+
+
+def test_a_message_alone_survives() -> None:
+    value = OffsetCommitValue(offset=5, metadata="m", commit_timestamp=3)
+    assert decode_message(OffsetCommitValue, 3, encode_message(value, 3)) == value
+
+
+def test_a_misspelt_field_is_a_type_error() -> None:
+    with pytest.raises(TypeError):
+        MetadataRequest(topic=None)  # type: ignore[call-arg]

@@ -1,1 +1,1 @@
-"""The node package; see ARCHITECTURE.md for what it holds and what it may import."""
+"""The processes of one machine: what they are, and what starts, watches and stops them."""

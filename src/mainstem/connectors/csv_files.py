@@ -1,0 +1,190 @@
+"""CSV files as typed Arrow batches, in bounded memory.
+
+A file is read twice. The first pass finds every broken row, and the type of each column that the caller does not
+give, over the whole file and not over its first rows; nothing has been written anywhere by then. The second yields
+batches. Everything is parsed as text first, so an error can name its row.
+
+Types that are found: BOOLEAN (true, false), BIGINT, DOUBLE, else STRING. A column becomes a number only when every
+value has the plain form of one: ``007`` and ``+1`` stay text, and so do whole numbers beyond 64 bits,
+which a DOUBLE would round. Null tokens (``""`` and ``NA`` unless told otherwise) are null in every column.
+
+Rows are counted as lines are: the header is row 1. One thread uses one reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from mainstem.connectors.sources import Source, open_source
+from mainstem.connectors.tables import EncodedRows, encode_batch
+from mainstem.errors import SchemaError
+from mainstem.schema.arrow import arrow_type
+from mainstem.schema.types import TopicSchema
+
+_BLOCK_BYTES = 4 << 20
+_FIRST_ROW = 2  # rows count from 1, and the header is the first
+_BOOLEANS = pa.array(["true", "false", "True", "False", "TRUE", "FALSE"])
+_TOO_LONG_FOR_A_DOUBLE = r"^-?\d{17,}$"
+_LADDER = (pa.null(), pa.bool_(), pa.int64(), pa.float64(), pa.string())
+
+
+@dataclass
+class CsvFile:
+    """A CSV file with a header; ``check`` first, then ``encoded``."""
+
+    path: Path
+    nulls: Sequence[str] = ("", "NA")
+    delimiter: str = ","
+    types: dict[str, pa.DataType] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
+
+    def check(self, schema: TopicSchema | None) -> None:
+        """Read the file once: every row has its columns, every column its type. Fills ``types`` and ``columns``.
+
+        Raises SchemaError, which names the row, or what is wrong with the header.
+        """
+        given = {column.name: _parsed_type(column.type) for column in schema.columns} if schema else {}
+        rungs: dict[str, int] = {}
+        rows = 0
+        with open_source(self.path) as source:
+            reader = self._open(source)
+            self.columns = tuple(reader.schema.names)
+            self._check_header()
+            for batch in self._text_batches(reader):
+                _climb(batch, [name for name in self.columns if name not in given], rungs)
+                for name in self.columns:
+                    if name in given:
+                        self._typed(batch.column(name), name, given[name], rows)
+                rows += batch.num_rows
+        found = {name: _LADDER[max(rungs.get(name, 0), 1)] if rungs.get(name) else pa.string() for name in self.columns}
+        self.types = {name: given.get(name, found[name]) for name in self.columns}
+
+    def encoded(self, key: Sequence[str], derived: Mapping[str, str]) -> Iterator[EncodedRows]:
+        """All rows, typed and encoded, in the file's order."""
+        rows = 0
+        with open_source(self.path) as source:
+            for batch in self._text_batches(self._open(source)):
+                typed = [self._typed(batch.column(name), name, self.types[name], rows) for name in self.columns]
+                typed_batch = pa.RecordBatch.from_arrays(typed, names=list(self.columns))
+                yield encode_batch(typed_batch, source, key, derived, first_row=rows + _FIRST_ROW)
+                rows += batch.num_rows
+
+    def _open(self, source: Source) -> pa.csv.CSVStreamingReader:
+        names = self.columns or self._header()
+        convert = pa.csv.ConvertOptions(
+            column_types={name: pa.string() for name in names}, null_values=list(self.nulls), strings_can_be_null=True
+        )
+        try:
+            return pa.csv.open_csv(
+                source.stream,
+                # one thread: only then do errors know their row
+                read_options=pa.csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
+                parse_options=pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+                convert_options=convert,
+            )
+        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+            raise SchemaError(f"{self.path}: {_reason(error)}") from error
+
+    def _header(self) -> tuple[str, ...]:
+        """The column names alone: the types of columns can only be set by name."""
+        with open_source(self.path) as source:
+            try:
+                options = pa.csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False)
+                parse = pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
+                return tuple(pa.csv.open_csv(source.stream, read_options=options, parse_options=parse).schema.names)
+            except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+                raise SchemaError(f"{self.path}: {_reason(error)}") from error
+
+    def _text_batches(self, reader: pa.csv.CSVStreamingReader) -> Iterator[pa.RecordBatch]:
+        while True:
+            try:
+                batch = reader.read_next_batch()
+            except StopIteration:
+                return
+            except pa.ArrowInvalid as error:
+                raise SchemaError(f"{self.path}: {_reason(error)}") from error
+            yield batch
+
+    def _check_header(self) -> None:
+        for name in self.columns:
+            if not name:
+                raise SchemaError(f"{self.path}: the header has a column without a name")
+            if self.columns.count(name) > 1:
+                raise SchemaError(f"{self.path}: the header names column {name!r} twice")
+
+    def _typed(self, column: pa.Array, name: str, wanted: pa.DataType, rows_before: int) -> pa.Array:
+        try:
+            return pc.cast(column, wanted)
+        except pa.ArrowInvalid as error:
+            for index, text in enumerate(column.to_pylist()):
+                if not _casts(text, wanted):
+                    row = rows_before + index + _FIRST_ROW
+                    raise SchemaError(
+                        f"{self.path}: row {row}: column {name!r}: {text[:80]!r} is not a {wanted}"
+                    ) from error
+            raise
+
+
+def _parsed_type(name: str) -> pa.DataType:
+    """What a column of a topic's schema is parsed as: numbers and booleans; all else stays the text that it is."""
+    wanted = arrow_type(name)
+    if pa.types.is_integer(wanted) or pa.types.is_floating(wanted) or pa.types.is_boolean(wanted):
+        return wanted
+    return pa.string()
+
+
+def _casts(text: str | None, wanted: pa.DataType) -> bool:
+    try:
+        pc.cast(pa.array([text], pa.string()), wanted)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _climb(batch: pa.RecordBatch, names: Sequence[str], rungs: dict[str, int]) -> None:
+    """Move each column up the ladder null → boolean → integer → double → text until this batch fits too."""
+    for name in names:
+        column = batch.column(name)
+        if column.null_count == len(column):
+            continue
+        rung = max(rungs.get(name, 0), 1)
+        while not _fits(column, _LADDER[rung]):
+            # true and false beside numbers are text, and so is all that is no number
+            rung = len(_LADDER) - 1 if rung == 1 and rungs.get(name) else rung + 1
+        rungs[name] = rung
+
+
+def _fits(column: pa.Array, wanted: pa.DataType) -> bool:
+    if pa.types.is_string(wanted):
+        return True
+    if pa.types.is_boolean(wanted):
+        return bool(pc.all(pc.is_in(column.drop_null(), _BOOLEANS)).as_py())
+    try:
+        numbers = pc.cast(column, wanted)
+    except pa.ArrowInvalid:
+        return False
+    if pa.types.is_integer(wanted):
+        return bool(pc.all(pc.equal(pc.cast(numbers, pa.string()), column)).as_py())
+    if not pc.all(pc.is_finite(numbers)).as_py():
+        return False
+    return not pc.any(pc.match_substring_regex(column, _TOO_LONG_FOR_A_DOUBLE)).as_py()
+
+
+def _reason(error: Exception) -> str:
+    """Arrow's reason in our words: which row, and what was expected."""
+    text = str(error).replace("CSV parse error: ", "").replace("Row #", "row ")
+    if "straddling object" in text:
+        return f"a row is longer than {_BLOCK_BYTES >> 20} MiB, or a quote is not closed"
+    if "Empty CSV" in text:
+        return "the file is empty; its first line must name the columns"
+    if isinstance(error, UnicodeDecodeError):
+        return "the header is not UTF-8 text"
+    if "invalid UTF8" in text:
+        return "a value is not UTF-8 text; convert the file first (iconv -t UTF-8)"
+    return text.splitlines()[0][:300]

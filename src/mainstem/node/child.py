@@ -1,0 +1,163 @@
+"""One running process of a role: its pipes, its ready line, its log file and its end.
+
+The child's standard input is a pipe that nobody writes to: when its parent dies, by whatever signal, the pipe closes
+and the child stops (``--stop-with-parent``). Its output goes through a pump thread into ``<run directory>/<role>.log``;
+the last lines are kept for the error message. The child leads a session of its own, so that ctrl-C in a terminal
+reaches the parent alone, and so that nothing that it started outlives it: its process group is killed once it has ended.
+
+Thread-safe: one thread may wait while another stops.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from mainstem.errors import MachineError
+from mainstem.node.roles import Role
+
+_TAIL_LINES = 20
+_LOG_BYTES_MAX = 8 << 20
+_ERROR_PREFIXES = ("error: ", "mainstem: error: ")
+
+
+class ChildFailedError(MachineError):
+    """A process ended, or did not get ready, at its start. ``exit_code`` is None when it was still running."""
+
+    def __init__(self, message: str, *, exit_code: int | None) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class Child:
+    """A process from its start to its end."""
+
+    def __init__(self, role: Role, run_directory: Path) -> None:
+        self.role = role
+        self.log_path = run_directory / f"{role.name}.log"
+        self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._ready_line: str | None = None
+        self._changed = threading.Condition()
+        self._process = subprocess.Popen(
+            role.argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **role.environment},
+        )
+        self._pump = threading.Thread(target=self._copy_output, name=f"output of {role.name}", daemon=True)
+        self._pump.start()
+        self._reaper = threading.Thread(target=self._reap, name=f"end of {role.name}", daemon=True)
+        self._reaper.start()
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.returncode is None
+
+    def wait_ready(self) -> str:
+        """What follows ``ready_prefix`` on the child's ready line, once it is printed.
+
+        Raises ChildFailedError with the child's own error line when it ends before, or takes too long.
+        """
+        with self._changed:
+            settled = self._changed.wait_for(
+                lambda: self._ready_line is not None or not self.running, self.role.ready_timeout_s
+            )
+            if self._ready_line is not None:
+                return self._ready_line
+        if not settled:
+            raise ChildFailedError(
+                f"the {self.role.name} process was not ready within {self.role.ready_timeout_s:g} s; "
+                f"its output is in {self.log_path}",
+                exit_code=None,
+            )
+        self._pump.join(5)  # what it said last may still be in the pipe
+        raise ChildFailedError(self._last_words(), exit_code=self._process.returncode)
+
+    def wait_ended(self, timeout_s: float | None = None) -> int | None:
+        """Its exit code once it has ended and its process group is gone; None when the time is over before."""
+        self._reaper.join(timeout_s)
+        return None if self._reaper.is_alive() else self._process.returncode
+
+    def terminate(self) -> None:
+        """Ask it to stop; returns at once."""
+        if self.running:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.terminate()
+
+    def kill(self) -> None:
+        """End it and all that it started, now."""
+        if self.running:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _reap(self) -> None:
+        # Look without reaping: while the process is a zombie, no other process group can carry its number.
+        os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+        self.kill()
+        self._process.wait()
+        with self._changed:
+            self._changed.notify_all()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+    def _copy_output(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as output, self._log_file() as log:
+            for raw in output:
+                line = raw.decode(errors="replace").rstrip()
+                if self._ready_line is None and line.startswith(self.role.ready_prefix):
+                    with self._changed:
+                        self._ready_line = line[len(self.role.ready_prefix) :].strip()
+                        self._changed.notify_all()
+                if line:
+                    self._tail.append(line)
+                if log.tell() + len(raw) > _LOG_BYTES_MAX:
+                    self._turn_over(log)
+                log.write(raw)
+
+    @contextlib.contextmanager
+    def _log_file(self) -> Iterator[IO[bytes]]:
+        with self.log_path.open("ab", buffering=0) as log:
+            yield log
+
+    def _turn_over(self, log: IO[bytes]) -> None:
+        """Start the log file again when it is full; what was in it is kept beside it, once."""
+        self.log_path.with_suffix(".log.1").write_bytes(self.log_path.read_bytes())
+        log.truncate(0)
+
+    def _last_words(self) -> str:
+        """The child's own error line, or else how it ended and what it printed last."""
+        for line in reversed(self._tail):
+            for prefix in _ERROR_PREFIXES:
+                if line.startswith(prefix):
+                    return line[len(prefix) :]
+        said = f": {self._tail[-1]}" if self._tail else ""
+        return (
+            f"the {self.role.name} process ended at start with {exit_text(self._process.returncode)}{said}; "
+            f"its output is in {self.log_path}"
+        )
+
+
+def exit_text(code: int | None) -> str:
+    """``exit code 3``, or the name of the signal that ended the process."""
+    if code is None or code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"

@@ -1,0 +1,67 @@
+"""Where the parts of a node lie under its data directory.
+
+    DATA/                                the log's own: topics' directories, meta.properties, …
+    DATA/run/<role>.log                  what each process printed
+    DATA/run/views.sock                  the view host's socket, readable by its owner only
+    DATA/views/<app>/<view>/…            the views' stores
+    DATA/checkpoints/<app>/<pipeline>/   Spark's checkpoints
+
+A Unix socket's path may have 107 bytes: under a longer data directory the sockets move to a directory of this user
+under the system's temporary directory, named after the data directory. Pure functions but for ``make_directories``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from mainstem.errors import StorageError
+
+_SOCKET_PATH_BYTES_MAX = 107
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The paths below one data directory."""
+
+    data: Path
+
+    @property
+    def run(self) -> Path:
+        """Sockets and the processes' output."""
+        return self.data / "run"
+
+    def socket(self, name: str) -> Path:
+        """The Unix socket of that name; short enough wherever the data directory is."""
+        path = (self.run / f"{name}.sock").absolute()
+        if len(os.fsencode(path)) <= _SOCKET_PATH_BYTES_MAX:
+            return path
+        digest = hashlib.sha256(os.fsencode(self.data.absolute())).hexdigest()[:16]
+        return Path(tempfile.gettempdir()) / f"mainstem-{os.getuid()}-{digest}" / f"{name}.sock"
+
+    def checkpoints(self, app: str) -> Path:
+        """Spark's checkpoints of one App."""
+        return self.data / "checkpoints" / app
+
+    def make_directories(self) -> None:
+        """Create what is missing; sockets and output are for this user's eyes. Raises StorageError."""
+        try:
+            self.data.mkdir(parents=True, exist_ok=True)
+            for directory in {self.run, self.socket("views").parent}:
+                directory.mkdir(mode=0o700, exist_ok=True)
+                _refuse_foreign(directory)
+        except OSError as error:
+            reason = error.strerror or error
+            raise StorageError(
+                f"{self.data}: the data directory cannot be used: {reason}; name another (--data)"
+            ) from error
+
+
+def _refuse_foreign(directory: Path) -> None:
+    found = directory.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise StorageError(f"{directory} belongs to someone else; remove it or choose another data directory (--data)")

@@ -1,0 +1,68 @@
+"""What a supervised process is, and the four that a node is made of.
+
+A role is a command line and how to treat it: the line by which it says that it is ready, how long that and a clean stop
+may take, and its place in the order of stopping (lower ranks first; equal ranks together). The log stops last, so
+that everyone else can still append what they must. Pure data.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+RANK_GATEWAY, RANK_APPLIERS, RANK_LOG = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A process to supervise. Its standard output has one line that starts with ``ready_prefix`` once it is up."""
+
+    name: str
+    argv: tuple[str, ...]
+    ready_prefix: str
+    ready_timeout_s: float = 30.0
+    grace_s: float = 10.0
+    stop_rank: int = RANK_GATEWAY
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def _python(module: str, *arguments: str) -> tuple[str, ...]:
+    # -P: a file in the current directory must not stand in for a library's module
+    return (sys.executable, "-P", "-m", module, *arguments, "--stop-with-parent")
+
+
+def log_role(data: Path, listen: str, settings: Sequence[str] = ()) -> Role:
+    """The log process. ``settings`` are NAME=VALUE by Kafka's names."""
+    arguments = ["--data", str(data), "--listen", listen]
+    for setting in settings:
+        arguments += ["--set", setting]
+    argv = _python("mainstem.broker.process", *arguments)
+    return Role("log", argv, "ready: kafka ", ready_timeout_s=120.0, grace_s=30.0, stop_rank=RANK_LOG)
+
+
+def gateway_role(bootstrap: str, http: str, view_hosts: Sequence[Path] = (), *, insecure: bool = False) -> Role:
+    """The gateway process, in front of the view hosts' sockets."""
+    arguments = ["--bootstrap", bootstrap, "--http", http]
+    for socket in view_hosts:
+        arguments += ["--view-host", str(socket)]
+    if insecure:
+        arguments.append("--insecure")
+    return Role("gateway", _python("mainstem.gateway.process", *arguments), "ready: http ")
+
+
+def view_host_role(app: Path, bootstrap: str, data: Path, socket: Path) -> Role:
+    """One view host for all views of an App."""
+    arguments = ("--app", str(app), "--bootstrap", bootstrap, "--data", str(data), "--socket", str(socket))
+    argv = _python("mainstem.gateway.view_host_process", *arguments)
+    return Role("views", argv, "ready: views ", ready_timeout_s=60.0, stop_rank=RANK_APPLIERS)
+
+
+def pipelines_role(app: Path, bootstrap: str, master: str, checkpoints: Path, *, once: bool = False) -> Role:
+    """The Spark driver, which runs all pipelines of an App."""
+    arguments = ["--app", str(app), "--bootstrap", bootstrap, "--master", master, "--checkpoints", str(checkpoints)]
+    if once:
+        arguments.append("--once")
+    argv = _python("mainstem.spark.process", *arguments)
+    return Role("pipelines", argv, "ready: pipelines", ready_timeout_s=180.0, grace_s=20.0, stop_rank=RANK_APPLIERS)

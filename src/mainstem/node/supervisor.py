@@ -1,0 +1,173 @@
+"""Start, watch, restart and stop the processes of a node.
+
+* A process that ends before it was ever ready is a start that failed: its own error line is raised, nothing is retried.
+* A process that ends later is started again, after 0.2 s, then twice as long each time up to 10 s; having run for half
+  a minute it starts with 0.2 s again.
+* ``stop`` asks in the order of the roles' ranks, waits for each one's grace time, and kills what is left with its whole
+  process group. A second interrupt while stopping kills at once.
+* When this process is killed, the children's standard input closes and they stop by themselves.
+
+``launch``, ``wait_ready``, ``wait`` and ``stop`` belong to one thread; one keeper thread for each role restarts it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from mainstem.clock import Clock, SystemClock
+from mainstem.node.child import Child, ChildFailedError, exit_text
+from mainstem.node.roles import Role
+
+_BACK_OFF_MIN_S, _BACK_OFF_MAX_S = 0.2, 10.0
+_STEADY_S = 30.0
+
+Report = Callable[[str], None]
+
+
+class Supervisor:
+    """The processes of one node; a context manager that stops them."""
+
+    def __init__(self, run_directory: Path, report: Report, clock: Clock | None = None) -> None:
+        self._run_directory = run_directory
+        self._report = report
+        self._clock = clock or SystemClock()
+        self._stopping = threading.Event()
+        self._keepers: dict[str, _Keeper] = {}
+        run_directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def launch(self, role: Role) -> None:
+        """Start a process and return at once; ``wait_ready`` waits for it."""
+        self._keepers[role.name] = _Keeper(role, self._run_directory, self._report, self._clock, self._stopping)
+
+    def wait_ready(self, name: str) -> str:
+        """What the process says on its ready line. Raises ChildFailedError with its own error line."""
+        return self._keepers[name].wait_ready()
+
+    def start(self, role: Role) -> str:
+        """Launch, and wait until it is ready."""
+        self.launch(role)
+        return self.wait_ready(role.name)
+
+    def wait_ended(self, name: str) -> int:
+        """Wait for a process that ends by itself (a pipeline run once); its exit code. It is not restarted."""
+        return self._keepers[name].wait_ended()
+
+    def wait(self) -> None:
+        """Block until another thread, or an exception out of a signal handler, stops the node."""
+        self._stopping.wait()
+
+    def statistics(self) -> dict[str, dict[str, Any]]:
+        """For each role: its process id, whether it runs, and how often it was restarted."""
+        return {name: keeper.statistics() for name, keeper in self._keepers.items()}
+
+    def stop(self) -> None:
+        """Stop every process, in the order of their ranks. Safe to call twice."""
+        self._stopping.set()
+        keepers = sorted(self._keepers.values(), key=lambda keeper: keeper.role.stop_rank)
+        try:
+            for _, rank in groupby(keepers, key=lambda keeper: keeper.role.stop_rank):
+                self._stop_together(list(rank))
+        finally:
+            for keeper in keepers:  # an interrupt came while we waited
+                keeper.kill()
+        self._keepers.clear()
+
+    def _stop_together(self, keepers: Iterable[_Keeper]) -> None:
+        for keeper in keepers:
+            keeper.terminate()
+        started_s = self._clock.monotonic_s()
+        for keeper in keepers:
+            left_s = keeper.role.grace_s - (self._clock.monotonic_s() - started_s)
+            if not keeper.wait_stopped(max(left_s, 0.0)):
+                self._report(f"{keeper.role.name} did not stop within {keeper.role.grace_s:g} s; it is killed")
+                keeper.kill()
+
+    def __enter__(self) -> Supervisor:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+class _Keeper:
+    """Keeps one role running: the current child, and the thread that starts the next one."""
+
+    def __init__(
+        self, role: Role, run_directory: Path, report: Report, clock: Clock, stopping: threading.Event
+    ) -> None:
+        self.role = role
+        self._run_directory = run_directory
+        self._report = report
+        self._clock = clock
+        self._stopping = stopping
+        self._lock = threading.Lock()  # guards _child against a restart while it is being stopped
+        self._restarts = 0
+        self._started_s = clock.monotonic_s()
+        self._child = Child(role, run_directory)
+        self._thread: threading.Thread | None = None
+
+    def wait_ready(self) -> str:
+        """Wait for the first child; from then on it is restarted when it ends."""
+        ready = self._child.wait_ready()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._keep, name=f"keeper of {self.role.name}", daemon=True)
+            self._thread.start()
+        return ready
+
+    def wait_ended(self) -> int:
+        code = self._child.wait_ended()
+        assert code is not None
+        return code
+
+    def statistics(self) -> dict[str, Any]:
+        return {"pid": self._child.pid, "running": self._child.running, "restarts": self._restarts}
+
+    def terminate(self) -> None:
+        with self._lock:
+            self._child.terminate()
+
+    def kill(self) -> None:
+        with self._lock:
+            self._child.kill()
+
+    def wait_stopped(self, timeout_s: float) -> bool:
+        return self._child.wait_ended(timeout_s) is not None
+
+    def _keep(self) -> None:
+        back_off_s = _BACK_OFF_MIN_S
+        while True:
+            code = self._child.wait_ended()
+            if self._stopping.is_set():
+                return
+            if self._clock.monotonic_s() - self._started_s >= _STEADY_S:
+                back_off_s = _BACK_OFF_MIN_S
+            self._report(
+                f"{self.role.name} ended with {exit_text(code)}; it starts again in {back_off_s:g} s "
+                f"(its output: {self._child.log_path})"
+            )
+            if self._stopping.wait(back_off_s):
+                return
+            back_off_s = min(back_off_s * 2, _BACK_OFF_MAX_S)
+            self._start_again()
+
+    def _start_again(self) -> None:
+        with self._lock:
+            if self._stopping.is_set():
+                return
+            self._started_s = self._clock.monotonic_s()
+            self._restarts += 1
+            self._child = Child(self.role, self._run_directory)
+        try:
+            self._child.wait_ready()
+        except ChildFailedError as error:
+            self._report(f"{self.role.name}: {error}")
+            self._child.terminate()
+        else:
+            self._report(f"{self.role.name} is ready again")

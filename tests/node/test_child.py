@@ -1,0 +1,69 @@
+"""One supervised process: its ready line, its last words, its output and its end."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mainstem.node.child import Child, ChildFailedError
+from tests.node.fake_roles import UNTIL_PARENT_IS_GONE, role
+
+
+def test_a_child_says_when_it_is_ready(tmp_path: Path) -> None:
+    child = Child(role(UNTIL_PARENT_IS_GONE), tmp_path)
+    assert child.wait_ready() == str(child.pid)
+    child.kill()
+    assert child.wait_ended(10) == -9
+
+
+def test_the_error_line_of_a_child_that_fails_to_start_is_the_error(tmp_path: Path) -> None:
+    child = Child(role("print('error: the port is taken', flush=True); print('bye'); raise SystemExit(3)"), tmp_path)
+    with pytest.raises(ChildFailedError, match=r"^the port is taken$") as caught:
+        child.wait_ready()
+    assert caught.value.exit_code == 3
+
+
+def test_a_child_without_an_error_line_is_described_by_its_end_and_its_last_line(tmp_path: Path) -> None:
+    child = Child(role("import os; print('so far', flush=True); os.kill(os.getpid(), 9)"), tmp_path)
+    with pytest.raises(ChildFailedError, match=r"the fake process ended at start with SIGKILL: so far; .*fake\.log"):
+        child.wait_ready()
+
+
+def test_a_child_that_is_not_ready_in_time_is_an_error(tmp_path: Path) -> None:
+    child = Child(role("import sys; sys.stdin.read()", ready_timeout_s=0.05), tmp_path)
+    with pytest.raises(ChildFailedError, match=r"was not ready within 0\.05 s"):
+        child.wait_ready()
+    child.kill()
+    child.wait_ended(10)
+
+
+def test_both_outputs_of_a_child_land_in_its_log_file(tmp_path: Path) -> None:
+    program = "import sys; sys.stderr.write('to stderr\\n'); print('to stdout'); print('ready: fake')"
+    child = Child(role(program), tmp_path)
+    child.wait_ready()
+    child.wait_ended(10)
+    child._pump.join(10)
+    assert (tmp_path / "fake.log").read_text().splitlines() == ["to stderr", "to stdout", "ready: fake"]
+
+
+def test_what_a_child_started_does_not_outlive_it(tmp_path: Path) -> None:
+    program = """
+    import subprocess, sys
+    grandchild = subprocess.Popen([sys.executable, "-S", "-c", "import signal; signal.pause()"])
+    print("ready: fake", grandchild.pid, flush=True)
+    """
+    child = Child(role(program), tmp_path)
+    grandchild = int(child.wait_ready())
+    assert child.wait_ended(10) == 0
+    child._pump.join(10)  # the grandchild held the pipe open until it was gone
+    assert not _runs(grandchild)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -1,0 +1,108 @@
+"""The supervisor: start, restart, ordered stop, and no orphans."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from mainstem.node.child import ChildFailedError
+from mainstem.node.supervisor import Supervisor
+from tests.node.fake_roles import UNTIL_PARENT_IS_GONE, role
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Reports:
+    """What the supervisor said; ``wait_for`` blocks until a line with the words came."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._changed = threading.Condition()
+
+    def __call__(self, line: str) -> None:
+        with self._changed:
+            self.lines.append(line)
+            self._changed.notify_all()
+
+    def wait_for(self, words: str) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: any(words in line for line in self.lines), 20), self.lines
+
+
+def test_a_start_that_fails_is_raised_and_not_retried(tmp_path: Path) -> None:
+    reports = Reports()
+    with Supervisor(tmp_path, reports) as supervisor, pytest.raises(ChildFailedError, match="no luck"):
+        supervisor.start(role("print('error: no luck'); raise SystemExit(1)"))
+    assert reports.lines == []
+
+
+def test_a_process_that_dies_later_is_started_again(tmp_path: Path) -> None:
+    reports = Reports()
+    with Supervisor(tmp_path, reports) as supervisor:
+        first = int(supervisor.start(role(UNTIL_PARENT_IS_GONE)))
+        os.kill(first, signal.SIGKILL)
+        reports.wait_for("fake is ready again")
+        assert supervisor.statistics()["fake"]["restarts"] == 1
+        assert supervisor.statistics()["fake"]["pid"] != first
+    assert "fake ended with SIGKILL; it starts again in 0.2 s" in reports.lines[0]
+
+
+def test_processes_stop_in_the_order_of_their_ranks(tmp_path: Path) -> None:
+    program = """
+    import signal, sys
+    def stop(*_):
+        with open({path!r}, "a") as file:
+            file.write(sys.argv[1])
+        sys.exit(0)
+    signal.signal(signal.SIGTERM, stop)
+    print("ready: fake", flush=True)
+    while True:
+        signal.pause()
+    """.format(path=str(tmp_path / "order"))
+    with Supervisor(tmp_path, Reports()) as supervisor:
+        for name, rank in (("log", 2), ("views", 1), ("gateway", 0)):
+            one = role(program.replace("sys.argv[1]", repr(name + " ")), name, stop_rank=rank)
+            supervisor.start(one)
+    assert (tmp_path / "order").read_text().split() == ["gateway", "views", "log"]
+
+
+def test_a_process_that_does_not_stop_is_killed_after_its_grace_time(tmp_path: Path) -> None:
+    program = "import signal, sys; signal.signal(15, signal.SIG_IGN); print('ready: fake', flush=True); signal.pause()"
+    reports = Reports()
+    with Supervisor(tmp_path, reports) as supervisor:
+        supervisor.start(role(program, grace_s=0.1))
+    assert reports.lines == ["fake did not stop within 0.1 s; it is killed"]
+
+
+def test_a_killed_supervisor_leaves_no_orphans(tmp_path: Path) -> None:
+    program = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from pathlib import Path
+from mainstem.node.supervisor import Supervisor
+from tests.node.fake_roles import UNTIL_PARENT_IS_GONE, role
+supervisor = Supervisor(Path({str(tmp_path)!r}), print)
+print(supervisor.start(role(UNTIL_PARENT_IS_GONE)), flush=True)
+supervisor.wait()
+"""
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child_pid = int(parent.stdout.readline())
+    child_end = os.pidfd_open(child_pid)
+    parent.kill()
+    parent.communicate(timeout=10)
+    assert _readable_within(child_end, 10), "the child still runs"
+    os.close(child_end)
+
+
+def _readable_within(file_descriptor: int, seconds: float) -> bool:
+    """A pidfd becomes readable when its process ends."""
+    import select
+
+    return bool(select.select([file_descriptor], [], [], seconds)[0])

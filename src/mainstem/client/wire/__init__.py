@@ -1,0 +1,1 @@
+"""The Kafka protocol over plain sockets, synchronously, for what librdkafka cannot hand out."""

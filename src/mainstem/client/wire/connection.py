@@ -1,0 +1,201 @@
+"""One connection to one broker: frames out, frames in, versions agreed on.
+
+At opening it asks for the broker's API versions; every request is then sent in the highest version that both sides
+know. (SASL belongs into ``open``, right behind that.) Requests are answered in the order they were sent.
+
+Invariant: after any error but a refused version the connection is closed, because nobody knows what its next bytes are.
+Owned by one thread; ``abort`` may be called from any.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from mainstem.client.wire.address import Address
+from mainstem.client.wire.deadline import Deadline
+from mainstem.client.wire.transport import Dial, Stream, dial_plain
+from mainstem.errors import FrameError, MainstemError, RemoteError
+from mainstem.protocol import codec
+from mainstem.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from mainstem.protocol.schema import Buffer, Message, Versions
+
+_INT32 = struct.Struct(">i")
+_ERROR_CODE = struct.Struct(">ih")  # of an ApiVersions response of any version: correlation id, error code
+_UNSUPPORTED_VERSION = 35
+_SOFTWARE = "mainstem"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionOptions:
+    """What all connections of a client share. A response over ``response_bytes_max`` is refused unread."""
+
+    client_id: str = "mainstem"
+    dial: Dial = dial_plain
+    response_bytes_max: int = 256 * 1024 * 1024
+
+
+class Pending(NamedTuple):
+    """A request that has been sent: what its answer is read by."""
+
+    correlation_id: int
+    api_key: int
+    version: int
+
+
+class ReceiveBuffer:
+    """A buffer that grows and is used again: what was read into it lasts until it is read into next."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self) -> None:
+        self._data = bytearray(64 * 1024)
+
+    def view(self, size: int) -> memoryview:
+        if size > len(self._data):
+            self._data = bytearray(max(size, 2 * len(self._data)))
+        return memoryview(self._data)[:size]
+
+
+class Connection:
+    """An open connection that knows the broker's versions; see the module's docstring for its contract."""
+
+    def __init__(self, stream: Stream, address: Address, options: ConnectionOptions) -> None:
+        """For ``open``: a connection that does not know the broker's versions yet."""
+        self.address = address
+        self.is_open = True
+        self.versions: dict[int, Versions] = {}
+        self._stream = stream
+        self._options = options
+        self._correlation_id = 0
+        self._pending: deque[Pending] = deque()
+        self._length = bytearray(4)
+
+    @classmethod
+    def open(cls, address: Address, options: ConnectionOptions, deadline: Deadline) -> Connection:
+        """Connect and agree on versions. Raises LogUnavailableError, FrameError or RemoteError."""
+        connection = cls(options.dial(address, deadline), address, options)
+        try:
+            connection._agree_on_versions(deadline)
+        except MainstemError:
+            connection.close()
+            raise
+        return connection
+
+    def version_of(self, message: type[Message], version_max: int | None = None) -> int:
+        """The highest version of a request that both sides know. Raises RemoteError when there is none."""
+        theirs = self.versions.get(message.__api_key__, Versions(0, -1))
+        version = min(message.__versions__.last, theirs.last)
+        if version_max is not None:
+            version = min(version, version_max)
+        if version < max(message.__versions__.first, theirs.first):
+            raise RemoteError(
+                f"the log at {self.address} does not serve {message.__name__} in a version known here",
+                code=_UNSUPPORTED_VERSION,
+                name="UNSUPPORTED_VERSION",
+            )
+        return version
+
+    def send(self, body: Message, deadline: Deadline, version_max: int | None = None) -> Pending:
+        """Send a request; its answer is read by ``receive``, in the order of sending."""
+        return self._send(body, self.version_of(type(body), version_max), deadline)
+
+    def receive(self, deadline: Deadline, buffer: ReceiveBuffer | None = None) -> Any:
+        """The answer to the oldest request that has none yet.
+
+        Record batches in it are memoryviews into ``buffer`` (until that is used again), or into memory of their own.
+        """
+        pending = self._pending.popleft()
+        try:
+            response = codec.decode_response(self._receive_frame(deadline, buffer), pending.api_key, pending.version)
+            self._check_correlation(pending, response.correlation_id)
+        except MainstemError:
+            self.close()
+            raise
+        return response.body
+
+    def exchange(self, body: Message, deadline: Deadline, version_max: int | None = None) -> Any:
+        """Send a request and read its answer."""
+        self.send(body, deadline, version_max)
+        return self.receive(deadline)
+
+    def send_only(self, body: Message, deadline: Deadline) -> None:
+        """Send a request that has no answer (a produce request with ``acks=0``)."""
+        self.send(body, deadline)
+        self._pending.pop()
+
+    def abort(self) -> None:
+        """Break the connection; from any thread."""
+        self.is_open = False
+        self._stream.abort()
+
+    def close(self) -> None:
+        self.is_open = False
+        self._pending.clear()
+        self._stream.close()
+
+    def _send(self, body: Message, version: int, deadline: Deadline) -> Pending:
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        pending = Pending(self._correlation_id, body.__api_key__, version)
+        chunks = codec.encode_request(
+            body, version, correlation_id=pending.correlation_id, client_id=self._options.client_id
+        )
+        try:
+            self._stream.send(chunks, deadline)
+        except MainstemError:
+            self.close()
+            raise
+        self._pending.append(pending)
+        return pending
+
+    def _receive_frame(self, deadline: Deadline, buffer: ReceiveBuffer | None = None) -> memoryview:
+        self._stream.receive_into(memoryview(self._length), deadline)
+        (size,) = _INT32.unpack(self._length)
+        if not 4 <= size <= self._options.response_bytes_max:
+            raise FrameError(
+                f"{self.address} answered with a frame of {size} bytes: it may not speak the Kafka protocol, "
+                f"or the answer is over the limit of {self._options.response_bytes_max} bytes"
+            )
+        frame = memoryview(bytearray(size)) if buffer is None else buffer.view(size)
+        self._stream.receive_into(frame, deadline)
+        return frame
+
+    def _check_correlation(self, pending: Pending, correlation_id: int) -> None:
+        if correlation_id != pending.correlation_id:
+            raise FrameError(f"{self.address} answered request {correlation_id}, not {pending.correlation_id}")
+
+    def _agree_on_versions(self, deadline: Deadline) -> None:
+        """Ask in the newest version; a broker that does not know it answers in version 0 with what it does know."""
+        version = ApiVersionsRequest.__versions__.last
+        frame = self._ask_versions(version, deadline)
+        if _error_code_of(frame) == _UNSUPPORTED_VERSION:
+            offered = _versions_in(codec.decode_response(frame, ApiVersionsRequest.__api_key__, 0).body)
+            version = min(version, offered.get(ApiVersionsRequest.__api_key__, Versions(0, 0)).last)
+            frame = self._ask_versions(version, deadline)
+        answer: ApiVersionsResponse = codec.decode_response(frame, ApiVersionsRequest.__api_key__, version).body
+        if answer.error_code != 0:
+            raise RemoteError(
+                f"the log at {self.address} does not tell its API versions",
+                code=answer.error_code,
+                name="UNSUPPORTED_VERSION" if answer.error_code == _UNSUPPORTED_VERSION else "UNKNOWN_SERVER_ERROR",
+            )
+        self.versions = _versions_in(answer)
+
+    def _ask_versions(self, version: int, deadline: Deadline) -> memoryview:
+        self._send(ApiVersionsRequest(client_software_name=_SOFTWARE, client_software_version="0"), version, deadline)
+        pending = self._pending.popleft()
+        frame = self._receive_frame(deadline)
+        self._check_correlation(pending, _INT32.unpack_from(frame)[0])
+        return frame
+
+
+def _error_code_of(frame: Buffer) -> int:
+    if len(frame) < _ERROR_CODE.size:
+        raise FrameError(f"an ApiVersions response of {len(frame)} bytes is too short")
+    return int(_ERROR_CODE.unpack_from(frame)[1])
+
+
+def _versions_in(answer: ApiVersionsResponse) -> dict[int, Versions]:
+    return {api.api_key: Versions(api.min_version, api.max_version) for api in answer.api_keys}

@@ -1,0 +1,162 @@
+"""Key-value views: the latest value of each key, in RocksDB.
+
+Layout: one key space. ``r`` + the record's key → the record's JSON text; ``m`` → the bookmark. ``apply`` is one
+WriteBatch of both, through the write-ahead log and not synced: a process that is killed loses nothing, a machine that
+loses power loses whole batches from the end. RocksDB recovers to a point in time, never with a gap.
+
+Concurrency: as `views.store` says; RocksDB's snapshots are readable from any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rocksdict import BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, Options, Rdict, ReadOptions, WriteBatch
+from rocksdict import Snapshot as RocksSnapshot
+
+from mainstem.errors import StorageError
+from mainstem.views.hashing import digest_of
+from mainstem.views.json_reader import JsonReader
+from mainstem.views.requests import Get, Range, Request, wrong_kind
+from mainstem.views.rows import row_of
+from mainstem.views.store import Bookmark, DeadLetters, Digest, Row, Snapshot, StoreDefinition, ViewStore
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_RECORD = b"r"
+_AFTER_RECORDS = b"s"
+_BOOKMARK = b"m"
+_MEMTABLE_BYTES = 32 << 20
+_BLOCK_CACHE_BYTES = 64 << 20
+_OPEN_FILES_MAX = 256
+
+
+class KeyValueStore(ViewStore):
+    """See the module."""
+
+    def __init__(self, path: Path, definition: StoreDefinition) -> None:
+        del definition  # a key-value view takes any JSON object
+        try:
+            self._db = Rdict(str(path), _options())
+        except Exception as error:  # rocksdict raises bare Exception
+            raise StorageError(f"the key-value store in {path} cannot be opened: {error}") from error
+        self._reader = JsonReader((), text=True)
+        self._bookmark = _read_bookmark(self._db.get(_BOOKMARK))
+
+    def apply(self, arrow_batch: pa.RecordBatch, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
+        read = self._reader.read(arrow_batch)
+        if read.poisons:
+            dead_letters(read.poisons)
+        bookmark = bookmark.after(self._bookmark, read.poisons)
+        writes = WriteBatch(raw_mode=True)
+        keys = read.table.column("key").cast("binary").to_pylist()
+        texts = read.table.column("text").cast("binary").to_pylist()
+        for key, text in zip(keys, texts, strict=True):
+            if text is None:
+                writes.delete(_RECORD + key)
+            else:
+                writes.put(_RECORD + key, text)
+        writes.put(_BOOKMARK, bookmark.to_text().encode())
+        try:
+            self._db.write(writes)
+        except Exception as error:  # rocksdict raises bare Exception
+            raise StorageError(f"the key-value store cannot be written: {error}") from error
+        self._bookmark = bookmark
+
+    def snapshot(self) -> KeyValueSnapshot:
+        return KeyValueSnapshot(self._db.snapshot())
+
+    @property
+    def bookmark(self) -> Bookmark:
+        return self._bookmark
+
+    def close(self) -> None:
+        self._reader.close()
+        self._db.close()
+
+
+class KeyValueSnapshot(Snapshot):
+    """One state of a KeyValueStore."""
+
+    def __init__(self, snapshot: RocksSnapshot) -> None:
+        self._snapshot: RocksSnapshot | None = snapshot
+        self.bookmark = _read_bookmark(_get(snapshot, _BOOKMARK))
+
+    def query(self, request: Request) -> list[Row]:
+        match request:
+            case Get(key):
+                text = _get(self._open, _RECORD + key.encode())
+                return [] if text is None else [row_of(key, text)]
+            case Range():
+                return [row_of(key.decode(), text) for key, text in self._range(request)]
+            case _:
+                raise wrong_kind(request, "key-value")
+
+    def digest(self) -> Digest:
+        return digest_of(self._scan(b"", None))
+
+    def count(self) -> int:
+        return sum(1 for _ in self._scan(b"", None))
+
+    def entries(self) -> Iterator[tuple[str, Row]]:
+        for key, text in self._scan(b"", None):
+            name = key.decode()
+            yield name, row_of(name, text)
+
+    def close(self) -> None:
+        self._snapshot = None  # RocksDB lets a snapshot go with its last reference
+
+    @property
+    def _open(self) -> RocksSnapshot:
+        assert self._snapshot is not None, "the snapshot is closed"
+        return self._snapshot
+
+    def _range(self, request: Range) -> Iterator[tuple[bytes, bytes]]:
+        prefix = request.prefix.encode()
+        start = max(prefix, (request.start or "").encode())
+        end = None if request.end is None else request.end.encode()
+        for number, (key, text) in enumerate(self._scan(start, end)):
+            if number >= request.limit or not key.startswith(prefix):
+                return
+            yield key, text
+
+    def _scan(self, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        """Key and text from ``start`` (included) to ``end`` (not), in the order of the keys' bytes."""
+        options = ReadOptions()
+        options.set_iterate_upper_bound(_AFTER_RECORDS if end is None else _RECORD + end)
+        iterator = self._open.iter(options)
+        iterator.seek(_RECORD + start)
+        while iterator.valid():
+            yield iterator.key()[1:], iterator.value()
+            iterator.next()
+        iterator.status()  # raises when the iterator ended on an error
+
+
+def _get(snapshot: RocksSnapshot, key: bytes) -> bytes | None:
+    try:
+        value: bytes = snapshot[key]
+    except KeyError:
+        return None
+    return value
+
+
+def _read_bookmark(text: bytes | None) -> Bookmark:
+    return Bookmark() if text is None else Bookmark.from_text(text.decode())
+
+
+def _options() -> Options:
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_wal_recovery_mode(DBRecoveryMode.point_in_time())
+    options.set_write_buffer_size(_MEMTABLE_BYTES)
+    options.set_max_open_files(_OPEN_FILES_MAX)
+    options.set_keep_log_file_num(2)
+    options.set_compression_type(DBCompressionType.lz4())
+    table = BlockBasedOptions()
+    table.set_block_cache(Cache(_BLOCK_CACHE_BYTES))
+    table.set_bloom_filter(10, False)
+    options.set_block_based_table_factory(table)
+    return options

@@ -1,0 +1,65 @@
+"""Rows as a query answers them: plain JSON values, whatever the store's own types are. Pure functions.
+
+A row of a key-value, SQL or search view carries its record's key as ``_key``. What JSON cannot hold is answered as text:
+dates and times in ISO 8601, numbers beyond a double's range, bytes in base64. NaN and Infinity are answered as null.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+import json
+import math
+from typing import Any
+
+from mainstem.views.store import Row
+
+KEY = "_key"
+
+
+def row_of(key: str, text: str | bytes) -> Row:
+    """The row of a record: its key and the fields of its JSON object."""
+    try:
+        fields = json.loads(text, parse_float=_number, parse_constant=_null)
+    except ValueError:  # Python refuses integers of over 4,300 digits
+        fields = json.loads(text, parse_float=_number, parse_constant=_null, parse_int=_number)
+    return {KEY: key, **fields}
+
+
+def plain(value: Any) -> Any:
+    """``value`` in JSON's types."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case datetime.datetime():
+            return _iso(value)
+        case datetime.date() | datetime.time():
+            return value.isoformat()
+        case decimal.Decimal():
+            return str(value)
+        case bytes() | bytearray() | memoryview():
+            return base64.b64encode(value).decode()
+        case dict():
+            return {str(plain(name)): plain(entry) for name, entry in value.items()}
+        case list() | tuple() | set():
+            return [plain(entry) for entry in value]
+        case _:
+            return str(value)
+
+
+def _iso(value: datetime.datetime) -> str:
+    if value.tzinfo is None:
+        return value.isoformat()
+    return value.astimezone(datetime.timezone.utc).replace(tzinfo=None).isoformat() + "Z"
+
+
+def _number(text: str) -> float | str:
+    number = float(text)
+    return number if math.isfinite(number) else text
+
+
+def _null(_name: str) -> None:
+    return None

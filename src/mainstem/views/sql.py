@@ -1,0 +1,234 @@
+"""SQL views: a table under the view's name, typed from the topic's schema, in DuckDB.
+
+Layout: the table has the record's key as ``_key``, its primary key, and the schema's columns; the bookmark is the one row
+of ``_mainstem.bookmark``. ``apply`` is one transaction: the last record of each key replaces its row, a tombstone
+deletes it. At most 50,000 rows go into one statement, because larger replaces are erratic.
+
+**Read-only by construction**: a query runs in a transaction that DuckDB itself holds read-only, on a cursor of its own,
+in a database that may neither touch a file nor the network, load an extension, see a variable of this process, nor
+change a setting. Before that, anything but one SELECT is refused with a clear word. A watchdog interrupts it in time.
+
+Concurrency: as `views.store` says: one connection writes; each snapshot has a cursor of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow.compute as pc
+
+from mainstem.errors import QueryError, StorageError
+from mainstem.views.json_reader import JsonReader, last_of_each_key
+from mainstem.views.requests import Request, Sql, wrong_kind
+from mainstem.views.rows import plain
+from mainstem.views.sql_types import SqlColumns, identifier
+from mainstem.views.store import Bookmark, DeadLetters, Digest, Row, Snapshot, StoreDefinition, ViewStore
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_STATEMENT_ROWS_MAX = 50_000
+_FETCH_ROWS = 2_048
+_CONFIG: dict[str, Any] = {
+    "threads": 2,
+    "memory_limit": "1GB",
+    "enable_external_access": False,
+    "autoload_known_extensions": False,
+    "autoinstall_known_extensions": False,
+    "python_enable_replacements": False,
+}
+
+
+class SqlStore(ViewStore):
+    """See the module."""
+
+    def __init__(self, path: Path, definition: StoreDefinition) -> None:
+        columns = SqlColumns.of(definition.schema)
+        self._table = identifier(definition.view)
+        self._insert = (
+            f"INSERT OR REPLACE INTO {self._table} SELECT key, {columns.selection()} FROM upserts "
+            f"LIMIT {_STATEMENT_ROWS_MAX} OFFSET ?"
+        )
+        path.mkdir(parents=True, exist_ok=True)
+        try:
+            self._connection = duckdb.connect(str(path / "view.duckdb"), config=_CONFIG)
+            self._create(columns)
+        except duckdb.Error as error:
+            raise StorageError(f"the SQL store in {path} cannot be opened: {error}") from error
+        self._reader = JsonReader(columns.fields, text=not columns.fields)
+        self._bookmark = _read_bookmark(self._connection)
+
+    def apply(self, arrow_batch: pa.RecordBatch, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
+        read = self._reader.read(arrow_batch)
+        if read.poisons:
+            dead_letters(read.poisons)
+        bookmark = bookmark.after(self._bookmark, read.poisons)
+        try:
+            self._write(last_of_each_key(read.table), bookmark)
+        except duckdb.Error as error:
+            raise StorageError(f"the SQL store cannot be written: {error}") from error
+        self._bookmark = bookmark
+
+    def snapshot(self) -> SqlSnapshot:
+        return SqlSnapshot(self._connection.cursor(), self._table)
+
+    @property
+    def bookmark(self) -> Bookmark:
+        return self._bookmark
+
+    def close(self) -> None:
+        self._reader.close()
+        self._connection.close()
+
+    def _create(self, columns: SqlColumns) -> None:
+        connection = self._connection
+        connection.execute("SET GLOBAL TimeZone = 'UTC'")  # a TIMESTAMP is an instant: shown in UTC on any machine
+        connection.execute("SET lock_configuration = true")
+        connection.execute("BEGIN")
+        connection.execute("CREATE SCHEMA IF NOT EXISTS _mainstem")
+        connection.execute("CREATE TABLE IF NOT EXISTS _mainstem.bookmark (document VARCHAR NOT NULL)")
+        connection.execute(
+            f"CREATE TABLE IF NOT EXISTS {self._table} (_key VARCHAR PRIMARY KEY, {columns.table_ddl()})"
+        )
+        connection.execute(
+            "INSERT INTO _mainstem.bookmark SELECT ? WHERE NOT EXISTS (FROM _mainstem.bookmark)", [Bookmark().to_text()]
+        )
+        connection.execute("COMMIT")
+
+    def _write(self, table: pa.Table, bookmark: Bookmark) -> None:
+        connection = self._connection
+        deletions = table.filter(table.column("tombstone"))
+        upserts = table if len(deletions) == 0 else table.filter(pc.invert(table.column("tombstone")))
+        connection.execute("BEGIN")
+        try:
+            if len(deletions):
+                connection.register("deletions", deletions.select(["key"]))
+                connection.execute(f"DELETE FROM {self._table} WHERE _key IN (SELECT key FROM deletions)")
+            if len(upserts):
+                connection.register("upserts", upserts)
+                for first_row in range(0, len(upserts), _STATEMENT_ROWS_MAX):
+                    connection.execute(self._insert, [first_row])
+            connection.execute("UPDATE _mainstem.bookmark SET document = ?", [bookmark.to_text()])
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        finally:
+            connection.unregister("deletions")
+            connection.unregister("upserts")
+
+
+class SqlSnapshot(Snapshot):
+    """One state of a SqlStore: a read-only transaction on a cursor of its own."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, table: str) -> None:
+        self._cursor = cursor
+        self._table = table
+        cursor.execute("BEGIN TRANSACTION READ ONLY")
+        self.bookmark = _read_bookmark(cursor)  # the first read fixes what the transaction sees
+
+    def query(self, request: Request) -> list[Row]:
+        if not isinstance(request, Sql):
+            raise wrong_kind(request, "SQL")
+        _refuse_all_but_one_select(self._cursor, request.query)
+        with _Watchdog(self._cursor, request.timeout_s) as watchdog:
+            try:
+                result = self._cursor.execute(request.query)
+                names = _distinct([entry[0] for entry in result.description])
+                rows = _fetch(result, request.limit)
+            except duckdb.InterruptException as error:
+                raise watchdog.explain(error) from error
+            except (duckdb.Error, OverflowError) as error:
+                raise QueryError(_one_line(error)) from error
+        return [dict(zip(names, map(plain, row), strict=True)) for row in rows]
+
+    def digest(self) -> Digest:
+        query = f"SELECT count(*), coalesce(sum(hash(entry)), 0) FROM {self._table} AS entry"
+        count, checksum = _one(self._cursor, query)
+        return Digest(int(count), int(checksum))
+
+    def count(self) -> int:
+        return int(_one(self._cursor, f"SELECT count(*) FROM {self._table}")[0])
+
+    def entries(self) -> Iterator[tuple[str, Row]]:
+        result = self._cursor.execute(f"SELECT * FROM {self._table} ORDER BY _key")
+        names = [entry[0] for entry in result.description]
+        while rows := result.fetchmany(_FETCH_ROWS):
+            for row in rows:
+                yield row[0], dict(zip(names, map(plain, row), strict=True))
+
+    def close(self) -> None:
+        self._cursor.close()
+
+
+class _Watchdog:
+    """Interrupts a cursor's query after its time. A context manager around it."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._timer = threading.Timer(timeout_s, cursor.interrupt)
+        self._timer.daemon = True
+
+    def explain(self, error: duckdb.Error) -> QueryError:
+        """The error for a query that was interrupted."""
+        if not self._timer.finished.is_set():
+            return QueryError(_one_line(error))
+        return QueryError(f"the query ran over its time limit of {self._timeout_s:g} s: narrow it, or raise `timeout`")
+
+    def __enter__(self) -> _Watchdog:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._timer.cancel()
+        self._timer.join()
+
+
+def _refuse_all_but_one_select(cursor: duckdb.DuckDBPyConnection, query: str) -> None:
+    try:
+        statements = cursor.extract_statements(query)
+    except duckdb.Error as error:
+        raise QueryError(_one_line(error)) from error
+    if len(statements) != 1:
+        raise QueryError(f"a query is one SELECT statement; this has {len(statements)}")
+    kind = statements[0].type
+    if kind != duckdb.StatementType.SELECT:
+        raise QueryError(f"a view is read-only: a query is one SELECT statement, not {kind.name}")
+
+
+def _fetch(result: duckdb.DuckDBPyConnection, limit: int) -> list[tuple[Any, ...]]:
+    rows: list[tuple[Any, ...]] = []
+    while chunk := result.fetchmany(min(_FETCH_ROWS, limit + 1 - len(rows))):
+        rows += chunk
+        if len(rows) > limit:
+            raise QueryError(f"the query answers more than {limit} rows: add a LIMIT to it, or raise `limit`")
+    return rows
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Column names as keys of a row: a name that stands twice gets a number."""
+    seen: dict[str, int] = {}
+    distinct = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        distinct.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+    return distinct
+
+
+def _one(cursor: duckdb.DuckDBPyConnection, query: str) -> tuple[Any, ...]:
+    row = cursor.execute(query).fetchone()
+    assert row is not None
+    return row
+
+
+def _read_bookmark(cursor: duckdb.DuckDBPyConnection) -> Bookmark:
+    return Bookmark.from_text(str(_one(cursor, "SELECT document FROM _mainstem.bookmark")[0]))
+
+
+def _one_line(error: BaseException) -> str:
+    """DuckDB's message without the picture of the statement below it."""
+    return str(error).split("\n\n", 1)[0].replace("\n", " ").strip()

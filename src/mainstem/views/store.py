@@ -1,0 +1,215 @@
+"""The one contract of every view store.
+
+A store holds what a view has made of its topic's records, and the **bookmark**: the position up to which it has applied
+them. Its invariants, which one contract suite proves for every kind:
+
+1. *One transaction.* ``apply`` changes the data and the bookmark together or not at all, over SIGKILL at any point. A
+   store may lose its tail (the log has it); it never tears.
+2. *A function of the position.* The content depends on the records before the position alone: not on how they were cut
+   into batches, and not on how often it was restarted. So a replay up to the same position gives the same digest.
+3. *One position a query.* A ``Snapshot`` sees the data and the position of one and the same ``apply``.
+
+Concurrency: ``apply`` belongs to one thread, the applier; ``snapshot`` and ``query`` are safe from any thread, beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from mainstem.errors import StorageError
+from mainstem.model import Position, TopicPartition
+from mainstem.pipelines.kinds import Kind
+from mainstem.schema.types import TopicSchema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from mainstem.views.requests import Request
+
+Row: TypeAlias = dict[str, Any]
+
+# What `apply` reads of a batch; a poison record is named by its partition and offset.
+APPLY_COLUMNS = frozenset({"key", "value", "partition", "offset"})
+
+
+@dataclass(frozen=True, slots=True)
+class StoreDefinition:
+    """What a store needs to know of its view. ``schema``: the topic's, where there is one."""
+
+    view: str
+    kind: Kind
+    schema: TopicSchema | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """What a store keeps beside its data, in the same transaction.
+
+    ``topic_ids`` and ``leader_epochs`` say in which life of its topic the position was reached: after a topic was
+    deleted and made anew, or lost its tail, the same offset is another record. ``dead_letters`` counts the records that
+    could not be applied.
+    """
+
+    position: Position = field(default_factory=Position)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+    dead_letters: int = 0
+
+    def after(self, previous: Bookmark, poisons: Sequence[Poison]) -> Bookmark:
+        """This bookmark, with the dead letters of ``previous`` and of this step counted."""
+        return replace(self, dead_letters=previous.dead_letters + len(poisons))
+
+    def to_text(self) -> str:
+        """The stored form, a JSON document."""
+        return json.dumps(
+            {
+                "position": self.position.to_json(),
+                "topic_ids": dict(self.topic_ids),
+                "leader_epochs": {str(tp): epoch for tp, epoch in self.leader_epochs.items()},
+                "dead_letters": self.dead_letters,
+            }
+        )
+
+    @classmethod
+    def from_text(cls, text: str) -> Bookmark:
+        """Read ``to_text``'s form. Raises StorageError when it is not that."""
+        try:
+            document = json.loads(text)
+            epochs = {
+                TopicPartition(name.rpartition("/")[0], int(name.rpartition("/")[2])): int(epoch)
+                for name, epoch in document["leader_epochs"].items()
+            }
+            position = Position.from_json(document["position"])
+            return cls(position, document["topic_ids"], epochs, document["dead_letters"])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise StorageError(f"the store's bookmark cannot be read ({error}): rebuild the view") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Poison:
+    """A record that the view cannot apply, and why."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    error: str
+
+
+DeadLetters: TypeAlias = Callable[[Sequence[Poison]], None]
+
+
+def no_dead_letters(poisons: Sequence[Poison]) -> None:
+    """The sink for poison records that were sent to the dead-letter topic before: those of a replay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """What a store holds, independent of any order: the number of its entries and the sum of their hashes.
+
+    Comparable between two stores of one kind in one process. A sum and not XOR, under which pairs vanish.
+    """
+
+    entries: int
+    checksum: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The rows of a query, and the position that they reflect.
+
+    ``covers``: the source positions, over any number of pipelines, that the position covers (the host fills it in).
+    """
+
+    rows: list[Row]
+    position: Position
+    covers: Position = field(default_factory=Position)
+
+
+class Snapshot(ABC):
+    """One state of a store, unchanged by what is applied meanwhile. A context manager; for one thread at a time."""
+
+    bookmark: Bookmark
+
+    @property
+    def position(self) -> Position:
+        """The position that this state reflects."""
+        return self.bookmark.position
+
+    @abstractmethod
+    def query(self, request: Request) -> list[Row]:
+        """The rows that answer ``request``. Raises QueryError."""
+
+    @abstractmethod
+    def digest(self) -> Digest:
+        """The digest of everything that a query could see."""
+
+    @abstractmethod
+    def count(self) -> int:
+        """How many rows there are: for each key that is not deleted, one."""
+
+    @abstractmethod
+    def entries(self) -> Iterator[tuple[str, Row]]:
+        """What the digest is taken over, each with a name, in the order of the names' UTF-8 bytes."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let the state go. Idempotent."""
+
+    def __enter__(self) -> Snapshot:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class ViewStore(ABC):
+    """See the module for the contract. Made by ``views.stores.open_store``; a file of its own for each kind."""
+
+    @abstractmethod
+    def apply(self, arrow_batch: pa.RecordBatch, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
+        """Apply records (``APPLY_COLUMNS``, in the log's order), and move to ``bookmark``, in one transaction.
+
+        Records that cannot be applied are handed to ``dead_letters`` before anything is committed, and the store adds
+        their number to the bookmark's; when it raises, nothing was applied. Raises StorageError.
+        """
+
+    @abstractmethod
+    def snapshot(self) -> Snapshot:
+        """The newest state."""
+
+    @property
+    @abstractmethod
+    def bookmark(self) -> Bookmark:
+        """The bookmark of the last ``apply``; an empty one before the first."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the files. No snapshot may be in use any more."""
+
+    def query(self, request: Request) -> Answer:
+        """Ask the newest state. Raises QueryError."""
+        with self.snapshot() as snapshot:
+            return Answer(snapshot.query(request), snapshot.position)
+
+    @property
+    def position(self) -> Position:
+        """The position of the last ``apply``."""
+        return self.bookmark.position
+
+    def digest(self) -> Digest:
+        """The digest of the newest state."""
+        with self.snapshot() as snapshot:
+            return snapshot.digest()
+
+    def count(self) -> int:
+        """How many rows the newest state has."""
+        with self.snapshot() as snapshot:
+            return snapshot.count()

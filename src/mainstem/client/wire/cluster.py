@@ -89,10 +89,16 @@ class WireClient:
 
     # ---- what the cluster is
 
-    def metadata(self, topics: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
-        """The named topics, or all of them, freshly asked for. One that does not exist is not in the answer."""
+    def metadata(self, topics: Iterable[str] | None = None, *, wait: bool = False) -> dict[str, TopicMetadata]:
+        """The named topics, or all of them, freshly asked for. One that does not exist is not in the answer.
+
+        With ``wait``: wait until all named topics are there and each of their partitions has a leader (as brokers may
+        learn of a new topic late); UnknownTopicError when that does not come to pass within ``timeout_s``.
+        """
         names = None if topics is None else frozenset(topics)
-        return self._retrying(lambda deadline: self._ask_metadata(names, deadline))
+        if not wait or names is None:
+            return self._retrying(lambda deadline: self._ask_metadata(names, deadline))
+        return self._retrying(lambda deadline: self._complete(names, deadline))
 
     @property
     def brokers(self) -> Mapping[int, Address]:
@@ -163,16 +169,29 @@ class WireClient:
     # ---- anything else
 
     def request(
-        self, body: Message, node: int | None = None, *, version_max: int | None = None, timeout_s: float | None = None
+        self,
+        body: Message,
+        node: int | None = None,
+        *,
+        version_max: int | None = None,
+        timeout_s: float | None = None,
+        codes: Callable[[Any], Iterable[int]] | None = None,
     ) -> Any:
         """Send any request, to the broker with the id ``node`` or to any, in the highest version both sides know.
 
-        Connecting is tried until ``timeout_s``; the request itself is sent once, and error codes in the answer are the
-        caller's to read. Raises LogUnavailableError, and RemoteError when the broker does not know the API.
+        Connecting is tried until ``timeout_s``; a request that may have reached the broker is not sent again, unless
+        ``codes``, which takes the error codes out of an answer, finds one that may heal. Other codes are the caller's
+        to read. Raises LogUnavailableError, and RemoteError when the broker does not know the API.
         """
-        return self._retrying(
-            lambda deadline: self._request(body, node, version_max, deadline), timeout_s=timeout_s, resends=False
-        )
+
+        def attempt(deadline: Deadline) -> Any:
+            answer = self._connection(node, deadline).exchange(body, deadline, version_max)
+            for code in codes(answer) if codes else ():
+                if heals(code):
+                    raise _MayHealError(error_of(code, type(body).__name__))
+            return answer
+
+        return self._retrying(attempt, timeout_s=timeout_s, resends=False)
 
     def close(self) -> None:
         """Close all connections; from any thread. What waits on one of them ends with LogUnavailableError."""
@@ -197,6 +216,15 @@ class WireClient:
         self._cluster = self._cluster.learn(answer, names)
         topics = self._cluster.topics
         return {name: topics[name] for name in (topics if names is None else names) if name in topics}
+
+    def _complete(self, names: frozenset[str], deadline: Deadline) -> dict[str, TopicMetadata]:
+        found = self._ask_metadata(names, deadline)
+        for name in names:
+            if name not in found:
+                raise _MayHealError(UnknownTopicError(f"there is no topic {name!r}"))
+            for partition in found[name].partitions:
+                self._leader(TopicPartition(name, partition))
+        return found
 
     def _list_offsets(
         self, asked: list[TopicPartition], at: int, isolation: Isolation, deadline: Deadline
@@ -259,9 +287,6 @@ class WireClient:
         if self._buffers is None:
             return None
         return self._buffers.setdefault(connection.address, ReceiveBuffer())
-
-    def _request(self, body: Message, node: int | None, version_max: int | None, deadline: Deadline) -> Any:
-        return self._connection(node, deadline).exchange(body, deadline, version_max)
 
     def _produce(
         self, tp: TopicPartition, batch: Buffer, acks: int, transactional_id: str | None, deadline: Deadline

@@ -101,16 +101,20 @@ def read_response(response: FetchResponse, asked: FetchRequest) -> Iterator[tupl
     if response.error_code != ErrorCode.NONE:
         raise error_of(response.error_code, "the log refuses the fetch")
     names: dict[uuid.UUID, str] = {topic.topic_id: topic.topic for topic in asked.topics}
+    offsets = {(topic.topic, p.partition): p.fetch_offset for topic in asked.topics for p in topic.partitions}
     for topic in response.responses:
         name = topic.topic or names.get(topic.topic_id, "")
         for partition in topic.partitions:
             tp = TopicPartition(name, partition.partition_index)
-            yield tp, _fetched(tp, partition)
+            yield tp, _fetched(tp, offsets.get((name, tp.partition), -1), partition)
 
 
-def _fetched(tp: TopicPartition, data: PartitionData) -> FetchedPartition:
+def _fetched(tp: TopicPartition, offset: int, data: PartitionData) -> FetchedPartition:
+    if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+        said = "it was removed (by retention or by request), or never written"
+        return FetchedPartition.failed(error_of(data.error_code, f"{tp} has no offset {offset}", said))
     if data.error_code != ErrorCode.NONE:
-        error = error_of(data.error_code, f"{tp} cannot be read")
+        error = error_of(data.error_code, f"{tp} cannot be read from offset {offset}")
         return FetchedPartition.failed(error, heals=heals(data.error_code))
     aborted = tuple(
         AbortedTransaction(entry.producer_id, entry.first_offset) for entry in data.aborted_transactions or ()

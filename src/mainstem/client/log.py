@@ -1,0 +1,333 @@
+"""``Log``: append to a log, read it, follow it, and look after its topics. Any log that speaks the Kafka protocol.
+
+Appends go through librdkafka, idempotent and with ``acks=all``: when an append returns, its records are durable and its
+position names them. Reads go over ``client.wire``, committed records only, so that positions are exact.
+
+A topic is never created by mistake: appending to one that does not exist is an UnknownTopicError.
+
+Thread-safe. Nothing connects before the first call. After ``close`` every call is a LogUnavailableError.
+"""
+
+from __future__ import annotations
+
+import datetime
+import threading
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mainstem.client.partitioner import partition_of
+from mainstem.client.producer import BATCH_BYTES_MAX, Appended, DurableProducer, ProducerOptions
+from mainstem.client.reader import BoundedReader, Follower
+from mainstem.client.records import EncodedRecord, HeadersLike, encoded, encoded_headers
+from mainstem.client.start import Moment, bounds, end_offsets, offsets_at_time, partitions_of, start_offsets
+from mainstem.client.values import key_bytes, value_bytes
+from mainstem.client.wire import groups as wire_groups
+from mainstem.client.wire import topics as wire_topics
+from mainstem.client.wire.address import parse_bootstrap
+from mainstem.client.wire.cluster import EARLIEST, WireClient
+from mainstem.client.wire.metadata import TopicMetadata
+from mainstem.client.wire.pool import ClientPool
+from mainstem.clock import Clock, SystemClock
+from mainstem.errors import (
+    InputError,
+    LogUnavailableError,
+    RecordTooLargeError,
+    RemoteError,
+    TopicExistsError,
+    UnknownTopicError,
+)
+from mainstem.model import Position
+
+_BULK_LINGER_MS: Final = 5.0
+_SERVE_EVERY: Final = 1000
+_MAX_MESSAGE_BYTES: Final = "max.message.bytes"
+_MAX_MESSAGE_BYTES_DEFAULT: Final = 1_048_588
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """A topic, as ``topics`` lists it. ``topic_id`` is one life of the topic."""
+
+    name: str
+    topic_id: uuid.UUID
+    partitions: int
+    is_internal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """A topic with what it holds and how it is configured. ``records`` counts offsets, gaps and markers included."""
+
+    info: TopicInfo
+    beginning: Position
+    end: Position
+    configs: Mapping[str, str | None]
+
+    @property
+    def records(self) -> int:
+        return sum(offset - self.beginning.get(tp, 0) for tp, offset in self.end.items())
+
+
+@dataclass(frozen=True, slots=True)
+class GroupInfo:
+    """A consumer group: its state, the position that it has committed, and how many records lie behind it."""
+
+    name: str
+    state: str
+    committed: Position
+    lag: int
+
+
+class Log:
+    """A log, by the addresses of its brokers; a context manager. See the module's docstring for its contract."""
+
+    def __init__(
+        self, bootstrap: str, *, timeout_s: float = 30.0, client_id: str = "mainstem", clock: Clock | None = None
+    ) -> None:
+        """``timeout_s`` is how long any call may wait for the log. Raises ConfigError when there is no address."""
+        parse_bootstrap(bootstrap)
+        self.bootstrap = bootstrap
+        self.timeout_s = timeout_s
+        self._client_id = client_id
+        self._clock = clock or SystemClock()
+        self._pool = ClientPool(self._wire_client)
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._producers: dict[tuple[float, int], DurableProducer] = {}
+        self._limits_bytes: dict[str, int] = {}
+
+    # ---- appending
+
+    def append(
+        self,
+        topic: str,
+        value: Any,
+        *,
+        key: Any = None,
+        headers: HeadersLike = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Position:
+        """Append one record; returns the position just after it, once it is durable.
+
+        A dict, list, dataclass or model is kept as JSON, text as UTF-8, bytes as they are, None is a tombstone.
+        Raises UnknownTopicError, RecordTooLargeError, SchemaError (no JSON form), LogUnavailableError (it may or may
+        not have been appended), and RemoteError.
+        """
+        record = EncodedRecord(value_bytes(value), key_bytes(key), encoded_headers(headers), partition, timestamp_ms)
+        with self._producing(topic, linger_ms=0.0) as producer:
+            appended = Appended()
+            producer.send(topic, record, appended)
+            return producer.wait(appended, topic)
+
+    def append_many(self, topic: str, records: Iterable[Any]) -> Position:
+        """Append records in few, large batches; returns the position just after all of them, once they are durable.
+
+        An item is a value, ``(key, value)``, a ``client.records.NewRecord``, or a Record that was read. Order is kept
+        within each partition. Memory is bounded: the iterable is taken as fast as the log takes its records. When one
+        fails, the first failure is raised; others may have been appended.
+        """
+        with self._producing(topic, linger_ms=_BULK_LINGER_MS) as producer:
+            appended = Appended()
+            for number, record in enumerate(records, 1):
+                producer.send(topic, encoded(record), appended)
+                if number % _SERVE_EVERY == 0:
+                    producer.serve()
+                    if appended.error is not None:
+                        break
+            return producer.wait(appended, topic, flush=True)
+
+    # ---- reading
+
+    def read(
+        self,
+        topic: str,
+        *,
+        start: Moment = "earliest",
+        end: Moment | None = None,
+        limit: int | None = None,
+        key: Any = None,
+        every_partition: bool = False,
+    ) -> BoundedReader:
+        """The committed records from ``start`` up to the log's end as it is now, or to ``end`` before that.
+
+        With ``key`` only that key's records, looked for in the partition that Mainstem and Kafka's Java client give it;
+        ``every_partition`` looks in all, for writers that partition otherwise (librdkafka's own default does).
+        Raises UnknownTopicError, OffsetOutOfRangeError.
+        """
+        with self._pool.borrow() as client:
+            partitions = partitions_of(client, [topic])
+            wanted = key_bytes(key)
+            if wanted is not None and not every_partition:
+                partitions = [partitions[partition_of(wanted, len(partitions))]]
+            ends = end_offsets(client, partitions, read_committed=True)
+            begin = start_offsets(client, ends, start)
+            return BoundedReader(self._pool, begin, bounds(client, ends, end), key=wanted, limit=limit)
+
+    def follow(self, *topics: str, start: Moment = "latest") -> Follower:
+        """The committed records of the topics as they come, without end; close it from any thread.
+
+        Raises UnknownTopicError, OffsetOutOfRangeError; while iterating, LogUnavailableError when the log is away for
+        longer than ``timeout_s`` (iterating on goes on where it was).
+        """
+        if not topics:
+            raise InputError("follow: name at least one topic")
+        client = self._wire_client()
+        try:
+            return Follower(client, topics, start, self._clock)
+        except BaseException:
+            client.close()
+            raise
+
+    # ---- positions
+
+    def end(self, *topics: str) -> Position:
+        """The end of the topics' partitions: the position that covers all that has been appended so far."""
+        with self._pool.borrow() as client:
+            return Position(end_offsets(client, partitions_of(client, topics), read_committed=False))
+
+    def beginning(self, *topics: str) -> Position:
+        """The position before the oldest records that the topics still hold."""
+        with self._pool.borrow() as client:
+            return Position(client.list_offsets(partitions_of(client, topics), EARLIEST))
+
+    def positions_at(self, topic: str, time: datetime.datetime) -> Position:
+        """The position before the first record of each partition whose timestamp is ``time`` or later."""
+        with self._pool.borrow() as client:
+            ends = end_offsets(client, partitions_of(client, [topic]), read_committed=False)
+            return Position(offsets_at_time(client, ends, time))
+
+    # ---- topics and groups
+
+    def topics(self) -> dict[str, TopicInfo]:
+        """All topics by name, in order."""
+        with self._pool.borrow() as client:
+            return {name: _info(topic) for name, topic in sorted(client.metadata().items())}
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        configs: Mapping[str, str] | None = None,
+        exist_ok: bool = False,
+    ) -> TopicInfo:
+        """Create a topic and return when it can be used; what is not given is the broker's default.
+
+        Raises TopicExistsError unless ``exist_ok`` (the topic is then left as it is), InputError, ConfigError.
+        """
+        with self._pool.borrow() as client:
+            try:
+                return _info(wire_topics.create_topic(client, name, partitions=partitions, configs=configs))
+            except TopicExistsError:
+                if not exist_ok:
+                    raise
+                return _info(client.metadata([name], wait=True)[name])
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and all its records. Raises UnknownTopicError."""
+        self._limits_bytes.pop(name, None)
+        with self._pool.borrow() as client:
+            wire_topics.delete_topic(client, name)
+
+    def describe_topic(self, name: str) -> TopicDescription:
+        """What a topic holds, and its configs. Raises UnknownTopicError."""
+        with self._pool.borrow() as client:
+            partitions = partitions_of(client, [name])
+            return TopicDescription(
+                _info(client.metadata([name], wait=True)[name]),
+                Position(client.list_offsets(partitions, EARLIEST)),
+                Position(end_offsets(client, partitions, read_committed=False)),
+                wire_topics.topic_configs(client, name),
+            )
+
+    def groups(self) -> dict[str, GroupInfo]:
+        """All consumer groups by name, with their committed positions and lags."""
+        with self._pool.borrow() as client:
+            existing = client.metadata()
+            return {group.name: _group(client, group, existing) for group in wire_groups.list_groups(client)}
+
+    # ---- life
+
+    def close(self) -> None:
+        """Deliver what is on its way, then disconnect. Raises LogUnavailableError when something was not delivered."""
+        with self._lock:
+            self._is_closed = True
+            producers, self._producers = list(self._producers.values()), {}
+            self._pool.close()
+        for producer in producers:
+            producer.close(self.timeout_s)
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Log({self.bootstrap!r})"
+
+    # ---- how
+
+    def _wire_client(self) -> WireClient:
+        return WireClient(self.bootstrap, client_id=self._client_id, timeout_s=self.timeout_s, clock=self._clock)
+
+    @contextmanager
+    def _producing(self, topic: str, *, linger_ms: float) -> Iterator[DurableProducer]:
+        """The producer for a topic that exists; what goes wrong with it is said in the topic's terms."""
+        limit_bytes = self._limits_bytes.get(topic)
+        if limit_bytes is None:
+            limit_bytes = self._limits_bytes[topic] = self._look_up(topic)
+        producer = self._producer(linger_ms, min(limit_bytes, BATCH_BYTES_MAX))
+        try:
+            yield producer
+        except RecordTooLargeError as error:
+            raise RecordTooLargeError(
+                f"the record is too large for topic {topic!r}, whose max.message.bytes is {limit_bytes}"
+            ) from error
+        except UnknownTopicError:
+            self._limits_bytes.pop(topic, None)
+            raise
+        finally:
+            if producer.is_broken:
+                with self._lock:
+                    self._producers = {k: kept for k, kept in self._producers.items() if kept is not producer}
+
+    def _producer(self, linger_ms: float, batch_bytes: int) -> DurableProducer:
+        with self._lock:
+            if self._is_closed:
+                raise LogUnavailableError("the log's client is closed")
+            producer = self._producers.get((linger_ms, batch_bytes))
+            if producer is None:
+                options = ProducerOptions(self.bootstrap, self.timeout_s, linger_ms, batch_bytes, self._client_id)
+                producer = self._producers[linger_ms, batch_bytes] = DurableProducer(options, self._clock)
+            return producer
+
+    def _look_up(self, topic: str) -> int:
+        """The topic's ``max.message.bytes``. Raises UnknownTopicError, which says how to create the topic."""
+        with self._pool.borrow() as client:
+            if topic not in client.metadata([topic]):
+                raise UnknownTopicError(
+                    f"there is no topic {topic!r}; create it: log.create_topic({topic!r}), "
+                    f"or: mainstem topics create {topic}"
+                )
+            try:
+                value = wire_topics.topic_configs(client, topic, [_MAX_MESSAGE_BYTES]).get(_MAX_MESSAGE_BYTES)
+            except RemoteError:  # who may write need not be allowed to describe: then the default has to do
+                value = None
+        return int(value) if value else _MAX_MESSAGE_BYTES_DEFAULT
+
+
+def _info(topic: TopicMetadata) -> TopicInfo:
+    return TopicInfo(topic.name, topic.topic_id, len(topic.partitions), topic.is_internal)
+
+
+def _group(client: WireClient, group: wire_groups.ListedGroup, existing: Mapping[str, TopicMetadata]) -> GroupInfo:
+    committed = wire_groups.committed_offsets(client, group.name)
+    readable = [tp for tp in committed if tp.topic in existing and tp.partition in existing[tp.topic].partitions]
+    ends = end_offsets(client, readable, read_committed=False)
+    lag = sum(max(0, end - committed[tp]) for tp, end in ends.items())
+    return GroupInfo(group.name, group.state, committed, lag)

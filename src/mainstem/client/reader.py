@@ -1,0 +1,180 @@
+"""Readers of records: bounded ones that end, followers that do not. Both know their exact position.
+
+The position advances with the fetch: past transaction markers, aborted records and compacted gaps, not only past the
+records that came out. A reader that stopped with an error can go on: the next ``next()`` tries again from the same
+position. Iterated by one thread; ``position`` may be asked for and ``close`` called from any.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from mainstem.client.decoding import Chunk
+from mainstem.client.start import Moment, Offsets, end_offsets, partitions_of, start_offsets
+from mainstem.client.wire.cluster import WireClient
+from mainstem.client.wire.pool import ClientPool
+from mainstem.clock import Clock
+from mainstem.errors import LogUnavailableError
+from mainstem.model import Position, Record, TopicPartition
+
+_PARTITION_BYTES: Final = 1024 * 1024
+_FETCH_BYTES: Final = 16 * 1024 * 1024
+_FOLLOW_WAIT_MS: Final = 500
+_NEW_PARTITIONS_S: Final = 10.0
+
+
+class _Chunks:
+    """The chunks of one fetch as one stream of records, and the position that goes with it."""
+
+    def __init__(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.offsets: Offsets = dict(offsets)
+        self._chunks: deque[Chunk] = deque()
+        self._records: Iterator[Record] | None = None
+
+    def add(self, chunk: Chunk) -> None:
+        self._chunks.append(chunk)
+
+    def next_record(self) -> Record | None:
+        """The next record, or None when another fetch is needed. A chunk that cannot be read is dropped."""
+        while self._chunks:
+            chunk = self._chunks[0]
+            if self._records is None:
+                self._records = iter(chunk)
+            try:
+                record = next(self._records, None)
+            except BaseException:
+                self._drop(chunk)
+                self._chunks.clear()
+                raise
+            self.offsets[chunk.topic_partition] = chunk.next_offset
+            if record is not None:
+                return record
+            self._drop(chunk)
+        return None
+
+    def _drop(self, chunk: Chunk) -> None:
+        self.offsets[chunk.topic_partition] = chunk.next_offset
+        self._chunks.popleft()
+        self._records = None
+
+
+class BoundedReader(Iterator[Record]):
+    """The records between two offsets of each partition; ends by itself. See the module's docstring."""
+
+    def __init__(
+        self, pool: ClientPool, start: Offsets, end: Offsets, *, key: bytes | None = None, limit: int | None = None
+    ) -> None:
+        self._pool = pool
+        self._chunks = _Chunks(start)
+        self._end = end
+        self._key = key
+        self._left = limit
+
+    @property
+    def position(self) -> Position:
+        """The position just after the records that came out so far."""
+        return Position(self._chunks.offsets)
+
+    @property
+    def end(self) -> Position:
+        """Where the reader ends."""
+        return Position(self._end)
+
+    def close(self) -> None:
+        """End here; from any thread."""
+        self._left = 0
+
+    def __next__(self) -> Record:
+        while self._left is None or self._left > 0:
+            record = self._chunks.next_record()
+            if record is None:
+                if not self._fetch():
+                    break
+            elif self._key is None or record.key == self._key:
+                if self._left is not None:
+                    self._left -= 1
+                return record
+        raise StopIteration
+
+    def _fetch(self) -> bool:
+        offsets = self._chunks.offsets
+        wanted = {tp: offsets[tp] for tp, end in self._end.items() if offsets[tp] < end}
+        if not wanted:
+            return False
+        with self._pool.borrow() as client:
+            fetched = client.fetch(wanted, partition_max_bytes=_PARTITION_BYTES, max_bytes=_FETCH_BYTES)
+        for tp, part in fetched.items():
+            if part.error is not None and not part.heals:
+                raise part.error
+            self._chunks.add(Chunk(tp, part, wanted[tp], self._end[tp]))
+        return True
+
+
+class Follower(Iterator[Record]):
+    """The records of topics as they come, without end, until it is closed. See the module's docstring.
+
+    Partitions that are added to a topic later are read from their beginning.
+    """
+
+    def __init__(self, client: WireClient, topics: tuple[str, ...], start: Moment, clock: Clock) -> None:
+        """Takes over ``client``. Raises UnknownTopicError, OffsetOutOfRangeError, LogUnavailableError."""
+        self._client = client
+        self._topics = topics
+        self._clock = clock
+        self._is_closed = False
+        ends = end_offsets(client, partitions_of(client, topics), read_committed=True)
+        self._chunks = _Chunks(start_offsets(client, ends, start))
+        self._looked_s = clock.monotonic_s()
+
+    @property
+    def position(self) -> Position:
+        """The position just after the records that came out so far, and after what is no record."""
+        return Position(dict(self._chunks.offsets))
+
+    def close(self) -> None:
+        """End it; from any thread. Who waits in ``next`` gets StopIteration."""
+        self._is_closed = True
+        self._client.close()
+
+    def __enter__(self) -> Follower:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __next__(self) -> Record:
+        while not self._is_closed:
+            record = self._chunks.next_record()
+            if record is not None:
+                return record
+            self._fetch()
+        raise StopIteration
+
+    def _fetch(self) -> None:
+        try:
+            self._look_for_partitions()
+            wanted = dict(self._chunks.offsets)
+            fetched = self._client.fetch(
+                wanted,
+                max_wait_ms=_FOLLOW_WAIT_MS,
+                partition_max_bytes=_PARTITION_BYTES,
+                max_bytes=_FETCH_BYTES,
+            )
+        except LogUnavailableError:
+            if self._is_closed:
+                return
+            raise
+        for tp, part in fetched.items():
+            if part.error is not None and not part.heals:
+                raise part.error
+            self._chunks.add(Chunk(tp, part, wanted[tp]))
+
+    def _look_for_partitions(self) -> None:
+        now_s = self._clock.monotonic_s()
+        if now_s - self._looked_s < _NEW_PARTITIONS_S:
+            return
+        for tp in partitions_of(self._client, self._topics):
+            self._chunks.offsets.setdefault(tp, 0)
+        self._looked_s = now_s

@@ -1,0 +1,87 @@
+"""Consumer groups and coordinators by the Kafka protocol: functions over a ``WireClient``, whose contract they have."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from mainstem.client.failures import error_of
+from mainstem.client.wire.cluster import WireClient
+from mainstem.model import Position, TopicPartition
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from mainstem.protocol.messages.list_groups import ListGroupsRequest
+from mainstem.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
+
+GROUP: Final = 0
+TRANSACTION: Final = 1
+_OFFSET_FETCH_VERSION_MAX: Final = 9
+"""From version 10 on topics go by their ids."""
+
+
+class ListedGroup(NamedTuple):
+    """A group as a broker lists it; ``state`` and ``kind`` are empty where an old broker does not say."""
+
+    name: str
+    state: str
+    kind: str
+
+
+def find_coordinator(client: WireClient, key: str, key_type: int = GROUP) -> int:
+    """The id of the broker that coordinates a group (or, with TRANSACTION, a transactional id)."""
+    request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
+    code, said, node = _coordinator(client.request(request, codes=lambda answer: [_coordinator(answer)[0]]))
+    if code != ErrorCode.NONE:
+        raise error_of(code, f"{key!r} has no coordinator", said)
+    return node
+
+
+def list_groups(client: WireClient) -> list[ListedGroup]:
+    """The groups of all brokers, by name."""
+    client.metadata([])
+    groups = []
+    for node in list(client.brokers):
+        answer = client.request(ListGroupsRequest(), node, codes=lambda answer: [answer.error_code])
+        if answer.error_code != ErrorCode.NONE:
+            raise error_of(answer.error_code, "the groups cannot be listed")
+        groups += [ListedGroup(group.group_id, group.group_state, group.group_type) for group in answer.groups]
+    return sorted(groups)
+
+
+def committed_offsets(client: WireClient, group: str, *, require_stable: bool = False) -> Position:
+    """The position that a group has committed; empty for one that never did."""
+    node = find_coordinator(client, group)
+    request = OffsetFetchRequest(
+        group_id=group,
+        topics=None,
+        groups=[OffsetFetchRequestGroup(group_id=group, topics=None)],
+        require_stable=require_stable,
+    )
+    answer: OffsetFetchResponse = client.request(
+        request, node, version_max=_OFFSET_FETCH_VERSION_MAX, codes=_offset_fetch_codes
+    )
+    for code in _offset_fetch_codes(answer):
+        if code != ErrorCode.NONE:
+            raise error_of(code, f"the committed offsets of group {group!r} cannot be read")
+    return Position(
+        {
+            TopicPartition(topic.name, partition.partition_index): partition.committed_offset
+            for topic in _offset_fetch_topics(answer)
+            for partition in topic.partitions
+            if partition.committed_offset >= 0
+        }
+    )
+
+
+def _coordinator(answer: FindCoordinatorResponse) -> tuple[int, str | None, int]:
+    """Error code, error message and node id, from either shape of the answer."""
+    found = answer.coordinators[0] if answer.coordinators else answer
+    return found.error_code, found.error_message, found.node_id
+
+
+def _offset_fetch_topics(answer: OffsetFetchResponse) -> Any:
+    return answer.groups[0].topics if answer.groups else answer.topics
+
+
+def _offset_fetch_codes(answer: OffsetFetchResponse) -> list[int]:
+    codes = [answer.error_code, *(group.error_code for group in answer.groups)]
+    return codes + [p.error_code for topic in _offset_fetch_topics(answer) for p in topic.partitions]

@@ -60,6 +60,8 @@ def bounds(client: WireClient, ends: Mapping[TopicPartition, int], end: Moment |
     """Where a bounded reader ends in each partition: at ``end``, but never past the log's."""
     if end is None or end == "latest":
         return dict(ends)
+    if end == "earliest":
+        return client.list_offsets(ends, EARLIEST)
     if isinstance(end, str):
         end = Position.parse(end)
     if isinstance(end, Position):

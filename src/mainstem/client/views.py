@@ -1,0 +1,178 @@
+"""Ask views over HTTP: ``views("localhost:8080")["delays"].get("UA", at_least=position)``.
+
+Every read takes ``at_least``, a position that the answer has to reflect, and waits for it up to ``timeout`` seconds;
+every answer says what it reflects. What goes wrong behind the gateway is raised here as the same error
+(``mainstem.problems``): PositionTimeoutError, UnknownViewError, QueryError …; a gateway that cannot be reached is a
+LogUnavailableError.
+
+Thread-safe: each thread keeps a connection of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+from urllib.parse import quote
+
+from mainstem.client.http import JsonHttp
+from mainstem.model import Position
+
+Row: TypeAlias = dict[str, Any]
+Direction: TypeAlias = Literal["out", "in", "both"]
+
+_WAIT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Rows of a view, the position of the view that they reflect, and the source positions which that covers."""
+
+    rows: list[Row]
+    position: Position
+    covers: Position
+
+    @property
+    def row(self) -> Row | None:
+        """The first row; None when there is none."""
+        return self.rows[0] if self.rows else None
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class ViewClient:
+    """One view by its name. Whether there is such a view, and of what kind, shows at the first question."""
+
+    def __init__(self, http: JsonHttp, name: str) -> None:
+        self.name = name
+        self._http = http
+        self._path = f"/views/{quote(name, safe='')}"
+
+    def get(self, key: str, *, at_least: Position | None = None, timeout: float = _WAIT_S) -> Answer:
+        """Key-value: the row of one key; no rows when there is none."""
+        return self._ask("GET", f"/keys/{quote(key, safe='')}", {}, at_least, timeout)
+
+    def range(
+        self,
+        *,
+        prefix: str = "",
+        start: str | None = None,
+        end: str | None = None,
+        limit: int = 1_000,
+        at_least: Position | None = None,
+        timeout: float = _WAIT_S,
+    ) -> Answer:
+        """Key-value: the rows of the keys with a prefix, from ``start`` to before ``end``, in the order of the keys."""
+        query = {"prefix": prefix, "start": start, "end": end, "limit": limit}
+        return self._ask("GET", "/keys", query, at_least, timeout)
+
+    def sql(
+        self,
+        query: str,
+        *,
+        limit: int = 10_000,
+        query_timeout: float = 10.0,
+        at_least: Position | None = None,
+        timeout: float = _WAIT_S,
+    ) -> Answer:
+        """SQL: any SELECT over the view, which is a table of its name; ``query_timeout`` is how long it may run."""
+        body = {"query": query, "limit": limit, "timeout_s": query_timeout}
+        return self._ask("POST", "/sql", {}, at_least, timeout, body, extra_s=query_timeout)
+
+    def search(self, q: str, *, limit: int = 20, at_least: Position | None = None, timeout: float = _WAIT_S) -> Answer:
+        """Search: the best hits for a query, best first."""
+        return self._ask("GET", "/search", {"q": q, "limit": limit}, at_least, timeout)
+
+    def neighbors(
+        self,
+        node: str,
+        *,
+        hops: int = 1,
+        direction: Direction = "out",
+        limit: int = 10_000,
+        at_least: Position | None = None,
+        timeout: float = _WAIT_S,
+    ) -> Answer:
+        """Graph: the nodes within ``hops`` of a node, with their distances."""
+        query = {"node": node, "hops": hops, "direction": direction, "limit": limit}
+        return self._ask("GET", "/neighbors", query, at_least, timeout)
+
+    def path(
+        self,
+        start: str,
+        end: str,
+        *,
+        direction: Direction = "out",
+        at_least: Position | None = None,
+        timeout: float = _WAIT_S,
+    ) -> Answer:
+        """Graph: a shortest path, a row for each node; no rows when there is none."""
+        return self._ask("GET", "/path", {"from": start, "to": end, "direction": direction}, at_least, timeout)
+
+    def status(self) -> dict[str, Any]:
+        """The view's kind, position and lag, what it covers and how it is."""
+        return self._http.call("GET", self._path)
+
+    def verify(self, *, timeout: float = 600.0) -> dict[str, Any]:
+        """Compare the view with a replay of its topic: ``equal``, ``records``, ``position``, ``differences``."""
+        return self._http.call("POST", f"{self._path}/verify", timeout_s=timeout)
+
+    def rebuild(self, *, timeout: float = 600.0) -> dict[str, Any]:
+        """Build the view anew from the log."""
+        return self._http.call("POST", f"{self._path}/rebuild", timeout_s=timeout)
+
+    def __repr__(self) -> str:
+        return f"<view {self.name!r} at {self._http.url}>"
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any],
+        at_least: Position | None,
+        timeout: float,
+        body: Any = None,
+        extra_s: float = 0.0,
+    ) -> Answer:
+        wait = {} if at_least is None else {"at_least": str(at_least), "timeout": timeout}
+        timeout_s = _WAIT_S + extra_s + (timeout if at_least is not None else 0.0)
+        answer = self._http.call(method, self._path + path, {**query, **wait}, body, timeout_s)
+        return Answer(answer["rows"], Position.parse(answer["position"]), Position.parse(answer.get("covers") or ""))
+
+
+class Views(Mapping[str, ViewClient]):
+    """All views behind a gateway, by name. Looking one up asks nothing yet; iterating and ``in`` ask the gateway."""
+
+    def __init__(self, url: str) -> None:
+        """Raises ConfigError when ``url`` is no HTTP address."""
+        self._http = JsonHttp(url)
+
+    def status(self) -> list[dict[str, Any]]:
+        """The status of every view."""
+        views: list[dict[str, Any]] = self._http.call("GET", "/views")["views"]
+        return views
+
+    def close(self) -> None:
+        """Close this thread's connection."""
+        self._http.close()
+
+    def __getitem__(self, name: str) -> ViewClient:
+        return ViewClient(self._http, name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in set(self)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([view["name"] for view in self.status()])
+
+    def __len__(self) -> int:
+        return len(self.status())
+
+
+def views(url: str = "http://127.0.0.1:8080") -> Views:
+    """The views behind the gateway at ``url``; ``host:port`` is enough. Connects to nothing yet."""
+    return Views(url)

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from mainstem.errors import CorruptBatchError
 from mainstem.record.compress import compress, decompress
 from mainstem.record.constants import Compression
-from tests.record.batches import CODECS
+from tests.record.batches import CODECS, repeatable
 
 REAL_CODECS = CODECS[1:]
 _noise = random.Random(7).randbytes(200_000)
 
 
+@repeatable
 @given(data=st.binary(max_size=2000), codec=st.sampled_from(CODECS))
 def test_what_was_compressed_comes_back(data: bytes, codec: Compression) -> None:
     assert bytes(decompress(codec, compress(codec, data))) == data

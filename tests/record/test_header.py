@@ -10,9 +10,10 @@ from mainstem.errors import CorruptBatchError
 from mainstem.record.constants import Compression
 from mainstem.record.header import iter_headers, read_header, stamped_prefix, verify
 from mainstem.record.writer import NewRecord, ProducerStamp, build_batch
-from tests.record.batches import captured, logs, sample, split, with_field
+from tests.record.batches import captured, logs, repeatable, sample, split, with_field
 
 
+@repeatable
 @given(log=logs())
 def test_headers_tile_the_log_and_every_batch_verifies(log: bytes) -> None:
     end = 0

@@ -8,9 +8,10 @@ from mainstem.errors import CorruptBatchError
 from mainstem.record.constants import Compression, ControlType
 from mainstem.record.reader import DecodedRecord, iter_records, read_control_type, read_records
 from mainstem.record.writer import NewRecord, build_batch
-from tests.record.batches import CODECS, captured, new_records, sample, split
+from tests.record.batches import CODECS, captured, new_records, repeatable, sample, split
 
 
+@repeatable
 @given(rows=st.lists(new_records, min_size=1, max_size=10), codec=st.sampled_from(CODECS))
 def test_what_was_written_is_read(rows: list[NewRecord], codec: Compression) -> None:
     expected = [DecodedRecord(70 + n, row.timestamp_ms, row.key, row.value, row.headers) for n, row in enumerate(rows)]

@@ -37,7 +37,7 @@ _LZ4_CONTENT_SIZE_BIT = 0x08
 _SNAPPY_RATIO_MAX = 32
 # What cramjam says when the output buffer is full; every other error means bad input.
 _OUTPUT_FULL = "failed to write whole buffer"
-_FIRST_GUESS_BYTES_MIN = 16 * 1024
+_FIRST_GUESS_BYTES_MIN = 64 * 1024
 
 
 def compress(codec: Compression, data: Buffer) -> Buffer:

@@ -1,0 +1,262 @@
+"""Decoding record batches into Arrow, in bulk: the columns that are asked for, and nothing else.
+
+Contract of ``decode``: the records of the whole batches in the buffer with offsets in [start, end), in order, those of
+control batches and of aborted transactions left out; and ``next_offset``, where reading goes on, which passes over what
+was left out. It may stop early, before a batch that does not add up or when ``total_bytes_max`` is reached, and says so
+by ``next_offset`` and ``consumed_bytes``; only where nothing could be decoded does it raise CorruptBatchError. So a
+reader that calls again from ``next_offset`` gets all that is good, then the error.
+
+One call makes at most ``total_bytes_max`` < 2 GiB of column data, so that Arrow's 32-bit offsets always suffice.
+The result owns its memory: the buffer may be reused at once. Pure; safe from any thread; the GIL is released in the
+native part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mainstem.errors import CorruptBatchError, InputError
+from mainstem.record import native_decode as native
+from mainstem.record.arrow_columns import ArrowColumns, Notes, schema_of
+from mainstem.record.compress import decompress
+from mainstem.record.constants import (
+    COMPRESSION_MASK,
+    CONTROL_BIT,
+    DECOMPRESSED_BYTES_MAX,
+    INT32_MAX,
+    INT64_MAX,
+    RECORD_BYTES_MIN,
+    TRANSACTIONAL_BIT,
+    Buffer,
+    Compression,
+    ControlType,
+)
+from mainstem.record.header import read_header, verify
+from mainstem.record.reader import read_control_type, read_records
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeOptions:
+    """``batch_bytes_max`` bounds what one compressed batch may come to, ``total_bytes_max`` what one call decodes."""
+
+    verify_crc: bool = True
+    batch_bytes_max: int = DECOMPRESSED_BYTES_MAX
+    total_bytes_max: int = 1024 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        if not 0 < self.batch_bytes_max <= INT32_MAX or not 0 < self.total_bytes_max <= INT32_MAX:
+            raise InputError("the limits of a decode lie between 1 byte and 2 GiB")
+
+
+class Decoded(NamedTuple):
+    """The records as an Arrow record batch, and how far the reading came.
+
+    ``next_offset``: every offset before it was decoded or holds nothing to decode. ``consumed_bytes``: the part of the
+    buffer that was dealt with; what is left starts with the batch that holds ``next_offset`` or comes after it.
+    """
+
+    arrow_batch: Any
+    next_offset: int
+    consumed_bytes: int
+
+
+AbortedTransactions = Sequence[tuple[int, int]]
+"""(producer id, first offset) of each, as a fetch response lists them."""
+
+_DEFAULT_OPTIONS = DecodeOptions()
+# Bounds the notes on where fields lie, which take more memory than the smallest records do.
+_RECORDS_MAX = 8 * 1024 * 1024
+
+
+def decode(
+    buffer: Buffer,
+    *,
+    topic: str,
+    partition: int,
+    start_offset: int,
+    end_offset: int | None = None,
+    columns: frozenset[str],
+    aborted: AbortedTransactions = (),
+    options: DecodeOptions = _DEFAULT_OPTIONS,
+) -> Decoded:
+    """Decode ``columns`` of the records in ``buffer``; see the module's contract.
+
+    ``timestamp`` is in microseconds, saturated where milliseconds do not fit; ``headers`` is null for a record without
+    any, as in Spark's own connector.
+    """
+    schema = schema_of(columns)
+    decoding = _Decoding(buffer, (start_offset, INT64_MAX if end_offset is None else end_offset), options)
+    decoding.scan()
+    decoding.select(aborted)
+    decoding.load()
+    # The name is repeated for each record, and has to fit 2 GiB like all other columns.
+    decoding.parse("headers" in columns, min(_RECORDS_MAX, INT32_MAX // max(1, len(topic.encode()))))
+    decoding.raise_if_stuck()
+    notes = Notes(decoding.source, decoding.table, decoding.notes, decoding.noted)
+    arrow_columns = ArrowColumns(notes, topic, partition)
+    arrow_batch = pa.RecordBatch.from_arrays([arrow_columns.build(name) for name in schema.names], schema=schema)
+    return Decoded(arrow_batch, decoding.next_offset, decoding.consumed_bytes)
+
+
+class _Decoding:
+    """One call's way through a buffer, step by step; each step may cut the work short. Owned by that call.
+
+    Invariants: every batch before ``consumed_bytes``, and every offset before ``next_offset``, is decoded or holds
+    nothing to decode; ``table`` has a row for each batch that is still to be decoded, in order.
+    """
+
+    def __init__(self, buffer: Buffer, offset_range: tuple[int, int], options: DecodeOptions) -> None:
+        self.source = _read_only(buffer)
+        self.table = np.empty((0, native.TABLE_COLUMNS), np.int64)
+        self.notes = np.empty((native.NOTE_ROWS, 0), np.int64)
+        self.noted = 0
+        self._start_offset, self._end_offset = offset_range
+        self.next_offset = self._start_offset
+        self.consumed_bytes = 0
+        self._buffer = buffer
+        self._options = options
+        self._scanned = self.table
+        self._problem: CorruptBatchError | None = None
+
+    def scan(self) -> None:
+        """Find and prove the batches that hold offsets of the range."""
+        table = np.empty((native.count_batches(self.source), native.TABLE_COLUMNS), np.int64)
+        rows, reason, self.consumed_bytes = native.scan_batches(
+            self.source, table, self._start_offset, self._end_offset, self._options.verify_crc
+        )
+        self.table = self._scanned = table[:rows]
+        self.next_offset = self._behind(rows)
+        if reason == native.AT_END_OFFSET:
+            self.next_offset = max(self._start_offset, self._end_offset)
+        elif reason == native.AT_BAD_BATCH:
+            self._problem = self._explain(self.consumed_bytes)
+
+    def select(self, aborted: AbortedTransactions) -> None:
+        """Leave out control batches and what aborted transactions wrote."""
+        is_data = self.table[:, native.ATTRIBUTES] & CONTROL_BIT == 0
+        if aborted:
+            is_aborted = self._aborted_batches(aborted)
+            is_data = is_data[: len(self.table)] & ~is_aborted[: len(self.table)]
+        self.table = self.table[is_data]
+
+    def load(self) -> None:
+        """Decompress what is compressed, so that the records of all batches lie in one source."""
+        if (self.table[:, native.ATTRIBUTES] & COMPRESSION_MASK).any():
+            self._decompress()
+            return
+        sums = np.cumsum(self.table[:, native.PAYLOAD_BYTES])
+        fitting = max(1, int(np.searchsorted(sums, self._options.total_bytes_max, side="right")))
+        if fitting < len(self.table):
+            self._cut(fitting)
+
+    def parse(self, with_headers: bool, records_max: int) -> None:
+        """Walk the records and note where their fields lie."""
+        counts = np.minimum(self.table[:, native.COUNT], self.table[:, native.PAYLOAD_BYTES] // RECORD_BYTES_MIN)
+        capacity = min(int(counts.sum()), records_max)
+        notes = np.empty((native.NOTE_ROWS, capacity), np.int64)
+        offset_range = (self._start_offset, self._end_offset)
+        walked, noted, no_room_for = native.parse_records(self.source, self.table, offset_range, with_headers, notes)
+        self.notes, self.noted = notes, noted
+        if no_room_for >= 0:
+            self._cut(walked, next_offset=no_room_for)
+        elif walked < len(self.table):
+            self._cut(walked, self._explain(int(self.table[walked, native.AT])))
+
+    def raise_if_stuck(self) -> None:
+        """Raise what stopped the decoding if nothing came before it."""
+        if self._problem is not None and self.next_offset <= self._start_offset:
+            raise self._problem
+
+    def _behind(self, rows: int) -> int:
+        """The next offset after so many of the scanned batches."""
+        if rows == 0:
+            return self._start_offset
+        last = self._scanned[rows - 1]
+        return min(int(last[native.BASE_OFFSET] + last[native.LAST_DELTA]) + 1, self._end_offset)
+
+    def _cut(self, row: int, problem: CorruptBatchError | None = None, *, next_offset: int | None = None) -> None:
+        """End the work before the batch in this row of ``table``, or within it, before ``next_offset``."""
+        at = int(self.table[row, native.AT])
+        self.consumed_bytes = at
+        if next_offset is None:
+            self.next_offset = self._behind(int(np.searchsorted(self._scanned[:, native.AT], at)))
+            self.table = self.table[:row]
+        else:
+            self.next_offset = next_offset
+            self.table = self.table[: row + 1]
+        self._problem = problem
+
+    def _aborted_batches(self, aborted: AbortedTransactions) -> Any:
+        """Which batches an aborted transaction wrote: from its first offset to the marker that ends it."""
+        upcoming = sorted(((first_offset, producer) for producer, first_offset in aborted), reverse=True)
+        open_producers: set[int] = set()
+        result = np.zeros(len(self.table), np.bool_)
+        fields = self.table[:, [native.BASE_OFFSET, native.LAST_DELTA, native.PRODUCER, native.ATTRIBUTES]]
+        for row, (base_offset, last_delta, producer, attributes) in enumerate(fields.tolist()):
+            while upcoming and upcoming[-1][0] <= base_offset + last_delta:
+                open_producers.add(upcoming.pop()[1])
+            if producer not in open_producers or not attributes & TRANSACTIONAL_BIT:
+                continue
+            if not attributes & CONTROL_BIT:
+                result[row] = True
+                continue
+            try:
+                ends_in_abort = self._control_type(row) is ControlType.ABORT
+            except CorruptBatchError as error:
+                self._cut(row, error)
+                break
+            if ends_in_abort:
+                open_producers.discard(producer)
+        return result
+
+    def _control_type(self, row: int) -> ControlType | None:
+        at, size = self.table[row, [native.AT, native.SIZE]].tolist()
+        markers = read_records(memoryview(self._buffer)[at : at + size])
+        return read_control_type(markers[0]) if markers else None
+
+    def _decompress(self) -> None:
+        """Lay the payloads of all batches side by side, decompressed."""
+        parts: list[Any] = []
+        total = 0
+        stored = memoryview(self._buffer)
+        fields = self.table[:, [native.PAYLOAD_AT, native.PAYLOAD_BYTES, native.ATTRIBUTES]]
+        for row, (payload_at, payload_bytes, attributes) in enumerate(fields.tolist()):
+            codec = Compression(attributes & COMPRESSION_MASK)
+            part: Buffer = stored[payload_at : payload_at + payload_bytes]
+            try:
+                if payload_bytes:  # compaction may have taken every record, and the codec's frame with them
+                    part = decompress(codec, part, limit_bytes=self._options.batch_bytes_max)
+            except CorruptBatchError as error:
+                offset = self.table[row, native.BASE_OFFSET]
+                self._cut(row, CorruptBatchError(f"record batch at offset {offset}: {error}"))
+                break
+            if parts and total + len(part) > self._options.total_bytes_max:
+                self._cut(row)
+                break
+            self.table[row, native.PAYLOAD_AT], self.table[row, native.PAYLOAD_BYTES] = total, len(part)
+            parts.append(part)
+            total += len(part)
+        self.source = _read_only(b"".join(parts))
+
+    def _explain(self, at: int) -> CorruptBatchError:
+        """What is wrong with the batch at this file position, in the plain reader's words."""
+        try:
+            header = read_header(self._buffer, at)
+            verify(self._buffer, at, header)
+            batch = memoryview(self._buffer)[at : at + header.size_bytes]
+            read_records(batch, limit_bytes=self._options.batch_bytes_max)
+        except CorruptBatchError as error:
+            return error
+        return CorruptBatchError(f"record batch at file position {at}: its offset {header.base_offset} goes back")
+
+
+def _read_only(buffer: Buffer) -> Any:
+    """The buffer as an array; read-only, as that is what the kernels are compiled for."""
+    array = np.frombuffer(buffer, np.uint8)
+    array.flags.writeable = False
+    return array

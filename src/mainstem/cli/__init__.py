@@ -1,1 +1,1 @@
-"""The cli package; see ARCHITECTURE.md for what it holds and what it may import."""
+"""The commands, one file each."""

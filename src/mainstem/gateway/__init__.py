@@ -1,1 +1,1 @@
-"""The gateway package; see ARCHITECTURE.md for what it holds and what it may import."""
+"""HTTP: append, read, and ask the views. The only package that knows the web framework."""

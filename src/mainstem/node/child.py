@@ -3,7 +3,8 @@
 The child's standard input is a pipe that nobody writes to: when its parent dies, by whatever signal, the pipe closes
 and the child stops (``--stop-with-parent``). Its output goes through a pump thread into ``<run directory>/<role>.log``;
 the last lines are kept for the error message. The child leads a session of its own, so that ctrl-C in a terminal
-reaches the parent alone, and so that nothing that it started outlives it: its process group is killed once it has ended.
+reaches the parent alone, and so that nothing that it started outlives it: once it has ended, its process group is
+killed.
 
 Thread-safe: one thread may wait while another stops.
 """

@@ -1,0 +1,67 @@
+"""Flights out of New York: five topics, three pipelines, five views. Run it with: mainstem run examples/flights.py"""
+
+from pyspark.sql.functions import avg, count
+
+import mainstem as ms
+
+app = ms.App("flights")
+
+flights = app.topic(
+    "flights",
+    schema="""flight_id STRING NOT NULL, year INT, month INT, day INT, dep_time INT, sched_dep_time INT, dep_delay INT,
+              arr_time INT, sched_arr_time INT, arr_delay INT, carrier STRING, flight INT, tailnum STRING,
+              origin STRING, dest STRING, air_time INT, distance INT, hour INT, minute INT, time_hour TIMESTAMP""",
+    key="flight_id",
+    partitions=4,
+)
+airlines = app.topic("airlines", schema="carrier STRING NOT NULL, name STRING", key="carrier", compacted=True)
+planes = app.topic(
+    "planes",
+    schema="""tailnum STRING NOT NULL, year INT, type STRING, manufacturer STRING, model STRING,
+              engines INT, seats INT, speed INT, engine STRING""",
+    key="tailnum",
+    compacted=True,
+)
+weather = app.topic(
+    "weather",
+    schema="""origin STRING NOT NULL, year INT, month INT, day INT, hour INT, temp DOUBLE, dewp DOUBLE, humid DOUBLE,
+              wind_dir INT, wind_speed DOUBLE, wind_gust DOUBLE, precip DOUBLE, pressure DOUBLE, visib DOUBLE,
+              time_hour TIMESTAMP NOT NULL""",
+    key=("origin", "time_hour"),
+    compacted=True,
+)
+airports = app.topic(
+    "airports",
+    schema="""faa STRING NOT NULL, name STRING, lat DOUBLE, lon DOUBLE, alt INT, tz INT, dst STRING, tzone STRING""",
+    key="faa",
+    compacted=True,
+)
+
+
+@app.pipeline(flights, airlines.table(), planes.table(), weather.table(), into="flights-enriched", key="flight_id")
+def enrich(flights, airlines, planes, weather):  # Spark DataFrames in, DataFrame out
+    return (
+        flights.select("flight_id", "carrier", "flight", "tailnum", "origin", "dest", "time_hour", "dep_delay")
+        .join(airlines.withColumnRenamed("name", "airline"), "carrier", "left")
+        .join(planes.select("tailnum", "manufacturer", "model", "seats"), "tailnum", "left")
+        .join(weather.select("origin", "time_hour", "temp", "wind_speed", "precip", "visib"), ["origin", "time_hour"], "left")
+    )
+
+
+@app.pipeline(flights, airlines.table(), into="carrier-delays", key="carrier", mode="update")
+def carrier_delays(flights, airlines):
+    delays = flights.join(airlines, "carrier").groupBy("carrier", "name")
+    return delays.agg(avg("dep_delay").alias("mean_dep_delay"), count("dep_delay").alias("departures"))
+
+
+@app.pipeline("flights-enriched", into="manufacturer-delays", key="manufacturer", mode="update")
+def manufacturer_delays(enriched):  # a pipeline on a topic that another one derives
+    delays = enriched.where("manufacturer IS NOT NULL").groupBy("manufacturer")
+    return delays.agg(avg("dep_delay").alias("mean_dep_delay"), count("dep_delay").alias("departures"))
+
+
+app.view("carriers", "carrier-delays", ms.KeyValue())
+app.view("manufacturers", "manufacturer-delays", ms.KeyValue())
+app.view("flights", flights, ms.SQL())
+app.view("airports", airports, ms.Search("name", "faa"))
+app.view("routes", flights, ms.Graph(source="origin", target="dest"))

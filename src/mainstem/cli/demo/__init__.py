@@ -1,0 +1,1 @@
+"""``mainstem demo``: a year of real flights through the log, Spark and the views."""

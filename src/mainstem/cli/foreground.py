@@ -1,0 +1,34 @@
+"""Commands that stay up: until ctrl-C or SIGTERM, then everything stops in order, and the exit code is 0."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from mainstem.cli.output import note
+from mainstem.node.stack import Stack
+
+
+@contextmanager
+def stopping_cleanly() -> Iterator[None]:
+    """Inside, SIGTERM and SIGHUP unwind like ctrl-C does, so that every ``with`` gets to stop what it started."""
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        raise KeyboardInterrupt(signal.Signals(number).name)
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def stay_up(stack: Stack) -> None:
+    """Block until a signal asks to stop; returns then, for the ``with`` around to stop the processes."""
+    try:
+        stack.supervisor.wait()
+    except KeyboardInterrupt:
+        note("stopping")

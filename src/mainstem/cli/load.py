@@ -1,0 +1,57 @@
+"""``mainstem load FILE``: a CSV, JSON lines or Parquet file into a topic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mainstem.cli import options
+from mainstem.cli.output import out, out_json
+from mainstem.cli.progress_bar import progress_bar
+
+
+def load(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help=".csv, .jsonl or .parquet; .gz or .zip around the first two.")
+    ],
+    topic: Annotated[str, typer.Option("--topic", help="The topic; created when it is not there.")],
+    key: Annotated[list[str] | None, typer.Option("--key", metavar="COLUMN", help="A key column; repeatable.")] = None,
+    derive: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--derive", metavar="COLUMN=TEMPLATE", help="A column made of others, e.g. id={carrier}-{flight}."
+        ),
+    ] = None,
+    partitions: Annotated[int | None, typer.Option("--partitions", min=1, help="Of a topic that is created.")] = None,
+    null: Annotated[
+        list[str] | None, typer.Option("--null", help='CSV: what stands for null; default "" and NA.')
+    ] = None,
+    bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP,
+    json: options.Json = False,
+) -> None:
+    """Load a file into a topic. At least once: a load that is cut short and run again repeats records."""
+    from mainstem.client.log import Log
+    from mainstem.connectors import files
+
+    settings = files.LoadOptions(
+        key=tuple(key or ()),
+        derived=dict(_derivation(text) for text in derive or ()),
+        partitions=partitions,
+        nulls=tuple(null) if null is not None else files.DEFAULT_NULLS,
+    )
+    with Log(bootstrap) as log, progress_bar(file.name, shown=not json) as on_progress:
+        loaded = files.load(log, file, topic, settings, on_progress=on_progress)
+    if json:
+        out_json(loaded.to_json())
+    else:
+        out(f"{loaded.records:,} records into {topic} in {loaded.seconds:.1f} s ({loaded.records_per_second:,.0f}/s)")
+        out(f"position {loaded.position}")
+
+
+def _derivation(text: str) -> tuple[str, str]:
+    name, separator, template = text.partition("=")
+    if not separator or not name:
+        raise typer.BadParameter(f"{text!r} is not COLUMN=TEMPLATE", param_hint="--derive")
+    return name, template

@@ -1,0 +1,92 @@
+"""``mainstem``: the command line. Commands register here; each loads what is heavy only when it runs.
+
+Every error is one line on standard error that says what is wrong and what to do, and an exit code of
+``exit_codes``. ``MAINSTEM_DEBUG=1`` adds the traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from mainstem.cli import append, bench, doctor, load, read, run, serve, topics, version, views
+from mainstem.cli.demo import command as demo
+from mainstem.cli.exit_codes import DONE, INTERRUPTED, OUTPUT_CLOSED, REFUSED, USAGE, exit_code_of
+from mainstem.cli.output import note
+from mainstem.cli.settings import defaults
+from mainstem.errors import MainstemError
+
+app = typer.Typer(
+    name="mainstem",
+    help="One durable log that speaks the Kafka protocol, Spark pipelines, and views that prove their answers.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,  # rich's help takes as long to load as all else together
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+_COMMANDS = {
+    "serve": serve.serve,
+    "run": run.run,
+    "demo": demo.demo,
+    "load": load.load,
+    "append": append.append,
+    "read": read.read,
+    "doctor": doctor.doctor,
+    "bench": bench.bench,
+    "version": version.version,
+}
+for _name, _function in _COMMANDS.items():
+    app.command(_name)(_function)
+app.add_typer(topics.app, name="topics")
+app.add_typer(views.app, name="views")
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run one command and exit."""
+    sys.exit(execute(sys.argv[1:] if argv is None else argv))
+
+
+def execute(argv: list[str]) -> int:
+    """Run one command; its exit code."""
+    try:
+        result = app(argv, prog_name="mainstem", standalone_mode=False, default_map=defaults([*_COMMANDS]))
+    except MainstemError as error:
+        return _failed(str(error), exit_code_of(error))
+    except typer.TyperException as error:
+        return _wrong_usage(error)
+    except (typer.Abort, KeyboardInterrupt):
+        return _failed("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read our output went away; what is still buffered must not complain at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OUTPUT_CLOSED
+    except Exception as error:  # noqa: BLE001  # the last boundary: a defect is one line too
+        return _failed(f"a defect: {type(error).__name__}: {error} (MAINSTEM_DEBUG=1 shows where)", REFUSED)
+    return result if isinstance(result, int) else DONE
+
+
+def _failed(text: str, code: int) -> int:
+    if os.environ.get("MAINSTEM_DEBUG"):
+        import traceback
+
+        traceback.print_exc()
+    note(f"error: {text}")
+    return code
+
+
+def _wrong_usage(error: typer.TyperException) -> int:
+    """The errors of typer itself: an unknown option, a missing argument."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "mainstem"
+    text = error.format_message() if hasattr(error, "format_message") else str(error)
+    if text.startswith("Usage:"):  # no command was given: the help says which there are
+        sys.stderr.write(text + "\n")
+        return USAGE
+    return _failed(f"{text.rstrip('.')}; see {command} --help", int(getattr(error, "exit_code", USAGE)))
+
+
+if __name__ == "__main__":
+    main()

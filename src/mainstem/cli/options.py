@@ -1,0 +1,48 @@
+"""Options that several commands share, with their environment variables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+DEFAULT_DATA = Path("mainstem-data")
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+DEFAULT_URL = "http://127.0.0.1:8080"
+DEFAULT_LISTEN = "127.0.0.1:9092"
+DEFAULT_HTTP = "127.0.0.1:8080"
+
+Bootstrap: TypeAlias = Annotated[
+    str, typer.Option("--bootstrap", envvar="MAINSTEM_BOOTSTRAP", metavar="HOST:PORT", help="The log's address.")
+]
+Url: TypeAlias = Annotated[
+    str, typer.Option("--url", envvar="MAINSTEM_URL", metavar="URL", help="The HTTP gateway's address.")
+]
+Data: TypeAlias = Annotated[
+    Path, typer.Option("--data", envvar="MAINSTEM_DATA", metavar="DIR", help="The data directory.")
+]
+Listen: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--listen", envvar="MAINSTEM_LISTEN", metavar="HOST:PORT", help="Where the log listens (0: any port)."
+    ),
+]
+Http: TypeAlias = Annotated[
+    str, typer.Option("--http", envvar="MAINSTEM_HTTP", metavar="HOST:PORT", help="Where HTTP listens (0: any port).")
+]
+NoHttp: TypeAlias = Annotated[bool, typer.Option("--no-http", help="The log alone, without the HTTP gateway.")]
+Insecure: TypeAlias = Annotated[
+    bool, typer.Option("--insecure", help="Insist on an address that is not loopback, without authentication.")
+]
+Settings: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A broker setting by Kafka's own name; repeatable."),
+]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="The result as one line of JSON.")]
+AtLeast: TypeAlias = Annotated[
+    str | None, typer.Option("--at-least", metavar="POSITION", help="Wait until the view reflects this position.")
+]
+Timeout: TypeAlias = Annotated[
+    float, typer.Option("--timeout", min=0, max=300, metavar="SECONDS", help="How long to wait for --at-least.")
+]

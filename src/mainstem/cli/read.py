@@ -1,0 +1,62 @@
+"""``mainstem read TOPIC``: records as lines, bounded or endless."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mainstem.cli import options
+from mainstem.cli.connect import connect
+from mainstem.cli.output import cell_text, out, out_json
+
+if TYPE_CHECKING:
+    from mainstem.model import Record
+
+
+def read(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    start: Annotated[
+        str,
+        typer.Option("--from", metavar="PLACE", help="earliest, latest, an offset, a position, or a time (ISO 8601)."),
+    ] = "earliest",
+    end: Annotated[
+        str, typer.Option("--to", metavar="PLACE", help="Where to stop; the log's end as it is now.")
+    ] = "latest",
+    key: Annotated[str | None, typer.Option("--key", help="Only records of this key.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many records.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with new records until ctrl-C.")] = False,
+    bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP,
+    json: options.Json = False,
+) -> None:
+    """Read a topic. Prints partition:offset, key and value of each record; with --json one document a line."""
+    from mainstem.gateway.reads import moment
+
+    with connect(bootstrap) as log:
+        begin = moment(start, topic)
+        wanted = None if key is None else key.encode()
+        records = (
+            log.follow(topic, start=begin)
+            if follow
+            else log.read(topic, start=begin, end=moment(end, topic), key=key, limit=limit)
+        )
+        shown = 0
+        for record in records:
+            if wanted is not None and record.key != wanted:
+                continue
+            _show(record, as_json=json)
+            shown += 1
+            if limit is not None and shown >= limit:
+                return
+
+
+def _show(record: Record, *, as_json: bool) -> None:
+    from mainstem.gateway.record_json import record_json
+
+    document = record_json(record)
+    if as_json:
+        out_json(document)
+        return
+    key = document.get("key", document.get("key_base64"))
+    value = document.get("value", document.get("value_base64"))
+    out(f"{record.partition}:{record.offset}\t{cell_text(key)}\t{'(tombstone)' if value is None else cell_text(value)}")

@@ -1,0 +1,33 @@
+"""``mainstem serve``: the log and the HTTP gateway, in the foreground."""
+
+from __future__ import annotations
+
+from mainstem.cli import options
+from mainstem.cli.output import note, out, out_json
+
+
+def serve(
+    data: options.Data = options.DEFAULT_DATA,
+    listen: options.Listen = options.DEFAULT_LISTEN,
+    http: options.Http = options.DEFAULT_HTTP,
+    no_http: options.NoHttp = False,
+    settings: options.Settings = None,
+    insecure: options.Insecure = False,
+    json: options.Json = False,
+) -> None:
+    """Start the log and the HTTP gateway; ctrl-C stops them."""
+    from mainstem.cli.foreground import stay_up, stopping_cleanly
+    from mainstem.node.stack import Stack
+
+    with stopping_cleanly(), Stack(data, note) as stack:
+        ready = {"kafka": stack.launch_log(listen, [*(settings or []), *(["insecure=true"] if insecure else [])])}
+        if not no_http:
+            ready["http"] = stack.launch_gateway(ready["kafka"], http, insecure=insecure)
+        stack.supervisor.wait_ready("log")
+        if not no_http:
+            stack.supervisor.wait_ready("gateway")
+        if json:
+            out_json({"ready": ready})
+        else:
+            out("ready: " + " ".join(f"{name} {address}" for name, address in ready.items()))
+        stay_up(stack)

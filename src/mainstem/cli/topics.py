@@ -1,0 +1,108 @@
+"""``mainstem topics``: list, create, describe, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mainstem.cli import options
+from mainstem.cli.connect import connect
+from mainstem.cli.output import out, out_json, out_rows
+
+if TYPE_CHECKING:
+    from mainstem.client.log import Log
+
+app = typer.Typer(help="List, create, describe and delete topics.", no_args_is_help=True, rich_markup_mode=None)
+
+Name = Annotated[str, typer.Argument(metavar="TOPIC")]
+
+
+@app.command("list")
+def list_topics(
+    bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP,
+    everything: Annotated[bool, typer.Option("--all", help="The system's own topics too.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Every topic, with its partitions and how many records it holds (gaps included)."""
+    with connect(bootstrap) as log:
+        names = [name for name in log.topics() if everything or not name.startswith("__")]
+        rows = _rows(log, names)
+    if json:
+        out_json({"topics": rows})
+    elif rows:
+        out_rows(rows)
+    else:
+        out("no topics yet; create one with: mainstem topics create NAME")
+
+
+@app.command()
+def create(
+    topic: Name,
+    partitions: Annotated[int | None, typer.Option("--partitions", min=1)] = None,
+    config: Annotated[
+        list[str] | None, typer.Option("--config", metavar="NAME=VALUE", help="A topic config; repeatable.")
+    ] = None,
+    bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP,
+    json: options.Json = False,
+) -> None:
+    """Create a topic."""
+    configs = dict(_setting(text) for text in config or ())
+    with connect(bootstrap) as log:
+        (row,) = _rows(log, [log.create_topic(topic, partitions=partitions, configs=configs).name])
+    if json:
+        out_json(row)
+    else:
+        out(f"created {topic} with {row['partitions']} partition{'s' if row['partitions'] != 1 else ''}")
+
+
+@app.command()
+def describe(topic: Name, bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP, json: options.Json = False) -> None:
+    """One topic: where each partition begins and ends, and its settings."""
+    from mainstem.gateway.topic_json import description_json
+
+    with connect(bootstrap) as log:
+        document = description_json(log.describe_topic(topic))
+    if json:
+        out_json(document)
+        return
+    for name, value in document.items():
+        out(f"{name}: {value}")
+
+
+@app.command()
+def delete(
+    topic: Name,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP,
+    json: options.Json = False,
+) -> None:
+    """Delete a topic and all its records."""
+    if not yes:
+        typer.confirm(f"Delete {topic} with all its records?", abort=True, err=True)
+    with connect(bootstrap) as log:
+        log.delete_topic(topic)
+    if json:
+        out_json({"deleted": topic})
+    else:
+        out(f"deleted {topic}")
+
+
+def _rows(log: Log, names: Sequence[str]) -> list[dict[str, Any]]:
+    """What the topics hold; two requests for all of them."""
+    if not names:
+        return []
+    beginning, end = log.beginning(*names), log.end(*names)
+    rows = []
+    for name in names:
+        first, last = beginning.restrict([name]), end.restrict([name])
+        rows.append({"topic": name, "partitions": len(last), "records": sum(last.values()) - sum(first.values())})
+    return rows
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--config")
+    return name, value

@@ -1,0 +1,163 @@
+"""``mainstem views``: list, query (and range, neighbors, path), verify, rebuild. A client of the HTTP gateway."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mainstem.cli import options
+from mainstem.cli.exit_codes import DONE, NO
+from mainstem.cli.output import out, out_json, out_rows
+
+if TYPE_CHECKING:
+    from mainstem.client.views import Answer, ViewClient
+
+app = typer.Typer(help="List, query, verify and rebuild views.", no_args_is_help=True, rich_markup_mode=None)
+
+
+class Direction(enum.StrEnum):
+    """Which way edges are followed."""
+
+    OUT = "out"
+    IN = "in"
+    BOTH = "both"
+
+
+Name = Annotated[str, typer.Argument(metavar="VIEW")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="At most so many rows.")]
+Way = Annotated[Direction, typer.Option("--direction", help="Which way edges are followed.")]
+
+
+@app.command("list")
+def list_views(url: options.Url = options.DEFAULT_URL, json: options.Json = False) -> None:
+    """Every view: its kind, topic, rows and position."""
+    from mainstem.client.views import views
+
+    rows = views(url).status()
+    if json:
+        out_json({"views": rows})
+    elif rows:
+        out_rows(rows)
+    else:
+        out("no views are served; declare some in an App and start it with: mainstem run APP.py")
+
+
+@app.command()
+def query(
+    view: Name,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="A key, a SELECT, words, or a node.")],
+    limit: Limit = 1_000,
+    at_least: options.AtLeast = None,
+    timeout: options.Timeout = 30.0,
+    url: options.Url = options.DEFAULT_URL,
+    json: options.Json = False,
+) -> None:
+    """Ask a view by its kind: a key-value view for a key, a SQL view, a search, a node's neighbors."""
+    client = _view(url, view)
+    kind = client.status()["kind"]
+    fresh = _fresh(at_least, timeout)
+    if kind == "key-value":
+        answer = client.get(text, **fresh)
+    elif kind == "sql":
+        answer = client.sql(text, limit=limit, **fresh)
+    elif kind == "search":
+        answer = client.search(text, limit=limit, **fresh)
+    else:
+        answer = client.neighbors(text, direction="both", limit=limit, **fresh)
+    _show(answer, as_json=json)
+
+
+@app.command("range")
+def ask_range(
+    view: Name,
+    prefix: Annotated[str, typer.Option("--prefix", help="Only keys that start so.")] = "",
+    limit: Limit = 1_000,
+    at_least: options.AtLeast = None,
+    timeout: options.Timeout = 30.0,
+    url: options.Url = options.DEFAULT_URL,
+    json: options.Json = False,
+) -> None:
+    """The rows of a key-value view, in the order of their keys."""
+    answer = _view(url, view).range(prefix=prefix, limit=limit, **_fresh(at_least, timeout))
+    _show(answer, as_json=json)
+
+
+@app.command()
+def neighbors(
+    view: Name,
+    node: Annotated[str, typer.Argument(metavar="NODE")],
+    hops: Annotated[int, typer.Option("--hops", min=1, help="How far.")] = 1,
+    direction: Way = Direction.OUT,
+    at_least: options.AtLeast = None,
+    timeout: options.Timeout = 30.0,
+    url: options.Url = options.DEFAULT_URL,
+    json: options.Json = False,
+) -> None:
+    """The nodes around one in a graph view."""
+    fresh = _fresh(at_least, timeout)
+    _show(_view(url, view).neighbors(node, hops=hops, direction=direction.value, **fresh), as_json=json)
+
+
+@app.command()
+def path(
+    view: Name,
+    start: Annotated[str, typer.Argument(metavar="FROM")],
+    end: Annotated[str, typer.Argument(metavar="TO")],
+    direction: Way = Direction.OUT,
+    at_least: options.AtLeast = None,
+    timeout: options.Timeout = 30.0,
+    url: options.Url = options.DEFAULT_URL,
+    json: options.Json = False,
+) -> None:
+    """A shortest path in a graph view."""
+    fresh = _fresh(at_least, timeout)
+    _show(_view(url, view).path(start, end, direction=direction.value, **fresh), as_json=json)
+
+
+@app.command()
+def verify(view: Name, url: options.Url = options.DEFAULT_URL, json: options.Json = False) -> int:
+    """Compare a view with a replay of its topic. Exit code 5 when they differ."""
+    result = _view(url, view).verify()
+    if json:
+        out_json(result)
+    elif result["equal"]:
+        out(f"equal: {view} and a replay of {result['records']:,} records")
+    else:
+        out(f"different: {view} is not what a replay of {result['records']:,} records gives")
+        out_rows(result["differences"])
+        out(f"to build it anew from the log: mainstem views rebuild {view}")
+    return DONE if result["equal"] else NO
+
+
+@app.command()
+def rebuild(view: Name, url: options.Url = options.DEFAULT_URL, json: options.Json = False) -> None:
+    """Build a view anew from the log; the old one serves until the new one is there."""
+    result = _view(url, view).rebuild()
+    if json:
+        out_json(result)
+    else:
+        out(f"rebuilt {view}")
+
+
+def _view(url: str, name: str) -> ViewClient:
+    from mainstem.client.views import views
+
+    return views(url)[name]
+
+
+def _fresh(at_least: str | None, timeout: float) -> dict[str, Any]:
+    """How fresh an answer has to be."""
+    from mainstem.model import Position
+
+    return {"at_least": None if at_least is None else Position.parse(at_least), "timeout": timeout}
+
+
+def _show(answer: Answer, *, as_json: bool) -> None:
+    if as_json:
+        out_json({"rows": answer.rows, "position": str(answer.position), "covers": str(answer.covers)})
+        return
+    if answer.rows:
+        out_rows(answer.rows)
+    out(f"{len(answer.rows)} row{'s' if len(answer.rows) != 1 else ''} at position {answer.position}")

@@ -1,0 +1,79 @@
+"""The public HTTP API: topics, views (forwarded to their hosts) and operation, in one FastAPI app."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, FastAPI
+from pydantic import BaseModel
+
+import mainstem
+from mainstem.gateway.forwarding import ForwardingBackend
+from mainstem.gateway.guard import Guard, Limits
+from mainstem.gateway.operation_routes import operation_router
+from mainstem.gateway.problem_responses import install
+from mainstem.gateway.topic_routes import topic_router
+from mainstem.gateway.view_routes import view_router
+
+if TYPE_CHECKING:
+    from mainstem.client.log import Log
+
+
+class Problem(BaseModel):
+    """Any answer that is no success (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+def create_app(log: Log, views: ForwardingBackend, limits: Limits) -> FastAPI:
+    """The gateway's app over a log and the view hosts' sockets."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await views.close()
+
+    routers = (topic_router(log), view_router(views), operation_router(log))
+    return assemble("Mainstem", routers, limits, lifespan)
+
+
+def assemble(title: str, routers: tuple[APIRouter, ...], limits: Limits, lifespan: Any = None) -> FastAPI:
+    """An app of these routers, with problems for errors and the guard in front."""
+    app = FastAPI(
+        title=title,
+        version=mainstem.__version__,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        redirect_slashes=False,
+        responses={"default": {"description": "A problem", "content": {"application/problem+json": _problem_schema()}}},
+    )
+    for router in routers:
+        app.include_router(router)
+    install(app)
+    app.add_middleware(Guard, limits=limits)
+    _describe_truly(app)
+    return app
+
+
+def _problem_schema() -> dict[str, Any]:
+    return {"schema": Problem.model_json_schema()}
+
+
+def _describe_truly(app: FastAPI) -> None:
+    """Take FastAPI's own 422 out of the description: wrong parameters are problems here, with status 400."""
+    describe = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        document = describe()
+        for operations in document["paths"].values():
+            for operation in operations.values():
+                operation["responses"].pop("422", None)
+        return document
+
+    app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to change it

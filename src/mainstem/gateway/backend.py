@@ -1,0 +1,54 @@
+"""The seam behind the view routes: the routes are declared once, what answers them is one of two backends.
+
+* In a view host's process, ``LocalBackend`` runs the work against the host, in a thread.
+* In the public gateway, ``ForwardingBackend`` (``forwarding.py``) sends the request on to the socket of the host that
+  serves the view and relays status, body and headers.
+
+By the time a backend is asked, the request's parameters have been checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mainstem.gateway.blocking import Workers
+from mainstem.gateway.view_json import statuses
+
+if TYPE_CHECKING:
+    from mainstem.views.host import ViewHost
+
+Work: TypeAlias = "Callable[[ViewHost], Response]"
+
+_READERS_MAX = 128
+
+
+class ViewBackend(Protocol):
+    """Who answers for the views."""
+
+    async def respond(self, http: Request, view: str, work: Work) -> Response:
+        """Answer a request about one view: by ``work``, or by whoever serves the view."""
+        ...
+
+    async def statuses(self) -> list[dict[str, Any]]:
+        """The status of every view."""
+        ...
+
+
+class LocalBackend:
+    """A view host in this process. ``host`` is thread-safe; each request takes one of a bounded set of threads."""
+
+    def __init__(self, host: ViewHost) -> None:
+        self._host = host
+        self._workers = Workers(_READERS_MAX)
+
+    async def respond(self, http: Request, view: str, work: Work) -> Response:
+        """Run ``work`` in a thread."""
+        return await self._workers.run(work, self._host)
+
+    async def statuses(self) -> list[dict[str, Any]]:
+        """The status of every view of the host."""
+        return await self._workers.run(statuses, self._host)

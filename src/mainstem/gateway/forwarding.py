@@ -1,0 +1,116 @@
+"""``ForwardingBackend``: send view requests on to the view hosts' Unix sockets, and relay what they say.
+
+Which host serves which view is asked of the hosts themselves (``GET /views``), at the first request and again whenever
+a view is not known yet. A host that does not answer is 503 with what to do: the node starts it again by itself. Used
+by one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mainstem.errors import UnavailableError, UnknownViewError
+from mainstem.gateway.backend import Work
+
+_CONNECTIONS_MAX = 256
+# Longer than any wait or query that a host allows; a rebuild or a verification may take its time.
+_READ_TIMEOUT_S = 3_600.0
+_CONNECT_TIMEOUT_S = 2.0
+# What belongs to one hop, or is written anew by this one.
+_OWN_HEADERS = frozenset(
+    {"connection", "keep-alive", "transfer-encoding", "upgrade", "te", "trailer", "content-length", "date", "server"}
+)
+_PASSED_ON = ("content-type", "accept")
+
+
+class ForwardingBackend:
+    """The view hosts behind the gateway, by their sockets."""
+
+    def __init__(self, sockets: Sequence[Path]) -> None:
+        self._hosts = [_HostClient(path) for path in sockets]
+        self._serving: dict[str, _HostClient] = {}
+        self._asking = asyncio.Lock()
+
+    async def respond(self, http: Request, view: str, work: Work) -> Response:
+        """Relay the answer of the host that serves ``view``. Raises UnknownViewError, UnavailableError."""
+        host = self._serving.get(view) or await self._find(view)
+        return await host.relay(http)
+
+    async def statuses(self) -> list[dict[str, Any]]:
+        """The status of every view, of every host that answers. Raises UnavailableError when none does."""
+        answers = await asyncio.gather(*(host.statuses() for host in self._hosts), return_exceptions=True)
+        found: list[dict[str, Any]] = []
+        failures: list[BaseException] = []
+        for host, answer in zip(self._hosts, answers, strict=True):
+            if isinstance(answer, BaseException):
+                failures.append(answer)
+                continue
+            found += answer
+            self._serving.update({str(status["name"]): host for status in answer})
+        if failures and len(failures) == len(self._hosts):
+            raise failures[0]
+        return found
+
+    async def close(self) -> None:
+        """Close the connections to the hosts."""
+        for host in self._hosts:
+            await host.close()
+
+    async def _find(self, view: str) -> _HostClient:
+        async with self._asking:  # many requests for an unknown view ask the hosts one after the other
+            names = [str(status["name"]) for status in await self.statuses()]
+        if view not in self._serving:
+            known = f"there are {', '.join(sorted(names))}" if names else "no views are served here"
+            raise UnknownViewError(f"no view {view[:100]!r}; {known}")
+        return self._serving[view]
+
+
+class _HostClient:
+    """One view host's socket."""
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+        limits = httpx.Limits(max_connections=_CONNECTIONS_MAX, max_keepalive_connections=32)
+        self._client = httpx.AsyncClient(
+            transport=httpx.AsyncHTTPTransport(uds=str(socket), limits=limits),
+            base_url="http://localhost",
+            timeout=httpx.Timeout(_READ_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S),
+            trust_env=False,
+        )
+
+    async def statuses(self) -> list[dict[str, Any]]:
+        answer = await self._send(self._client.build_request("GET", "/views"))
+        views: list[dict[str, Any]] = answer.json()["views"]
+        return views
+
+    async def relay(self, http: Request) -> Response:
+        target = httpx.URL(
+            "http://localhost", raw_path=http.scope["raw_path"] + _question_mark(http.scope["query_string"])
+        )
+        headers = {name: value for name in _PASSED_ON if (value := http.headers.get(name)) is not None}
+        request = self._client.build_request(http.method, target, headers=headers, content=await http.body())
+        answer = await self._send(request)
+        relayed = {name: value for name, value in answer.headers.items() if name not in _OWN_HEADERS}
+        return Response(answer.content, answer.status_code, relayed)
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def _send(self, request: httpx.Request) -> httpx.Response:
+        try:
+            return await self._client.send(request)
+        except httpx.TransportError as error:
+            raise UnavailableError(
+                "the view host does not answer; it is started again by itself: try again in a moment"
+            ) from error
+
+
+def _question_mark(query: bytes) -> bytes:
+    return b"?" + query if query else b""

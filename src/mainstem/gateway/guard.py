@@ -1,0 +1,130 @@
+"""What every request passes first, before any of it is parsed: bounds, and protection from other web pages.
+
+* At most ``requests_max`` requests are served at once, and their bodies together hold at most ``bodies_bytes_max``;
+  more are told to come back (503). One body holds at most ``body_bytes_max`` (413), whether it says so in
+  Content-Length or only turns out so, and must not pause for longer than ``body_pause_s`` (408).
+* A browser lets any page send simple requests to loopback. So a request must name one of the host names that are served
+  (421: DNS rebinding), and what changes something must come from no other page (403: its Origin is another host).
+
+Plain ASGI, one instance for each app, used by one event loop: its counters need no lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from mainstem.gateway.problem_responses import HttpError, http_problem
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The bounds of one process's HTTP. ``host_names`` None serves any host name."""
+
+    body_bytes_max: int = 16 << 20
+    bodies_bytes_max: int = 128 << 20
+    requests_max: int = 512
+    body_pause_s: float = 30.0
+    host_names: frozenset[str] | None = LOOPBACK_NAMES
+
+
+class Guard:
+    """ASGI middleware that keeps ``Limits``."""
+
+    def __init__(self, app: AsgiApp, limits: Limits) -> None:
+        self._app = app
+        self._limits = limits
+        self._requests = 0
+        self._bodies_bytes = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        refusal = self._refusal(scope["method"], headers)
+        if refusal is not None:
+            await http_problem(refusal.status, str(refusal))(scope, receive, send)
+            return
+        body = _CountedBody(self, receive)
+        self._requests += 1
+        try:
+            await self._app(scope, body.receive, send)
+        finally:
+            self._requests -= 1
+            self._bodies_bytes -= body.size_bytes
+
+    def _refusal(self, method: str, headers: dict[str, str]) -> HttpError | None:
+        """Why this request is not even looked at; None when it may pass."""
+        limits = self._limits
+        host = _host_name(headers.get("host", ""))
+        if limits.host_names is not None and host not in limits.host_names:
+            return HttpError(421, f"the host name {host[:100]!r} is not served here; use localhost or 127.0.0.1")
+        origin = headers.get("origin")
+        if origin is not None and method not in _SAFE_METHODS and urlsplit(origin).netloc != headers.get("host"):
+            return HttpError(403, f"a page of {origin[:100]!r} may not change anything here")
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and int(length[:20]) > limits.body_bytes_max:
+            return self.too_large()
+        if self._requests >= limits.requests_max:
+            return HttpError(503, f"{limits.requests_max} requests are being served already; try again in a moment")
+        return None
+
+    def too_large(self) -> HttpError:
+        """The refusal of a body that is over the limit."""
+        return HttpError(413, f"the body is larger than {self._limits.body_bytes_max} bytes; send it in parts")
+
+    def admit(self, body_bytes: int, more_bytes: int) -> None:
+        """Take ``more_bytes`` of one body, which then holds ``body_bytes``. Raises HttpError over a limit."""
+        if body_bytes > self._limits.body_bytes_max:
+            raise self.too_large()
+        if self._bodies_bytes + more_bytes > self._limits.bodies_bytes_max:
+            raise HttpError(503, "too many large bodies are being received; try again in a moment")
+        self._bodies_bytes += more_bytes
+
+    @property
+    def body_pause_s(self) -> float:
+        """How long a body may pause."""
+        return self._limits.body_pause_s
+
+
+class _CountedBody:
+    """One request's body on its way in."""
+
+    def __init__(self, guard: Guard, receive: Receive) -> None:
+        self._guard = guard
+        self._receive = receive
+        self._complete = False
+        self.size_bytes = 0
+
+    async def receive(self) -> Message:
+        if self._complete:
+            return await self._receive()  # from now on only a disconnect can come
+        try:
+            message = await asyncio.wait_for(self._receive(), self._guard.body_pause_s)
+        except TimeoutError:
+            raise HttpError(408, f"nothing of the body came for {self._guard.body_pause_s:g} s") from None
+        more_bytes = len(message.get("body", b""))
+        self._guard.admit(self.size_bytes + more_bytes, more_bytes)
+        self.size_bytes += more_bytes
+        self._complete = not message.get("more_body", False)
+        return message
+
+
+def _host_name(host: str) -> str:
+    """The name in a Host header, without its port and brackets."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].lower()

@@ -1,0 +1,20 @@
+"""The HTTP of a view host, for its Unix socket: the routes of the views over a host in this process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI
+
+from mainstem.gateway.app import assemble
+from mainstem.gateway.backend import LocalBackend
+from mainstem.gateway.guard import Limits
+from mainstem.gateway.view_routes import view_router
+
+if TYPE_CHECKING:
+    from mainstem.views.host import ViewHost
+
+
+def create_host_app(host: ViewHost) -> FastAPI:
+    """The app of one view host. Its socket's permissions decide who may ask, so any host name is served."""
+    return assemble("Mainstem view host", (view_router(LocalBackend(host)),), Limits(host_names=None))

@@ -1,0 +1,54 @@
+"""The gateway process: ``python -m mainstem.gateway.process --bootstrap HOST:PORT --http HOST:PORT [--view-host
+SOCKET]``.
+
+Prints ``ready: http HOST:PORT`` when it accepts, one line ``error: …`` when it cannot start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from mainstem.errors import MainstemError
+from mainstem.gateway.serving import bound_address, listen_tcp, serve, split_address, stop_with_parent
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until a signal, or until standard input ends; the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m mainstem.gateway.process", description="Mainstem's HTTP gateway")
+    parser.add_argument("--bootstrap", required=True, metavar="HOST:PORT", help="the log")
+    parser.add_argument("--http", default="127.0.0.1:8080", metavar="HOST:PORT", help="where to listen")
+    parser.add_argument("--view-host", action="append", default=[], type=Path, metavar="SOCKET")
+    parser.add_argument("--insecure", action="store_true", help="listen on other addresses than loopback")
+    parser.add_argument("--stop-with-parent", action="store_true", help="stop when standard input ends")
+    options = parser.parse_args(argv)
+    try:
+        run(options)
+    except MainstemError as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)  # noqa: T201  # the supervisor reads it
+        return 1
+    return 0
+
+
+def run(options: argparse.Namespace) -> None:
+    """Bind first, so that a taken port is told before anything heavy is loaded."""
+    listening = listen_tcp(options.http, insecure=options.insecure)
+    if options.stop_with_parent:
+        stop_with_parent()
+
+    from mainstem.client.log import Log
+    from mainstem.gateway.app import create_app
+    from mainstem.gateway.forwarding import ForwardingBackend
+    from mainstem.gateway.guard import LOOPBACK_NAMES, Limits
+
+    host, _ = split_address(options.http)
+    names = LOOPBACK_NAMES | {host} if host in LOOPBACK_NAMES else None
+    with Log(options.bootstrap) as log:
+        app = create_app(log, ForwardingBackend(options.view_host), Limits(host_names=names))
+        serve(app, listening, f"ready: http {bound_address(listening)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""The query parameters of every route, as models: typed, documented in OpenAPI, and closed to misspelled names."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mainstem.model import Position
+
+WAIT_S_MAX = 300.0
+_POSITION_EXAMPLE = "flights/0:17,flights/3:9"
+
+
+class NoQuery(BaseModel):
+    """A route that takes no query parameters."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class WaitQuery(NoQuery):
+    """How fresh the answer has to be, and how long to wait for that."""
+
+    at_least: str | None = Field(
+        None, description="a position; the answer reflects it, or is 504", examples=[_POSITION_EXAMPLE]
+    )
+    timeout: float = Field(30.0, ge=0, le=WAIT_S_MAX, description="seconds to wait for `at_least`")
+
+    def position(self) -> Position | None:
+        """``at_least``, read. Raises PositionFormatError."""
+        return None if self.at_least is None else Position.parse(self.at_least)
+
+
+class RangeQuery(WaitQuery):
+    """A range of keys, in the order of their UTF-8 bytes."""
+
+    prefix: str = ""
+    start: str | None = Field(None, description="the first key, included")
+    end: str | None = Field(None, description="where to stop; not included")
+    limit: int = 1_000
+
+
+class SearchParameters(WaitQuery):
+    """A full-text query."""
+
+    q: str
+    limit: int = 20
+
+
+class NeighborsQuery(WaitQuery):
+    """What lies around a node."""
+
+    node: str
+    hops: int = 1
+    direction: Literal["out", "in", "both"] = "out"
+    limit: int = 10_000
+
+
+class PathQuery(WaitQuery):
+    """A way between two nodes."""
+
+    start: str = Field(alias="from")
+    end: str = Field(alias="to")
+    direction: Literal["out", "in", "both"] = "out"
+
+
+class ReadQuery(NoQuery):
+    """A bounded read of a topic."""
+
+    start: str = Field(
+        "earliest",
+        alias="from",
+        description="`earliest`, `latest`, an offset (in every partition), a position, or a time (ISO 8601)",
+        examples=["earliest", "17", _POSITION_EXAMPLE, "2013-01-01T10:00:00Z"],
+    )
+    end: str = Field("latest", alias="to", description="where to stop, not included; the log's end as it is now")
+    key: str | None = Field(None, description="only records of this key")
+    limit: int = Field(100, ge=1, le=10_000)
+
+
+class SqlBody(BaseModel):
+    """One SELECT over a SQL view; the table has the view's name."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    query: str = Field(examples=["SELECT origin, count(*) FROM flights GROUP BY origin"])
+    limit: int = Field(10_000, description="more rows than this are an error, not a cut")
+    timeout_s: float = Field(10.0, description="how long the query may run")

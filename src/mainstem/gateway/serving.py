@@ -1,0 +1,128 @@
+"""Run an app in this process until it is told to stop: sockets, the ready line, the parent's end.
+
+SIGTERM and SIGINT stop cleanly: no new connections, requests in flight get a few seconds. With ``stop_with_parent``
+the end of standard input does the same, so that a process whose parent was killed does not stay behind.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+from mainstem.errors import AddressInUseError, ConfigError, StorageError
+from mainstem.gateway.guard import LOOPBACK_NAMES
+
+_BACKLOG = 1024
+_GRACE_S = 5
+
+
+def serve(app: FastAPI, listening: socket.socket, ready_line: str) -> None:
+    """Serve ``app`` on a listening socket until a signal; print ``ready_line`` when it accepts."""
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE_S,
+        backlog=_BACKLOG,
+        ws="none",
+    )
+    _Server(config, lambda: print(ready_line, flush=True)).run(sockets=[listening])  # noqa: T201  # the ready line
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, which says when it accepts."""
+
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._on_ready()
+
+
+def listen_tcp(address: str, *, insecure: bool) -> socket.socket:
+    """Bind ``HOST:PORT`` (port 0: a free one).
+
+    Raises ConfigError for an address that is none, or is not loopback unless ``insecure``; AddressInUseError.
+    """
+    host, port = split_address(address)
+    if host not in LOOPBACK_NAMES and not insecure:
+        raise ConfigError(
+            f"{address}: there is no authentication yet, so HTTP listens on loopback only; "
+            "choose 127.0.0.1, or insist with --insecure"
+        )
+    try:
+        family, _, _, _, target = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(target)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise AddressInUseError(
+                f"{address} is in use by another process; choose another address (--http)"
+            ) from error
+        raise ConfigError(f"cannot listen on {address}: {error.strerror or error}") from error
+    return listening
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of ``HOST:PORT``, the host of IPv6 in brackets. Raises ConfigError."""
+    host, _, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise ConfigError(f"{address!r} is not HOST:PORT, e.g. 127.0.0.1:8080")
+    return host, int(port)
+
+
+def bound_address(listening: socket.socket) -> str:
+    """``HOST:PORT`` that a socket is bound to."""
+    host, port = listening.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def listen_unix(path: Path) -> socket.socket:
+    """Bind a Unix socket that only this user can connect to; one that a killed process left is replaced.
+
+    Raises AddressInUseError when a process answers on it.
+    """
+    if path.exists():
+        _refuse_living(path)
+        path.unlink()
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listening.bind(str(path))
+    except OSError as error:
+        raise StorageError(f"cannot make the socket {path}: {error.strerror or error}") from error
+    finally:
+        os.umask(before)
+    return listening
+
+
+def _refuse_living(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        if probe.connect_ex(str(path)) == 0:
+            raise AddressInUseError(f"{path}: another process serves these views already; stop it first")
+
+
+def stop_with_parent() -> None:
+    """Stop this process, as SIGTERM would, when standard input ends."""
+
+    def watch() -> None:
+        while sys.stdin.buffer.read(4096):
+            continue
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="watch the parent", daemon=True).start()

@@ -1,0 +1,34 @@
+"""Topics and groups as the API and the commands show them. Pure functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mainstem.client.log import GroupInfo, TopicDescription, TopicInfo
+
+
+def topic_json(info: TopicInfo) -> dict[str, Any]:
+    """A topic's name and shape."""
+    return {
+        "name": info.name,
+        "topic_id": str(info.topic_id),
+        "partitions": info.partitions,
+        "internal": info.is_internal,
+    }
+
+
+def description_json(described: TopicDescription) -> dict[str, Any]:
+    """A topic with what it holds and its configs."""
+    return {
+        **topic_json(described.info),
+        "records": described.records,
+        "beginning": str(described.beginning),
+        "end": str(described.end),
+        "configs": dict(described.configs),
+    }
+
+
+def group_json(group: GroupInfo) -> dict[str, Any]:
+    """A consumer group with how far it is."""
+    return {"name": group.name, "state": group.state, "committed": str(group.committed), "lag": group.lag}

@@ -1,0 +1,78 @@
+"""The routes of the topics: append, bounded read, list and describe. What they do blocks, so it runs in threads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from mainstem.client.records import NewRecord
+from mainstem.errors import UnknownTopicError
+from mainstem.gateway.blocking import Workers
+from mainstem.gateway.bodies import body_of, read_json
+from mainstem.gateway.json_responses import json_response
+from mainstem.gateway.queries import NoQuery, ReadQuery
+from mainstem.gateway.reads import BoundedRead, read
+from mainstem.gateway.record_bodies import AppendBody, NewRecordBody
+from mainstem.gateway.topic_json import description_json, topic_json
+from mainstem.model import Position, is_topic_name
+
+if TYPE_CHECKING:
+    from mainstem.client.log import Log
+
+_APPENDERS_MAX = 64
+_READERS_MAX = 16
+
+
+def topic_router(log: Log) -> APIRouter:
+    """All routes under ``/topics``."""
+    router = APIRouter(tags=["topics"])
+    appenders, readers = Workers(_APPENDERS_MAX), Workers(_READERS_MAX)
+
+    @router.get("/topics", summary="Every topic with its partitions")
+    async def list_topics(_: Annotated[NoQuery, Query()]) -> Response:
+        topics = await readers.run(log.topics)
+        return json_response({"topics": [topic_json(info) for info in topics.values()]})
+
+    @router.get("/topics/{topic}", summary="One topic: partitions, where they begin and end, settings")
+    async def describe(topic: str, _: Annotated[NoQuery, Query()]) -> Response:
+        check_name(topic)
+        return json_response(description_json(await readers.run(log.describe_topic, topic)))
+
+    @router.post(
+        "/topics/{topic}/records",
+        summary="Append records; the answer's position is just after them",
+        status_code=201,
+        openapi_extra=body_of(AppendBody),
+    )
+    async def append(http: Request, topic: str, _: Annotated[NoQuery, Query()]) -> Response:
+        check_name(topic)
+        body = await read_json(http, AppendBody)
+        position = await appenders.run(append_records, log, topic, body)
+        return json_response({"position": str(position), "records": len(body.records)}, status=201, position=position)
+
+    @router.get("/topics/{topic}/records", summary="A bounded read")
+    async def read_records(topic: str, query: Annotated[ReadQuery, Query()]) -> Response:
+        check_name(topic)
+        what = BoundedRead(topic, query.start, query.end, query.key, query.limit)
+        answer = await readers.run(read, log, what)
+        document = {"topic": topic, "records": answer.records, "position": str(answer.position)}
+        return json_response(document, position=answer.position)
+
+    return router
+
+
+def check_name(topic: str) -> None:
+    """Raise UnknownTopicError for what can be no topic's name, before the log is asked."""
+    if not is_topic_name(topic):
+        raise UnknownTopicError(f"no topic {topic[:100]!r}: a name has letters, digits, '.', '_' and '-' only")
+
+
+def append_records(log: Log, topic: str, body: AppendBody) -> Position:
+    """Append, in order for each partition. Raises UnknownTopicError, RecordTooLargeError."""
+    return log.append_many(topic, (_new_record(record) for record in body.records))
+
+
+def _new_record(record: NewRecordBody) -> NewRecord:
+    return NewRecord(record.value, record.key, record.headers, record.partition, record.timestamp_ms)

@@ -1,0 +1,60 @@
+"""A view host's process: it applies an App's views and answers their reads on a Unix socket.
+
+``python -m mainstem.gateway.view_host_process --app FILE --bootstrap HOST:PORT --data DIR --socket PATH``. Prints
+``ready: views PATH`` when it accepts, one line ``error: …`` when it cannot start. Stores lie in ``DATA/views/<app>``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from mainstem.errors import MainstemError
+
+# A thread that computes must hand the interpreter lock over soon: appliers and stores take it for every record.
+_SWITCH_INTERVAL_S = 1e-4
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until a signal, or until standard input ends; the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m mainstem.gateway.view_host_process", description="Applies and serves the views of an App"
+    )
+    parser.add_argument("--app", required=True, metavar="FILE", help="the Python file that declares the App")
+    parser.add_argument("--bootstrap", required=True, metavar="HOST:PORT", help="the log")
+    parser.add_argument("--data", required=True, type=Path, metavar="DIR", help="the node's data directory")
+    parser.add_argument("--socket", required=True, type=Path, metavar="PATH", help="the Unix socket to listen on")
+    parser.add_argument("--stop-with-parent", action="store_true", help="stop when standard input ends")
+    options = parser.parse_args(argv)
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    try:
+        run(options)
+    except MainstemError as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)  # noqa: T201  # the supervisor reads it
+        return 1
+    return 0
+
+
+def run(options: argparse.Namespace) -> None:
+    """Serve the views; the host stops, with its stores closed, when serving ends."""
+    from mainstem.gateway.host_app import create_host_app
+    from mainstem.gateway.serving import listen_unix, serve, stop_with_parent
+    from mainstem.pipelines.load import load_app
+    from mainstem.views.host import ViewHost
+
+    listening = listen_unix(options.socket)
+    if options.stop_with_parent:
+        stop_with_parent()
+    app = load_app(options.app)
+    host = ViewHost(tuple(app.views.values()), options.bootstrap, options.data / "views" / app.name)
+    host.start()
+    try:
+        serve(create_host_app(host), listening, f"ready: views {options.socket}")
+    finally:
+        host.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""The routes of the views, declared once for the view host's process and for the public gateway.
+
+Each handler checks its parameters into one frozen request of ``mainstem.views.requests``, and hands the backend a piece
+of work: ask the host, write the answer as JSON.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from mainstem.errors import UnknownViewError
+from mainstem.gateway.backend import ViewBackend
+from mainstem.gateway.bodies import body_of, read_json
+from mainstem.gateway.json_responses import json_response
+from mainstem.gateway.queries import (
+    NeighborsQuery,
+    NoQuery,
+    PathQuery,
+    RangeQuery,
+    SearchParameters,
+    SqlBody,
+    WaitQuery,
+)
+from mainstem.gateway.view_json import plain, statuses
+from mainstem.views import requests
+
+if TYPE_CHECKING:
+    from mainstem.views.host import ViewHost
+
+
+def view_router(backend: ViewBackend) -> APIRouter:
+    """All routes under ``/views``."""
+    router = APIRouter(tags=["views"])
+    _add_administration(router, backend)
+    _add_key_value(router, backend)
+    _add_queries(router, backend)
+    return router
+
+
+def _add_administration(router: APIRouter, backend: ViewBackend) -> None:
+    @router.get("/views", summary="Every view: kind, position, what it covers, how it is")
+    async def list_views(_: Annotated[NoQuery, Query()]) -> Response:
+        return json_response({"views": await backend.statuses()})
+
+    @router.get("/views/{view}", summary="One view: kind, position, what it covers, how it is")
+    async def describe(http: Request, view: str, _: Annotated[NoQuery, Query()]) -> Response:
+        return await backend.respond(http, view, partial(_describe, view=view))
+
+    @router.post("/views/{view}/verify", summary="Compare the view with a replay of its topic")
+    async def verify(http: Request, view: str, _: Annotated[NoQuery, Query()]) -> Response:
+        return await backend.respond(http, view, partial(_verify, view=view))
+
+    @router.post("/views/{view}/rebuild", summary="Build the view anew from the log")
+    async def rebuild(http: Request, view: str, _: Annotated[NoQuery, Query()]) -> Response:
+        return await backend.respond(http, view, partial(_rebuild, view=view))
+
+
+def _add_key_value(router: APIRouter, backend: ViewBackend) -> None:
+    @router.get("/views/{view}/keys", summary="Key-value: the rows of a range or prefix of keys")
+    async def get_range(http: Request, view: str, query: Annotated[RangeQuery, Query()]) -> Response:
+        request = requests.Range(query.prefix, query.start, query.end, query.limit)
+        return await backend.respond(http, view, _asking(view, request, query))
+
+    @router.get("/views/{view}/keys/{key:path}", summary="Key-value: the row of one key")
+    async def get_key(http: Request, view: str, key: str, query: Annotated[WaitQuery, Query()]) -> Response:
+        return await backend.respond(http, view, _asking(view, requests.Get(key), query))
+
+
+def _add_queries(router: APIRouter, backend: ViewBackend) -> None:
+    @router.post("/views/{view}/sql", summary="SQL: one SELECT", openapi_extra=body_of(SqlBody))
+    async def run_sql(http: Request, view: str, query: Annotated[WaitQuery, Query()]) -> Response:
+        body = await read_json(http, SqlBody)
+        request = requests.Sql(body.query, body.limit, body.timeout_s)
+        return await backend.respond(http, view, _asking(view, request, query))
+
+    @router.get("/views/{view}/search", summary="Search: the best hits for a query")
+    async def search(http: Request, view: str, query: Annotated[SearchParameters, Query()]) -> Response:
+        return await backend.respond(http, view, _asking(view, requests.SearchQuery(query.q, query.limit), query))
+
+    @router.get("/views/{view}/neighbors", summary="Graph: the nodes around one")
+    async def neighbors(http: Request, view: str, query: Annotated[NeighborsQuery, Query()]) -> Response:
+        request = requests.Neighbors(query.node, query.hops, query.direction, query.limit)
+        return await backend.respond(http, view, _asking(view, request, query))
+
+    @router.get("/views/{view}/path", summary="Graph: a shortest path")
+    async def path(http: Request, view: str, query: Annotated[PathQuery, Query()]) -> Response:
+        request = requests.Path(query.start, query.end, query.direction)
+        return await backend.respond(http, view, _asking(view, request, query))
+
+
+def _asking(view: str, request: requests.Request, wait: WaitQuery) -> Any:
+    """The work that asks a host. The position is read here, so that a wrong one is refused before any hop."""
+    return partial(_ask, view=view, request=request, at_least=wait.position(), timeout_s=wait.timeout)
+
+
+def _describe(host: ViewHost, *, view: str) -> Response:
+    found = statuses(host)
+    for status in found:
+        if status["name"] == view:
+            return json_response(status)
+    raise UnknownViewError(f"no view {view[:100]!r}; there are {', '.join(status['name'] for status in found)}")
+
+
+def _verify(host: ViewHost, *, view: str) -> Response:
+    return json_response({"view": view, **plain(host.verify(view))})
+
+
+def _rebuild(host: ViewHost, *, view: str) -> Response:
+    host.rebuild(view)
+    return _describe(host, view=view)
+
+
+def _ask(host: ViewHost, *, view: str, request: requests.Request, at_least: Any, timeout_s: float) -> Response:
+    answer = host.query(view, request, at_least=at_least, timeout_s=timeout_s)
+    document = {"rows": answer.rows, "position": str(answer.position), "covers": str(answer.covers)}
+    return json_response(document, position=answer.position)

@@ -1,0 +1,102 @@
+"""The processes of one node, put together: what ``serve``, ``run`` and ``demo`` start.
+
+Addresses are settled before a process starts, so that a process which dies comes back at the same one. Used by one
+thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from mainstem.errors import ConfigError
+from mainstem.node import roles
+from mainstem.node.layout import Layout
+from mainstem.node.supervisor import Report, Supervisor
+
+
+class Stack:
+    """The processes over one data directory; a context manager that stops them in order."""
+
+    def __init__(self, data: Path, report: Report) -> None:
+        self.layout = Layout(data)
+        self.layout.make_directories()
+        self.supervisor = Supervisor(self.layout.run, report)
+
+    def launch_log(self, listen: str, settings: Sequence[str] = ()) -> str:
+        """Start the log; its address. ``supervisor.wait_ready("log")`` tells when it accepts."""
+        address = settled(listen)
+        self.supervisor.launch(roles.log_role(self.layout.data, address, settings))
+        return address
+
+    def start_log(self, listen: str, settings: Sequence[str] = ()) -> str:
+        """Start the log and wait for it; its address."""
+        address = self.launch_log(listen, settings)
+        self.supervisor.wait_ready("log")
+        return address
+
+    def launch_gateway(self, bootstrap: str, http: str, *, views: bool = False, insecure: bool = False) -> str:
+        """Start the gateway, before the view host's socket if there is one; its address."""
+        address = settled(http)
+        sockets = [self.layout.socket("views")] if views else []
+        self.supervisor.launch(roles.gateway_role(bootstrap, address, sockets, insecure=insecure))
+        return address
+
+    def launch_views(self, app_file: Path, bootstrap: str) -> None:
+        """Start one view host for all views of an App."""
+        socket_path = self.layout.socket("views")
+        self.supervisor.launch(roles.view_host_role(app_file, bootstrap, self.layout.data, socket_path))
+
+    def launch_pipelines(
+        self, app_file: Path, app_name: str, bootstrap: str, master: str, *, once: bool = False
+    ) -> None:
+        """Start the Spark driver for all pipelines of an App."""
+        checkpoints = self.layout.checkpoints(app_name)
+        self.supervisor.launch(roles.pipelines_role(app_file, bootstrap, master, checkpoints, once=once))
+
+    def __enter__(self) -> Stack:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.supervisor.stop()
+
+
+def settled(address: str) -> str:
+    """``HOST:PORT`` with port 0 replaced by one that is free now. Raises ConfigError for what is no address."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise ConfigError(f"{address!r} is not HOST:PORT, e.g. 127.0.0.1:9092")
+    return address if int(port) else f"{host}:{free_port(host)}"
+
+
+def settled_or_free(address: str) -> str:
+    """``address``, or one on the same host with a free port when it is taken."""
+    host, _, port = settled(address).rpartition(":")
+    with contextlib.suppress(OSError), socket.socket(_family(host), socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((_bare(host), int(port)))
+        return f"{host}:{port}"
+    return f"{host}:{free_port(host)}"
+
+
+def free_port(host: str) -> int:
+    """A TCP port of ``host`` that is free now. Raises ConfigError when the host is not this machine."""
+    try:
+        with socket.socket(_family(host), socket.SOCK_STREAM) as probe:
+            probe.bind((_bare(host), 0))
+            return int(probe.getsockname()[1])
+    except OSError as error:
+        raise ConfigError(f"cannot listen on {host}: {error.strerror or error}") from error
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+
+
+def _bare(host: str) -> str:
+    return host.removeprefix("[").removesuffix("]")

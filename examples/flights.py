@@ -32,32 +32,37 @@ weather = app.topic(
 )
 airports = app.topic(
     "airports",
-    schema="""faa STRING NOT NULL, name STRING, lat DOUBLE, lon DOUBLE, alt INT, tz INT, dst STRING, tzone STRING""",
+    schema="faa STRING NOT NULL, name STRING, lat DOUBLE, lon DOUBLE, alt INT, tz INT, dst STRING, tzone STRING",
     key="faa",
     compacted=True,
 )
 
 
 @app.pipeline(flights, airlines.table(), planes.table(), weather.table(), into="flights-enriched", key="flight_id")
-def enrich(flights, airlines, planes, weather):  # Spark DataFrames in, DataFrame out
+def enrich(flights, airlines, planes, weather):  # Spark DataFrames in, a DataFrame out
+    flight = flights.select("flight_id", "time_hour", "carrier", "flight", "tailnum", "origin", "dest", "dep_delay")
+    airline = airlines.withColumnRenamed("name", "airline")
+    plane = planes.select("tailnum", "manufacturer", "model", planes.year.alias("plane_year"))
+    hour = weather.select("origin", "time_hour", "temp", "wind_speed", "precip", "visib")
     return (
-        flights.select("flight_id", "carrier", "flight", "tailnum", "origin", "dest", "time_hour", "dep_delay")
-        .join(airlines.withColumnRenamed("name", "airline"), "carrier", "left")
-        .join(planes.select("tailnum", "manufacturer", "model", "seats"), "tailnum", "left")
-        .join(weather.select("origin", "time_hour", "temp", "wind_speed", "precip", "visib"), ["origin", "time_hour"], "left")
+        flight.join(airline, "carrier", "left")
+        .join(plane, "tailnum", "left")
+        .join(hour, ["origin", "time_hour"], "left")
     )
 
 
 @app.pipeline(flights, airlines.table(), into="carrier-delays", key="carrier", mode="update")
 def carrier_delays(flights, airlines):
-    delays = flights.join(airlines, "carrier").groupBy("carrier", "name")
-    return delays.agg(avg("dep_delay").alias("mean_dep_delay"), count("dep_delay").alias("departures"))
+    return delays(flights.groupBy("carrier")).join(airlines, "carrier", "left")
 
 
 @app.pipeline("flights-enriched", into="manufacturer-delays", key="manufacturer", mode="update")
 def manufacturer_delays(enriched):  # a pipeline on a topic that another one derives
-    delays = enriched.where("manufacturer IS NOT NULL").groupBy("manufacturer")
-    return delays.agg(avg("dep_delay").alias("mean_dep_delay"), count("dep_delay").alias("departures"))
+    return delays(enriched.where("manufacturer IS NOT NULL").groupBy("manufacturer"))
+
+
+def delays(group):
+    return group.agg(avg("dep_delay").alias("mean_dep_delay"), count("dep_delay").alias("departures"))
 
 
 app.view("carriers", "carrier-delays", ms.KeyValue())

@@ -39,7 +39,8 @@ airports = app.topic(
 
 
 @app.pipeline(flights, airlines.table(), planes.table(), weather.table(), into="flights-enriched", key="flight_id")
-def enrich(flights, airlines, planes, weather):  # Spark DataFrames in, a DataFrame out
+def enrich(flights, airlines, planes, weather):
+    """Spark DataFrames in, one DataFrame out."""
     flight = flights.select("flight_id", "time_hour", "carrier", "flight", "tailnum", "origin", "dest", "dep_delay")
     airline = airlines.withColumnRenamed("name", "airline")
     plane = planes.select("tailnum", "manufacturer", "model", planes.year.alias("plane_year"))
@@ -51,18 +52,21 @@ def enrich(flights, airlines, planes, weather):  # Spark DataFrames in, a DataFr
     )
 
 
+def delays(group):
+    """The mean, and how many flights have a known delay."""
+    return group.agg(avg("dep_delay").alias("mean_dep_delay"), count("dep_delay").alias("departures"))
+
+
 @app.pipeline(flights, airlines.table(), into="carrier-delays", key="carrier", mode="update")
 def carrier_delays(flights, airlines):
+    """A row for each carrier that changes with every flight, so the topic is compacted."""
     return delays(flights.groupBy("carrier")).join(airlines, "carrier", "left")
 
 
 @app.pipeline("flights-enriched", into="manufacturer-delays", key="manufacturer", mode="update")
-def manufacturer_delays(enriched):  # a pipeline on a topic that another one derives
+def manufacturer_delays(enriched):
+    """A pipeline on a topic that another one derives."""
     return delays(enriched.where("manufacturer IS NOT NULL").groupBy("manufacturer"))
-
-
-def delays(group):
-    return group.agg(avg("dep_delay").alias("mean_dep_delay"), count("dep_delay").alias("departures"))
 
 
 app.view("carriers", "carrier-delays", ms.KeyValue())

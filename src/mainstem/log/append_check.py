@@ -1,0 +1,118 @@
+"""What a producer sends, checked by header and checksum before any of it is written. No I/O.
+
+Every batch is proven whole; what the topic does not take is refused with the error that names the reason. No record is
+decoded: timestamps are checked as far as the header gives them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+from crc32c import crc32c
+
+from mainstem.errors import CorruptBatchError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError
+from mainstem.log.config import LogConfig
+from mainstem.log.disk import Buffer
+from mainstem.record.constants import (
+    ATTRIBUTES_AT,
+    CRC_AT,
+    HEADER_BYTES,
+    LOG_APPEND_TIME_BIT,
+    NO_TIMESTAMP,
+    STAMPED_BYTES,
+)
+from mainstem.record.header import HEADER, BatchHeader, iter_headers, stamped_prefix, verify
+
+_UINT32 = struct.Struct(">I")
+_NO_TIMESTAMP_LIMIT: Final = 2**63 - 1
+
+
+def check_batches(data: memoryview, config: LogConfig, now_ms: int) -> list[tuple[int, BatchHeader]]:
+    """The (file position, header) of each batch in ``data``, all of them fit to be appended.
+
+    Raises CorruptBatchError, RecordTooLargeError, InvalidRecordError, InvalidTimestampError.
+    """
+    batches = []
+    end = 0
+    for at, header in iter_headers(data):
+        verify(data, at, header)
+        _check_batch(header, config, now_ms)
+        batches.append((at, header))
+        end = at + header.size_bytes
+    if end != len(data):
+        raise CorruptBatchError(f"{len(data) - end} bytes behind the last record batch are not a whole one")
+    if not batches:
+        raise InvalidRecordError("no record batch to append")
+    if end > config.segment_bytes:
+        raise RecordTooLargeError(
+            f"{end} bytes in one append, but a segment holds segment.bytes={config.segment_bytes}"
+        )
+    return batches
+
+
+def _check_batch(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    if header.size_bytes > config.max_message_bytes:
+        raise RecordTooLargeError(
+            f"a record batch of {header.size_bytes} bytes is over max.message.bytes={config.max_message_bytes}"
+        )
+    if header.is_transactional or header.is_control:
+        raise InvalidRecordError("transactions are not served by this version: produce without a transactional id")
+    if header.record_count == 0 or not header.is_dense or header.has_delete_horizon:
+        raise InvalidRecordError(
+            f"{header.record_count} records for {header.last_offset_delta + 1} offsets: a producer sends one for each"
+        )
+    if header.has_producer and (header.producer_epoch < 0 or header.base_sequence < 0):
+        raise InvalidRecordError(f"producer {header.producer_id} without an epoch or a sequence")
+    if not config.uses_log_append_time:
+        _check_timestamps(header, config, now_ms)
+
+
+def _check_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    if header.has_log_append_time:
+        raise InvalidTimestampError("timestamp type LogAppendTime is the log's to set, not the producer's")
+    greatest, first = header.max_timestamp, header.base_timestamp
+    if greatest != NO_TIMESTAMP and greatest - now_ms > config.message_timestamp_after_max_ms:
+        raise InvalidTimestampError(
+            f"timestamp {greatest} is {greatest - now_ms} ms after the log's clock, over "
+            f"message.timestamp.after.max.ms={config.message_timestamp_after_max_ms}"
+        )
+    if first != NO_TIMESTAMP and now_ms - first > config.message_timestamp_before_max_ms:
+        raise InvalidTimestampError(
+            f"timestamp {first} is {now_ms - first} ms before the log's clock, over "
+            f"message.timestamp.before.max.ms={config.message_timestamp_before_max_ms}"
+        )
+
+
+def stamp_batches(
+    data: memoryview,
+    batches: Sequence[tuple[int, BatchHeader]],
+    base_offset: int,
+    leader_epoch: int,
+    log_append_time_ms: int | None,
+) -> tuple[list[BatchHeader], list[Buffer]]:
+    """Give the batches their offsets and epoch: their final headers, and the buffers to write, records uncopied."""
+    headers: list[BatchHeader] = []
+    buffers: list[Buffer] = []
+    for at, sent in batches:
+        header = sent._replace(base_offset=base_offset, leader_epoch=leader_epoch)
+        if log_append_time_ms is None:
+            buffers.append(stamped_prefix(base_offset, header.batch_length, leader_epoch))
+            buffers.append(data[at + STAMPED_BYTES : at + header.size_bytes])
+        else:
+            records = data[at + HEADER_BYTES : at + header.size_bytes]
+            header, packed = _with_log_append_time(header, records, log_append_time_ms)
+            buffers += (packed, records)
+        headers.append(header)
+        base_offset = header.next_offset
+    return headers, buffers
+
+
+def _with_log_append_time(header: BatchHeader, records: memoryview, now_ms: int) -> tuple[BatchHeader, bytes]:
+    """The header with the log's timestamp for all records, and its bytes with the checksum that this needs."""
+    header = header._replace(attributes=header.attributes | LOG_APPEND_TIME_BIT, max_timestamp=now_ms)
+    packed = bytearray(HEADER.pack(*header))
+    crc = crc32c(records, crc32c(memoryview(packed)[ATTRIBUTES_AT:]))
+    _UINT32.pack_into(packed, CRC_AT, crc)
+    return header._replace(crc=crc), bytes(packed)

@@ -1,0 +1,138 @@
+"""Walking the record batches of a ``.log`` file, from one batch start to the next.
+
+``walk_headers`` reads headers only; ``walk_verified`` proves every byte. Both yield (file position, header) and stop
+with CorruptBatchError at the first place that does not hold a whole batch, which carries nothing but its text: where
+they stopped is the end of the last batch that they yielded. No state; whoever owns the file calls them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mainstem.errors import CorruptBatchError
+from mainstem.log.disk import DiskFile
+from mainstem.record.constants import HEADER_BYTES, MAGIC_AT
+from mainstem.record.header import BatchHeader, read_header, verify
+
+_HEADER_CHUNK_BYTES = 16 * 1024
+_VERIFY_CHUNK_BYTES = 1024 * 1024
+_MAGIC_BYTE = b"\x02"
+_OFFSETS_AHEAD_MAX = 2**32
+
+
+def walk_headers(
+    file: DiskFile, start: int, end: int, chunk_bytes: int = _HEADER_CHUNK_BYTES
+) -> Iterator[tuple[int, BatchHeader]]:
+    """Yield each batch that starts in [start, end) and ends by ``end``.
+
+    Reads a chunk at a time, so that small batches share a read, and skips the records of batches that are larger.
+    Raises CorruptBatchError where a header is impossible or its batch reaches past ``end``.
+    """
+    chunk, chunk_start = b"", start
+    file_position = start
+    while file_position < end:
+        if file_position + HEADER_BYTES > chunk_start + len(chunk):
+            chunk_start = file_position
+            chunk = file.read(file_position, min(chunk_bytes, end - file_position))
+        header = _header_at(chunk, file_position - chunk_start, file_position, end)
+        yield file_position, header
+        file_position += header.size_bytes
+
+
+def walk_verified(file: DiskFile, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """As ``walk_headers``, and proves each batch by its checksum before it is yielded."""
+    chunk, chunk_start = b"", start
+    file_position = start
+    while file_position < end:
+        at = file_position - chunk_start
+        if at + HEADER_BYTES > len(chunk):
+            chunk, chunk_start, at = (
+                file.read(file_position, min(_VERIFY_CHUNK_BYTES, end - file_position)),
+                file_position,
+                0,
+            )
+        header = _header_at(chunk, at, file_position, end)
+        if at + header.size_bytes > len(chunk):
+            length = max(_VERIFY_CHUNK_BYTES, header.size_bytes)
+            chunk, chunk_start, at = file.read(file_position, min(length, end - file_position)), file_position, 0
+        verify(chunk, at, header)
+        yield file_position, header
+        file_position += header.size_bytes
+
+
+def _header_at(chunk: bytes, at: int, file_position: int, end: int) -> BatchHeader:
+    header = read_header(chunk, at)
+    if file_position + header.size_bytes > end:
+        raise CorruptBatchError(
+            f"record batch at file position {file_position}: {header.size_bytes} bytes, {end - file_position} are there"
+        )
+    return header
+
+
+def walk_past_damage(
+    file: DiskFile, start: int, end: int, first_offset: int, *, prove: bool
+) -> Iterator[tuple[int, BatchHeader]]:
+    """As ``walk_headers`` or, with ``prove``, ``walk_verified``; but goes on behind damage, at the next proven batch.
+
+    Who sees a batch start behind the end of the one before it has passed damage.
+    """
+    walk = walk_verified if prove else walk_headers
+    file_position, next_offset = start, first_offset
+    while file_position < end:
+        try:
+            for at, header in walk(file, file_position, end):
+                if header.base_offset < next_offset:
+                    break
+                yield at, header
+                file_position, next_offset = at + header.size_bytes, header.next_offset
+            else:
+                return
+        except CorruptBatchError:
+            pass  # looked for below; the caller sees the gap
+        found = find_valid_batch(file, file_position, end, next_offset)
+        if found is None:
+            return
+        yield found
+        file_position, next_offset = found[0] + found[1].size_bytes, found[1].next_offset
+
+
+def find_valid_batch(file: DiskFile, start: int, end: int, first_offset: int) -> tuple[int, BatchHeader] | None:
+    """The first whole, proven batch that starts in (start, end) and whose offsets are from ``first_offset`` on.
+
+    For what lies behind a place that is not a batch: every byte may be a batch's start, so it looks for the magic byte.
+    """
+    chunk_start = start + 1
+    while chunk_start + HEADER_BYTES <= end:
+        chunk = file.read(chunk_start, min(_VERIFY_CHUNK_BYTES, end - chunk_start))
+        found = _find_in_chunk(file, chunk, chunk_start, end, first_offset)
+        if found is not None:
+            return found
+        chunk_start += max(1, len(chunk) - HEADER_BYTES + 1)
+    return None
+
+
+def _find_in_chunk(
+    file: DiskFile, chunk: bytes, chunk_start: int, end: int, first_offset: int
+) -> tuple[int, BatchHeader] | None:
+    magic_at = chunk.find(_MAGIC_BYTE, MAGIC_AT)
+    while magic_at >= 0:
+        at = magic_at - MAGIC_AT
+        if at + HEADER_BYTES > len(chunk):
+            return None
+        base_offset = int.from_bytes(chunk[at : at + 8], "big")
+        if first_offset <= base_offset < first_offset + _OFFSETS_AHEAD_MAX:  # else not worth a read of its "records"
+            header = _proven(file, chunk, at, chunk_start + at, end)
+            if header is not None:
+                return chunk_start + at, header
+        magic_at = chunk.find(_MAGIC_BYTE, magic_at + 1)
+    return None
+
+
+def _proven(file: DiskFile, chunk: bytes, at: int, file_position: int, end: int) -> BatchHeader | None:
+    """The header of the batch at ``file_position`` if all of it is there and its checksum matches, else None."""
+    try:
+        header = _header_at(chunk, at, file_position, end)
+        verify(file.read(file_position, header.size_bytes), 0, header)
+    except CorruptBatchError:
+        return None
+    return header

@@ -1,0 +1,280 @@
+"""A topic's configs: Kafka's names, types, bounds and defaults, and Mainstem's own ``flush``.
+
+``CONFIGS`` is the table that DescribeConfigs lists; ``LogConfig`` is one topic's settings, checked in one place. A
+config whose ``doc`` says "stored, not yet applied" is accepted, checked, kept and described, and changes nothing yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from mainstem.errors import ConfigError
+
+_INT32_MAX = 2**31 - 1
+_INT64_MAX = 2**63 - 1
+_NOT_YET = " (stored, not yet applied)"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigDef:
+    """One config of a topic: ``type`` is Kafka's word (int, long, double, boolean, string, list)."""
+
+    name: str
+    type: str
+    default: str
+    doc: str
+    parse: Callable[[str], Any]
+
+
+def _int(low: int, high: int = _INT32_MAX) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        value = int(text)
+        if not low <= value <= high:
+            raise ValueError(f"must be from {low} to {high}")
+        return value
+
+    return parse
+
+
+def _long(low: int = -(2**63)) -> Callable[[str], int]:
+    return _int(low, _INT64_MAX)
+
+
+def _ratio(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise ValueError("must be from 0 to 1")
+    return value
+
+
+def _boolean(text: str) -> bool:
+    lowered = text.strip().lower()
+    if lowered not in ("true", "false"):
+        raise ValueError("must be true or false")
+    return lowered == "true"
+
+
+def _one_of(*words: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"must be one of {', '.join(words)}")
+        return text
+
+    return parse
+
+
+def _cleanup_policy(text: str) -> frozenset[str]:
+    words = [word.strip() for word in text.split(",")]
+    if len(set(words)) != len(words) or not set(words) <= {"compact", "delete"}:
+        raise ValueError("must be delete, compact, or both with a comma between")
+    return frozenset(words)
+
+
+_DEFINITIONS = (
+    ConfigDef(
+        "cleanup.policy",
+        "list",
+        "delete",
+        "What may remove old records: delete (by retention), compact (the latest of each key stays), or both"
+        + _NOT_YET,
+        _cleanup_policy,
+    ),
+    ConfigDef(
+        "compression.type",
+        "string",
+        "producer",
+        "The codec that batches are stored with; producer keeps each as it came" + _NOT_YET,
+        _one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+    ),
+    ConfigDef(
+        "delete.retention.ms",
+        "long",
+        "86400000",
+        "How long compaction keeps a tombstone, so that readers see it" + _NOT_YET,
+        _long(0),
+    ),
+    ConfigDef("file.delete.delay.ms", "long", "60000", "Kafka's delay before files go; here they go at once", _long(0)),
+    ConfigDef(
+        "flush",
+        "string",
+        "commit",
+        "commit: a record is acknowledged (acks=all) and visible only when it is on the disk. "
+        "os: as Apache Kafka's default, the operating system writes it some time later, and a power cut may lose it",
+        _one_of("commit", "os"),
+    ),
+    ConfigDef(
+        "flush.messages",
+        "long",
+        str(_INT64_MAX),
+        "Kafka's fsync interval in records; flush=commit syncs before each acknowledgement",
+        _long(1),
+    ),
+    ConfigDef(
+        "flush.ms",
+        "long",
+        str(_INT64_MAX),
+        "Kafka's fsync interval in time; flush=commit syncs before each acknowledgement",
+        _long(0),
+    ),
+    ConfigDef(
+        "index.interval.bytes",
+        "int",
+        "4096",
+        "About how many bytes of log lie between two entries of the offset index",
+        _int(0),
+    ),
+    ConfigDef(
+        "max.compaction.lag.ms",
+        "long",
+        str(_INT64_MAX),
+        "The longest that a record may stay out of compaction's reach" + _NOT_YET,
+        _long(1),
+    ),
+    ConfigDef("max.message.bytes", "int", "1048588", "The largest record batch that is accepted, as it came", _int(0)),
+    ConfigDef(
+        "message.timestamp.after.max.ms",
+        "long",
+        "3600000",
+        "How far a record's CreateTime may lie after the log's clock",
+        _long(0),
+    ),
+    ConfigDef(
+        "message.timestamp.before.max.ms",
+        "long",
+        str(_INT64_MAX),
+        "How far a record's CreateTime may lie before the log's clock",
+        _long(0),
+    ),
+    ConfigDef(
+        "message.timestamp.type",
+        "string",
+        "CreateTime",
+        "Whether a record keeps its producer's timestamp or gets the log's",
+        _one_of("CreateTime", "LogAppendTime"),
+    ),
+    ConfigDef(
+        "min.cleanable.dirty.ratio",
+        "double",
+        "0.5",
+        "The share of not yet compacted bytes from which compaction starts" + _NOT_YET,
+        _ratio,
+    ),
+    ConfigDef(
+        "min.compaction.lag.ms",
+        "long",
+        "0",
+        "The shortest that a record stays out of compaction's reach" + _NOT_YET,
+        _long(0),
+    ),
+    ConfigDef(
+        "min.insync.replicas", "int", "1", "Kafka's count of replicas for acks=all; this node is the only one", _int(1)
+    ),
+    ConfigDef("preallocate", "boolean", "false", "Kafka's preallocation of segments; not used here", _boolean),
+    ConfigDef(
+        "retention.bytes",
+        "long",
+        "-1",
+        "The size of a partition above which cleanup.policy=delete removes its oldest segments; -1: no limit"
+        + _NOT_YET,
+        _long(-1),
+    ),
+    ConfigDef(
+        "retention.ms",
+        "long",
+        "604800000",
+        "The age at which cleanup.policy=delete removes segments; -1: no limit" + _NOT_YET,
+        _long(-1),
+    ),
+    ConfigDef("segment.bytes", "int", "1073741824", "The size at which a new segment is begun", _int(14)),
+    ConfigDef(
+        "segment.index.bytes",
+        "int",
+        "10485760",
+        "The size of an index at which a new segment is begun; index files are as long as their entries, never longer",
+        _int(12),
+    ),
+    ConfigDef("segment.jitter.ms", "long", "0", "Kafka's random delay of segment.ms; not used here", _long(0)),
+    ConfigDef(
+        "segment.ms",
+        "long",
+        "604800000",
+        "The age at which a new segment is begun with the next append, by the records' timestamps",
+        _long(1),
+    ),
+    ConfigDef(
+        "unclean.leader.election.enable",
+        "boolean",
+        "false",
+        "Kafka's choice of an out-of-sync leader; this node has no replicas",
+        _boolean,
+    ),
+)
+
+CONFIGS: Mapping[str, ConfigDef] = MappingProxyType({definition.name: definition for definition in _DEFINITIONS})
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """The settings of one topic, parsed. ``overrides`` are those that were set; the rest are defaults."""
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
+    segment_index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+    max_message_bytes: int = 1_048_588
+    cleanup_policy: frozenset[str] = frozenset({"delete"})
+    retention_ms: int = 604_800_000
+    retention_bytes: int = -1
+    delete_retention_ms: int = 86_400_000
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = _INT64_MAX
+    min_cleanable_dirty_ratio: float = 0.5
+    message_timestamp_type: str = "CreateTime"
+    message_timestamp_before_max_ms: int = _INT64_MAX
+    message_timestamp_after_max_ms: int = 3_600_000
+    compression_type: str = "producer"
+    flush: str = "commit"
+    overrides: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @classmethod
+    def of(cls, overrides: Mapping[str, str], defaults: Mapping[str, str] | None = None) -> LogConfig:
+        """The settings that ``overrides`` give a topic over ``defaults`` (the node's own).
+
+        Raises ConfigError: a name that does not exist, a value out of its range.
+        """
+        fields = cls.__dataclass_fields__
+        parsed: dict[str, Any] = {}
+        for name, text in {**(defaults or {}), **overrides}.items():
+            value = parse_config(name, text)
+            field_name = name.replace(".", "_")
+            if field_name in fields:
+                parsed[field_name] = value
+        return cls(**parsed, overrides=MappingProxyType(dict(overrides)))
+
+    @property
+    def flushes_before_commit(self) -> bool:
+        """Whether the high watermark waits for the disk."""
+        return self.flush == "commit"
+
+    @property
+    def uses_log_append_time(self) -> bool:
+        return self.message_timestamp_type == "LogAppendTime"
+
+    @property
+    def is_compacted(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+
+def parse_config(name: str, text: str) -> Any:
+    """The value that ``text`` gives the config ``name``. Raises ConfigError."""
+    definition = CONFIGS.get(name)
+    if definition is None:
+        raise ConfigError(f"unknown topic config {name!r}")
+    try:
+        return definition.parse(text)
+    except ValueError as error:
+        reason = str(error) if str(error).startswith("must") else f"must be a {definition.type}"
+        raise ConfigError(f"topic config {name}={text!r}: {reason}") from error

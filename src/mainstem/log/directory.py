@@ -1,0 +1,277 @@
+"""The data directory of one node: its lock, its identity, its partitions, and the checkpoints that tie them together.
+
+Invariants:
+
+* One process owns the directory: whoever holds ``.lock``.
+* A partition is there or not; a deleted one is renamed first, and its files go later, also after a crash.
+* The checkpoint never says more than is on the disk: its recovery points are those of finished flushes.
+* After an unclean end every partition is led with a higher leader epoch than any before, and that is durable before
+  anyone is served.
+
+Concurrency: owned by one thread; only ``CheckpointWrite.run`` may run in another.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import PurePath
+from typing import Final
+from uuid import UUID, uuid4
+
+from mainstem.clock import Clock
+from mainstem.errors import StorageError, TopicExistsError, UnknownTopicError
+from mainstem.log.checkpoint_write import CheckpointWrite, CheckpointWriter, read_checkpoint
+from mainstem.log.checkpoints import decode_partition_metadata, decode_properties, encode_properties, encode_uuid
+from mainstem.log.config import LogConfig
+from mainstem.log.disk import Disk, DiskLock
+from mainstem.log.names import (
+    CLEAN_SHUTDOWN,
+    DELETED_DIRECTORY,
+    LOCK,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    STRAY_DIRECTORY,
+    parse_partition_directory,
+    partition_directory,
+    set_aside_directory,
+)
+from mainstem.log.node_checkpoint import NodeCheckpoint, PartitionOffsets
+from mainstem.log.partition_log import PartitionLog
+from mainstem.log.partition_recovery import LastKnown, Partition, create_partition, open_partition
+from mainstem.log.segment import SegmentContext
+from mainstem.log.small_files import read_file, replace_file
+from mainstem.model import TopicPartition
+
+_logger = logging.getLogger(__name__)
+
+_NODE_ID: Final = 1
+_RETRACE_POINTS_A_CHECKPOINT: Final = 8
+_CLEAN_SHUTDOWN_TEXT: Final = json.dumps({"version": 0, "brokerEpoch": -1}).encode()
+
+ConfigOf = Callable[[TopicPartition], LogConfig]
+
+
+class LogDirectory:
+    """``open`` it, or ``start`` it and ``open_partitions`` when their configs are known."""
+
+    def __init__(self, disk: Disk, clock: Clock, path: PurePath, lock: DiskLock, new_id: Callable[[], UUID]) -> None:
+        self.path = path
+        self.disk = disk
+        self.cluster_id = ""
+        self.node_id = _NODE_ID
+        self.leader_epoch = 0
+        self.was_clean = True
+        self._clock = clock
+        self._lock = lock
+        self._new_id = new_id
+        self._context = SegmentContext(disk)
+        self._partitions: dict[TopicPartition, PartitionLog] = {}
+        self._checkpoint = NodeCheckpoint(0, {})
+        self._writer = CheckpointWriter(disk, path)
+        self._to_remove: list[PurePath] = []
+
+    @classmethod
+    def open(
+        cls, disk: Disk, clock: Clock, path: PurePath, defaults: Mapping[str, str], new_id: Callable[[], UUID] = uuid4
+    ) -> LogDirectory:
+        """Lock, recover, and open every partition with the node's default configs.
+
+        Raises DirectoryLockedError, StorageError.
+        """
+        directory = cls.start(disk, clock, path, new_id)
+        config = LogConfig.of({}, defaults)
+        directory.open_partitions(lambda _: config)
+        return directory
+
+    @classmethod
+    def start(cls, disk: Disk, clock: Clock, path: PurePath, new_id: Callable[[], UUID] = uuid4) -> LogDirectory:
+        """Take the directory, made if need be: its lock, its identity, its checkpoint. No partition is opened.
+
+        Raises DirectoryLockedError, StorageError.
+        """
+        disk.make_directory(path)
+        directory = cls(disk, clock, path, disk.lock(path / LOCK), new_id)
+        try:
+            directory._read_identity()
+            directory._read_last_known()
+        except StorageError:
+            directory._lock.release()
+            raise
+        return directory
+
+    def _read_identity(self) -> None:
+        path = self.path / META_PROPERTIES
+        data = read_file(self.disk, path)
+        if data is None:
+            self.cluster_id = encode_uuid(self._new_id())
+            properties = {
+                "version": "1",
+                "cluster.id": self.cluster_id,
+                "node.id": str(_NODE_ID),
+                "directory.id": encode_uuid(self._new_id()),
+            }
+            replace_file(self.disk, path, encode_properties(properties), sync=True)
+            return
+        properties = decode_properties(data)
+        if properties.get("version") != "1" or not properties.get("cluster.id"):
+            raise StorageError(f"{path} is not a version 1 meta.properties: restore it, or choose another --data")
+        self.cluster_id = properties["cluster.id"]
+        self.node_id = int(properties.get("node.id", str(_NODE_ID)))
+
+    def _read_last_known(self) -> None:
+        """Read the checkpoint, and take down the sign of a clean end before anything can change."""
+        self._checkpoint = read_checkpoint(self.disk, self.path)
+        marker = self.path / CLEAN_SHUTDOWN
+        self.was_clean = self.disk.exists(marker) or not self._partition_directories()
+        self.disk.remove(marker)
+        self.disk.sync_directory(self.path)
+
+    def has(self, topic_partition: TopicPartition) -> bool:
+        """Whether there is a directory for the partition, open or not."""
+        return self.disk.exists(self.path / partition_directory(topic_partition))
+
+    def set_aside_unless(
+        self, is_known: Callable[[TopicPartition, UUID | None], bool], is_deleted: Callable[[UUID], bool]
+    ) -> None:
+        """Before partitions are opened: remove what belongs to deleted topics, rename what is not known."""
+        for topic_partition in self._partition_directories():
+            if topic_partition in self._partitions:
+                continue
+            path = self.path / partition_directory(topic_partition)
+            topic_id = decode_partition_metadata(read_file(self.disk, path / PARTITION_METADATA))
+            if is_known(topic_partition, topic_id):
+                continue
+            suffix = DELETED_DIRECTORY if topic_id is not None and is_deleted(topic_id) else STRAY_DIRECTORY
+            target = set_aside_directory(topic_partition, self._new_id().hex, suffix)
+            self.disk.rename(path, self.path / target)
+            if suffix == STRAY_DIRECTORY:
+                _logger.warning("%s belongs to no topic of this node: it is kept as %s", path, target)
+        self.disk.sync_directory(self.path)
+
+    def _partition_directories(self) -> list[TopicPartition]:
+        found = (parse_partition_directory(name) for name in self.disk.list(self.path))
+        return [topic_partition for topic_partition in found if topic_partition is not None]
+
+    def open_partitions(self, config_of: ConfigOf) -> None:
+        """Open all partitions that are not open yet, and make the leader epoch durable. Raises StorageError."""
+        for name in self.disk.list(self.path):
+            if name.endswith(DELETED_DIRECTORY):
+                self.disk.remove_directory(self.path / name)
+        for topic_partition in self._partition_directories():
+            if topic_partition not in self._partitions:
+                self.open_partition(topic_partition, config_of(topic_partition))
+        epochs = [self._checkpoint.leader_epoch, *(each.leader_epoch for each in self._partitions.values())]
+        self.leader_epoch = max(epochs) + (not self.was_clean)
+        for partition in self._partitions.values():
+            partition.leader_epoch = self.leader_epoch
+        self.write_checkpoints()
+
+    def open_partition(self, topic_partition: TopicPartition, config: LogConfig) -> PartitionLog:
+        """Open one partition from its directory, or make it where there is none. Raises StorageError."""
+        directory = self.path / partition_directory(topic_partition)
+        topic_id = decode_partition_metadata(read_file(self.disk, directory / PARTITION_METADATA))
+        known = self._checkpoint.partitions.get(topic_partition)
+        last_known = LastKnown()
+        if topic_id is None:
+            topic_id = known.topic_id if known is not None and known.topic_id is not None else UUID(int=0)
+        if known is not None and known.topic_id in (None, topic_id):
+            last_known = LastKnown(known.recovery_point, known.log_start_offset)
+        partition = Partition(directory, topic_partition, topic_id, config)
+        opened = open_partition(self._context, self._clock, partition, last_known)
+        self._partitions[topic_partition] = opened
+        return opened
+
+    # Partitions
+
+    @property
+    def partitions(self) -> Mapping[TopicPartition, PartitionLog]:
+        """All partitions that are open."""
+        return self._partitions
+
+    def get(self, topic_partition: TopicPartition) -> PartitionLog:
+        """The partition's log. Raises UnknownTopicError."""
+        partition = self._partitions.get(topic_partition)
+        if partition is None:
+            raise UnknownTopicError(f"no partition {topic_partition} in {self.path}")
+        return partition
+
+    def create(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog:
+        """A new, empty partition. It outlasts a power cut from its first flush on, before which it holds nothing.
+
+        Raises TopicExistsError, StorageError.
+        """
+        topic_partition = TopicPartition(topic, partition)
+        if topic_partition in self._partitions:
+            raise TopicExistsError(f"{topic_partition} is there already")
+        directory = self.path / partition_directory(topic_partition)
+        created = create_partition(
+            self._context, self._clock, Partition(directory, topic_partition, topic_id, config), self.leader_epoch
+        )
+        self._partitions[topic_partition] = created
+        return created
+
+    def delete(self, *topic_partitions: TopicPartition) -> None:
+        """Delete partitions: durable on return; their files go with the next checkpoint. Views of them stay valid.
+
+        Raises UnknownTopicError (then none is deleted), StorageError.
+        """
+        partitions = [self.get(topic_partition) for topic_partition in topic_partitions]
+        for partition in partitions:
+            partition.abandon()
+            target = self.path / set_aside_directory(partition.topic_partition, self._new_id().hex, DELETED_DIRECTORY)
+            self.disk.rename(partition.directory, target)
+            del self._partitions[partition.topic_partition]
+            self._to_remove.append(target)
+        self.disk.sync_directory(self.path)
+
+    # Checkpoints, and the end
+
+    def start_checkpoint(self) -> CheckpointWrite | None:
+        """What the checkpoint files should say now, to be written by ``run`` in any thread; None when they say it.
+
+        Also writes the retrace points of a few partitions that have stood still without one.
+        """
+        waiting = [each for each in self._partitions.values() if each.needs_retrace_point]
+        for partition in waiting[:_RETRACE_POINTS_A_CHECKPOINT]:
+            partition.write_retrace_point()
+        offsets = {
+            tp: PartitionOffsets(each.topic_id, each.recovery_point, each.log_start_offset)
+            for tp, each in self._partitions.items()
+        }
+        high_watermarks = {tp: each.high_watermark for tp, each in self._partitions.items()}
+        to_remove, self._to_remove = self._to_remove, []
+        return self._writer.start(NodeCheckpoint(self.leader_epoch, offsets), high_watermarks, to_remove)
+
+    def write_checkpoints(self) -> None:
+        """Write the checkpoint files now, durably. Raises StorageError."""
+        write = self.start_checkpoint()
+        if write is not None:
+            write.run()
+
+    def release(self) -> None:
+        """Let go of everything as it is, as a process that ends would."""
+        for partition in self._partitions.values():
+            partition.abandon()
+        self._lock.release()
+
+    def close(self) -> None:
+        """Flush and close every partition, and leave the sign of a clean end if all of them could be.
+
+        Raises StorageError when a flush fails; the others are closed and the lock is released all the same.
+        """
+        failures: list[StorageError] = []
+        for partition in self._partitions.values():
+            try:
+                partition.close()
+            except StorageError as error:
+                failures.append(error)
+        try:
+            self.write_checkpoints()
+            if not failures and all(each.offline_reason is None for each in self._partitions.values()):
+                replace_file(self.disk, self.path / CLEAN_SHUTDOWN, _CLEAN_SHUTDOWN_TEXT, sync=True)
+        finally:
+            self._lock.release()
+        if failures:
+            raise failures[0]

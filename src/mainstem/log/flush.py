@@ -1,0 +1,52 @@
+"""One flush of a partition: what to sync, and what may be believed when it is done.
+
+Three steps, so that the broker's loop never waits for the disk: ``PartitionLog.start_flush`` (the owner's thread) notes
+what is dirty, ``Flush.run`` (any thread) syncs exactly that and touches nothing else, ``PartitionLog.finish_flush``
+(the owner's thread) moves the recovery point and the high watermark, or takes the partition offline for writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from mainstem.log.disk import Disk, DiskFile
+from mainstem.log.segment import Segment
+from mainstem.model import TopicPartition
+
+
+class Flush:
+    """``end_offset`` is the recovery point that the partition has once ``run`` has returned."""
+
+    __slots__ = (
+        "_directories",
+        "_disk",
+        "_files",
+        "end_offset",
+        "end_position",
+        "end_segment",
+        "segments",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        disk: Disk,
+        segments: Sequence[Segment],
+        directories: Sequence[PurePath],
+        end: tuple[int, Segment, int],
+    ) -> None:
+        self.topic_partition = topic_partition
+        self._disk = disk
+        self.segments = tuple(segments)
+        self._files: tuple[DiskFile, ...] = tuple(segment.file() for segment in segments)
+        self._directories = tuple(directories)
+        self.end_offset, self.end_segment, self.end_position = end
+
+    def run(self) -> None:
+        """Sync. Raises StorageError, which belongs into ``finish_flush``; never call it again then."""
+        for file in self._files:
+            file.sync()
+        for directory in self._directories:
+            self._disk.sync_directory(directory)

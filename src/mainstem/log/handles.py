@@ -1,0 +1,59 @@
+"""A limit on what segments keep open or loaded: the least recently used lets go first.
+
+20,000 partitions must not hold 20,000 file descriptors. Whoever uses a resource says so; over the limit, the one that
+was used longest ago and is not pinned is asked to release it. Owned by one thread.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Protocol
+
+
+class Holder(Protocol):
+    """Something that holds a resource and can get it again."""
+
+    def is_pinned(self) -> bool:
+        """Whether it must not let go now."""
+        ...
+
+    def release(self) -> None:
+        """Let go."""
+        ...
+
+
+class LeastRecentlyUsed:
+    """Holders in the order of their last use."""
+
+    __slots__ = ("_holders", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._holders: OrderedDict[Holder, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._holders)
+
+    def use(self, holder: Holder) -> None:
+        """Note a use of ``holder``, which may make others let go."""
+        holders = self._holders
+        if holder in holders:
+            holders.move_to_end(holder)
+            return
+        holders[holder] = None
+        if len(holders) > self.limit:
+            self._shrink()
+
+    def _shrink(self) -> None:
+        """Release the oldest that may be; the newest, just used, stays. Over the limit when all are pinned."""
+        candidates = list(self._holders)[:-1]
+        for holder in candidates:
+            if not holder.is_pinned():
+                del self._holders[holder]
+                holder.release()
+                if len(self._holders) <= self.limit:
+                    return
+
+    def forget(self, holder: Holder) -> None:
+        """``holder`` has let go by itself."""
+        self._holders.pop(holder, None)

@@ -1,0 +1,132 @@
+"""All that a node stores: its metadata and its partitions, kept to one another.
+
+The metadata is the truth. A change is written there first, durably, then done in the directory; so a crash in between
+leaves work that the next ``open`` does: partitions that are missing are made (they never held anything), those of
+deleted topics are removed, and a directory that the metadata knows nothing of is set aside as ``-stray``, never removed.
+
+Concurrency: owned by one thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import PurePath
+from typing import Final
+from uuid import UUID, uuid4
+
+from mainstem.clock import Clock
+from mainstem.errors import CorruptBatchError, StorageError, UnknownTopicError
+from mainstem.log.config import LogConfig
+from mainstem.log.directory import LogDirectory
+from mainstem.log.disk import Disk
+from mainstem.log.metadata import METADATA_PARTITION, Metadata, TopicMetadata
+from mainstem.log.partition_log import PartitionLog
+from mainstem.model import TopicPartition
+
+_logger = logging.getLogger(__name__)
+
+_METADATA_TOPIC_ID: Final = UUID(int=1)
+_METADATA_CONFIG: Final = LogConfig.of({"cleanup.policy": "compact", "max.message.bytes": str(64 << 20)})
+
+
+class NodeLog:
+    """``open`` it; then ``directory`` serves the partitions and ``metadata`` says which there are."""
+
+    def __init__(self, directory: LogDirectory, metadata: Metadata, defaults: Mapping[str, str]) -> None:
+        self.directory = directory
+        self.metadata = metadata
+        self.defaults = dict(defaults)
+
+    @classmethod
+    def open(
+        cls, disk: Disk, clock: Clock, path: PurePath, defaults: Mapping[str, str], new_id: Callable[[], UUID] = uuid4
+    ) -> NodeLog:
+        """Lock, recover and reconcile. ``defaults``: the node's values of topic configs, by their topic names.
+
+        Raises DirectoryLockedError, StorageError, ConfigError.
+        """
+        LogConfig.of({}, defaults)
+        directory = LogDirectory.start(disk, clock, path, new_id)
+        try:
+            node = cls(directory, _open_metadata(directory, clock, new_id), defaults)
+            node._reconcile()
+        except StorageError:
+            directory.release()
+            raise
+        return node
+
+    def _reconcile(self) -> None:
+        self.directory.set_aside_unless(self._is_known, self.metadata.was_deleted)
+        self.directory.open_partitions(self.config_of)
+        for topic in self.metadata.topics.values():
+            self._create_missing(topic)
+
+    def _is_known(self, topic_partition: TopicPartition, topic_id: UUID | None) -> bool:
+        if topic_partition == METADATA_PARTITION:
+            return True
+        topic = self.metadata.topics.get(topic_partition.topic)
+        return topic is not None and topic_partition.partition < topic.partitions and topic_id in (None, topic.topic_id)
+
+    def config_of(self, topic_partition: TopicPartition) -> LogConfig:
+        """The configs that a partition's topic has, over the node's defaults."""
+        if topic_partition == METADATA_PARTITION:
+            return _METADATA_CONFIG
+        topic = self.metadata.topics.get(topic_partition.topic)
+        return LogConfig.of(topic.configs if topic is not None else {}, self.defaults)
+
+    def get(self, topic_partition: TopicPartition) -> PartitionLog:
+        """The partition's log. Raises UnknownTopicError; the metadata's own log is not a topic."""
+        if topic_partition == METADATA_PARTITION:
+            raise UnknownTopicError(f"{topic_partition.topic} is the node's own")
+        return self.directory.get(topic_partition)
+
+    def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> TopicMetadata:
+        """Raises InputError and its kinds (name, count, configs, TopicExistsError), StorageError."""
+        LogConfig.of(configs, self.defaults)
+        topic = self.metadata.create_topic(name, partitions, configs)
+        self._create_missing(topic)
+        return topic
+
+    def create_partitions(self, name: str, partitions: int) -> TopicMetadata:
+        """Raises UnknownTopicError, InputError, StorageError."""
+        topic = self.metadata.create_partitions(name, partitions)
+        self._create_missing(topic)
+        return topic
+
+    def _create_missing(self, topic: TopicMetadata) -> None:
+        config = LogConfig.of(topic.configs, self.defaults)
+        for topic_partition in topic.topic_partitions:
+            if topic_partition not in self.directory.partitions:
+                self.directory.create(topic.name, topic_partition.partition, topic.topic_id, config)
+
+    def delete_topic(self, name: str) -> TopicMetadata:
+        """Raises UnknownTopicError, StorageError."""
+        topic = self.metadata.delete_topic(name)
+        self.directory.delete(*topic.topic_partitions)
+        return topic
+
+    def set_topic_configs(self, name: str, configs: Mapping[str, str]) -> TopicMetadata:
+        """Replace the configs that are set on a topic. Raises UnknownTopicError, ConfigError, StorageError."""
+        config = LogConfig.of(configs, self.defaults)
+        topic = self.metadata.set_topic_configs(name, configs)
+        for topic_partition in topic.topic_partitions:
+            self.directory.get(topic_partition).update_config(config)
+        return topic
+
+    def close(self) -> None:
+        """Flush and close everything. Raises StorageError when a flush fails."""
+        self.directory.close()
+
+
+def _open_metadata(directory: LogDirectory, clock: Clock, new_id: Callable[[], UUID]) -> Metadata:
+    if directory.has(METADATA_PARTITION):
+        log = directory.open_partition(METADATA_PARTITION, _METADATA_CONFIG)
+    else:
+        log = directory.create(
+            METADATA_PARTITION.topic, METADATA_PARTITION.partition, _METADATA_TOPIC_ID, _METADATA_CONFIG
+        )
+    try:
+        return Metadata(log, clock, new_id)
+    except CorruptBatchError as error:
+        raise StorageError(f"the node's metadata is damaged, nothing was changed: {error}") from error

@@ -1,0 +1,511 @@
+"""The log of one partition: append, read, flush, and the offsets that bound them.
+
+Invariants, asserted where they could break:
+
+1. ``log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset``; ``recovery_point <= log_end_offset``.
+2. A record below the high watermark is never lost, altered, reordered or given another offset. With ``flush=commit``
+   the high watermark is the recovery point: what is on the disk. With ``flush=os`` it is the log end.
+3. Readers see nothing at or past the high watermark.
+4. After a failed sync, or a failed write whose traces cannot be cut off, the partition refuses writes until it is
+   opened anew; a sync is never repeated, because the kernel forgets what it could not write.
+5. Producer state is what a replay of the log gives.
+
+Concurrency: synchronous, owned by one thread, which makes all calls; only ``Flush.run`` may run in another.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from mainstem.clock import Clock
+from mainstem.errors import CorruptBatchError, OffsetOutOfRangeError, PartitionOfflineError, StorageError
+from mainstem.log.append_check import check_batches, stamp_batches
+from mainstem.log.checkpoints import encode_leader_epochs
+from mainstem.log.config import LogConfig
+from mainstem.log.disk import Buffer
+from mainstem.log.flush import Flush
+from mainstem.log.leader_epochs import EpochEndOffset, LeaderEpochs
+from mainstem.log.names import LEADER_EPOCH_CHECKPOINT
+from mainstem.log.producer_snapshot import write_snapshot
+from mainstem.log.producer_state import BatchMetadata, ProducerState
+from mainstem.log.segment import Segment, SegmentContext
+from mainstem.log.small_files import replace_file
+from mainstem.log.timestamps import TimestampOffset, greatest_timestamp, search_timestamp
+from mainstem.model import TopicPartition
+from mainstem.record.constants import HEADER_BYTES, NO_TIMESTAMP
+from mainstem.record.header import BatchHeader, read_header
+
+_logger = logging.getLogger(__name__)
+
+_RETRACE_BYTES: Final = 16 << 20
+"""How much log may lie behind the written indexes and producer snapshot: what a start has to walk again."""
+_PRODUCER_EXPIRATION_MS: Final = 86_400_000
+_DELETED: Final = "it is deleted"
+_READ_STARTS_KEPT: Final = 32
+"""Recent high watermarks with their places: where readers at the end of the log go on."""
+
+
+class AppendResult(NamedTuple):
+    """``log_append_time_ms`` is -1 unless the log set it; a ``duplicate`` was in the log before, at these offsets."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    duplicate: bool
+
+
+class ReadResult(NamedTuple):
+    """Whole record batches; ``buffers`` stay valid as long as they are held, whatever happens to the log."""
+
+    buffers: list[memoryview]
+    size_bytes: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+
+
+class Statistics(NamedTuple):
+    """How a partition stands."""
+
+    segments: int
+    size_bytes: int
+    log_start_offset: int
+    high_watermark: int
+    log_end_offset: int
+    recovery_point: int
+    leader_epoch: int
+    producers: int
+    offline: str | None
+    cut_files: int
+
+
+class PartitionState(NamedTuple):
+    """What recovery, or creation, hands to the partition log."""
+
+    segments: list[Segment]
+    log_start_offset: int
+    log_end_offset: int
+    producers: ProducerState
+    leader_epochs: LeaderEpochs
+    leader_epoch: int
+    cut_files: int = 0
+    unsynced_directories: tuple[PurePath, ...] = ()
+
+
+class PartitionLog:
+    """Made by ``partition_recovery.create_partition`` and ``open_partition``."""
+
+    def __init__(
+        self,
+        context: SegmentContext,
+        clock: Clock,
+        directory: PurePath,
+        topic_partition: TopicPartition,
+        topic_id: UUID,
+        config: LogConfig,
+        state: PartitionState,
+    ) -> None:
+        self.directory = directory
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.config = config
+        self.leader_epoch = state.leader_epoch
+        self.log_start_offset = state.log_start_offset
+        self.log_end_offset = state.log_end_offset
+        self.high_watermark = state.log_end_offset
+        self.recovery_point = state.log_end_offset
+        self._context = context
+        self._clock = clock
+        self._segments = state.segments
+        self._base_offsets = [segment.base_offset for segment in state.segments]
+        self._producers = state.producers
+        self._leader_epochs = state.leader_epochs
+        self._cut_files = state.cut_files
+        self._offline: str | None = None
+        self._committed_end = (self._active, self._active.size_bytes)
+        self._dirty: dict[Segment, None] = {}
+        self._unsynced_directories: dict[PurePath, None] = dict.fromkeys(state.unsynced_directories)
+        self._flush_in_flight: Flush | None = None
+        self._unwritten_bytes = 0
+        self._read_starts: dict[int, tuple[Segment, int]] = {}
+        self._first_timestamp_ms: int | None = None
+        self._active_since_ms = clock.time_ms()
+
+    # What others see
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to here no transaction is open."""
+        return self.high_watermark
+
+    @property
+    def offline_reason(self) -> str | None:
+        """Why the partition refuses writes; None when it does not."""
+        return self._offline
+
+    @property
+    def size_bytes(self) -> int:
+        """All bytes in its ``.log`` files."""
+        return sum(segment.size_bytes for segment in self._segments)
+
+    def statistics(self) -> Statistics:
+        """How the partition stands."""
+        return Statistics(
+            len(self._segments),
+            self.size_bytes,
+            self.log_start_offset,
+            self.high_watermark,
+            self.log_end_offset,
+            self.recovery_point,
+            self.leader_epoch,
+            len(self._producers),
+            self._offline,
+            self._cut_files,
+        )
+
+    # Append
+
+    def append(self, data: Buffer) -> AppendResult:
+        """Append the record batches of one produce request, all or none, at the log end.
+
+        Readers and ``acks=all`` wait for ``high_watermark`` to pass ``last_offset``, also for a duplicate.
+
+        Raises CorruptBatchError, RecordTooLargeError, InvalidRecordError, InvalidTimestampError, ProducerError,
+        PartitionOfflineError; StorageError when the disk is full or failed: then nothing was appended.
+        """
+        self._refuse_if_offline()
+        view = memoryview(data)
+        now_ms = self._clock.time_ms()
+        batches = check_batches(view, self.config, now_ms)
+        sent = [header for _, header in batches]
+        duplicate = self._find_duplicate(sent)
+        if duplicate is not None:
+            time_ms = duplicate.timestamp_ms if self.config.uses_log_append_time else NO_TIMESTAMP
+            return AppendResult(duplicate.base_offset, duplicate.last_offset, time_ms, self.log_start_offset, True)
+        self._producers.check(sent)
+        append_time_ms = now_ms if self.config.uses_log_append_time else None
+        headers, buffers = stamp_batches(view, batches, self.log_end_offset, self.leader_epoch, append_time_ms)
+        self._maybe_roll(len(view), headers, now_ms)
+        self._write(headers, buffers, len(view))
+        return AppendResult(
+            headers[0].base_offset,
+            headers[-1].last_offset,
+            NO_TIMESTAMP if append_time_ms is None else append_time_ms,
+            self.log_start_offset,
+            False,
+        )
+
+    def _find_duplicate(self, headers: Sequence[BatchHeader]) -> BatchMetadata | None:
+        for header in headers:
+            if header.has_producer:
+                duplicate = self._producers.find_duplicate(header)
+                if duplicate is not None:
+                    return duplicate
+        return None
+
+    def _refuse_if_offline(self) -> None:
+        if self._offline is not None:
+            raise PartitionOfflineError(f"{self.topic_partition} takes no writes until restart: {self._offline}")
+
+    def _write(self, headers: Sequence[BatchHeader], buffers: Sequence[Buffer], size: int) -> None:
+        active = self._active
+        try:
+            active.append(headers, buffers)
+        except StorageError as error:
+            self._undo_write(error)
+            raise
+        if active not in self._dirty:
+            self._dirty[active] = None
+            active.pins += 1
+        self.log_end_offset = headers[-1].next_offset
+        self._unwritten_bytes += size
+        for header in headers:
+            self._producers.update(header)
+        if self.leader_epoch > self._leader_epochs.latest:
+            self._note_leader_epoch(headers[0].base_offset)
+        if not self.config.flushes_before_commit:
+            self._commit(self.log_end_offset, active, active.size_bytes)
+
+    def _undo_write(self, error: StorageError) -> None:
+        try:
+            self._active.discard_tail()
+        except StorageError as second:
+            self._go_offline(f"{error}; then {second}")
+
+    def _note_leader_epoch(self, start_offset: int) -> None:
+        """Not synced: opening the log compares it with the log's last batch, and rebuilds it when it is behind."""
+        self._leader_epochs.assign(self.leader_epoch, start_offset)
+        data = encode_leader_epochs(self._leader_epochs.entries)
+        try:
+            replace_file(self._context.disk, self.directory / LEADER_EPOCH_CHECKPOINT, data, sync=False)
+        except StorageError as error:  # the batch is appended; the file is rebuilt at the next start
+            _logger.warning("%s: %s", self.topic_partition, error)
+
+    def _go_offline(self, reason: str) -> None:
+        if self._offline is None:
+            self._offline = reason
+            _logger.error("%s takes no writes until restart: %s", self.topic_partition, reason)
+
+    # Segments
+
+    @property
+    def _active(self) -> Segment:
+        return self._segments[-1]
+
+    def _maybe_roll(self, size: int, headers: Sequence[BatchHeader], now_ms: int) -> None:
+        active, config = self._active, self.config
+        if active.size_bytes == 0:
+            self._first_timestamp_ms = headers[0].max_timestamp
+            self._active_since_ms = now_ms
+            return
+        indexes = active.indexes()
+        if (
+            active.size_bytes > config.segment_bytes - size
+            or indexes.is_full(config.segment_index_bytes)
+            or not indexes.offsets.can_hold(headers[-1].last_offset)
+            or self._has_waited(now_ms, max(header.max_timestamp for header in headers)) > config.segment_ms
+        ):
+            self._roll()
+            self._first_timestamp_ms = headers[0].max_timestamp
+            self._active_since_ms = now_ms
+
+    def _has_waited(self, now_ms: int, timestamp_ms: int) -> int:
+        """The age of the active segment: by the records' timestamps, by the clock where they have none."""
+        if self._first_timestamp_ms is None:
+            self._first_timestamp_ms = read_header(self._active.file().read(0, HEADER_BYTES)).max_timestamp
+        if self._first_timestamp_ms >= 0:
+            return timestamp_ms - self._first_timestamp_ms
+        return now_ms - self._active_since_ms
+
+    def _roll(self) -> None:
+        """Begin a new segment at the log end. The old one's index files are finished once it is synced."""
+        old = self._active
+        new = Segment.create(self._context, self.directory, self.log_end_offset, self.config.index_interval_bytes)
+        self._segments.append(new)
+        self._base_offsets.append(new.base_offset)
+        self._unsynced_directories[self.directory] = None
+        if old.pins == 0:
+            self._finish_segment(old)
+        self._write_snapshot()
+
+    def _finish_segment(self, segment: Segment) -> None:
+        """A segment that grows no more and is synced gets its last index entries and its last seal."""
+        segment.is_active = False
+        self._write_indexes(segment, last=True)
+
+    def _write_indexes(self, segment: Segment, *, last: bool = False) -> None:
+        """Index files are for the next start; one that cannot be written now is rebuilt then."""
+        try:
+            segment.write_indexes(self.recovery_point, last=last)
+        except StorageError as error:
+            _logger.warning("%s: %s", self.topic_partition, error)
+
+    # Flush
+
+    def start_flush(self) -> Flush | None:
+        """What has to be synced now; None when there is nothing, or when a flush is in flight already."""
+        if self._flush_in_flight is not None or self._offline is not None:
+            return None
+        if not self._dirty and not self._unsynced_directories:
+            return None
+        end = (self.log_end_offset, self._active, self._active.size_bytes)
+        flush = Flush(
+            self.topic_partition, self._context.disk, list(self._dirty), list(self._unsynced_directories), end
+        )
+        self._dirty.clear()
+        self._unsynced_directories.clear()
+        self._flush_in_flight = flush
+        return flush
+
+    def finish_flush(self, flush: Flush, error: BaseException | None = None) -> None:
+        """Take note of how ``flush.run`` ended; ``error`` is what it raised."""
+        assert flush is self._flush_in_flight, "a flush ends once, and one at a time"
+        self._flush_in_flight = None
+        if error is not None:
+            self._go_offline(str(error))
+            return
+        if self._offline == _DELETED:
+            self._release()
+            return
+        assert self.recovery_point <= flush.end_offset <= self.log_end_offset
+        self.recovery_point = flush.end_offset
+        self._commit(flush.end_offset, flush.end_segment, flush.end_position)
+        for segment in flush.segments:
+            segment.pins -= 1
+            if segment is not self._active and segment.pins == 0 and segment.is_active:
+                self._finish_segment(segment)
+        if self._unwritten_bytes >= _RETRACE_BYTES:
+            self.write_retrace_point()
+
+    def flush(self) -> None:
+        """All three steps at once, for those who may wait. Raises StorageError."""
+        flush = self.start_flush()
+        if flush is None:
+            return
+        try:
+            flush.run()
+        except StorageError as error:
+            self.finish_flush(flush, error)
+            raise
+        self.finish_flush(flush)
+
+    def _commit(self, offset: int, segment: Segment, file_position: int) -> None:
+        """Move the high watermark, forwards only."""
+        if offset < self.high_watermark:
+            return
+        assert self.log_start_offset <= offset <= self.log_end_offset
+        self.high_watermark = offset
+        self._committed_end = self._read_starts[offset] = (segment, file_position)
+        if len(self._read_starts) > _READ_STARTS_KEPT:
+            del self._read_starts[next(iter(self._read_starts))]
+
+    @property
+    def needs_retrace_point(self) -> bool:
+        """Whether anything was appended since the last one."""
+        return self._unwritten_bytes > 0 and self._offline is None
+
+    def write_retrace_point(self) -> None:
+        """Write indexes and producer state as they are now, so that a start has little log to walk again."""
+        self._unwritten_bytes = 0
+        self._write_indexes(self._active)
+        self._write_snapshot()
+
+    def _write_snapshot(self) -> None:
+        """The producers' state up to the log end. An older one, and a longer walk at the start, would do as well."""
+        disk, partition = self._context.disk, self.topic_partition.partition
+        self._producers.expire(self._clock.time_ms() - _PRODUCER_EXPIRATION_MS)
+        try:
+            write_snapshot(disk, self.directory, self._producers, self.topic_id, partition)
+        except StorageError as error:
+            _logger.warning("%s: %s", self.topic_partition, error)
+
+    # Read
+
+    def read(self, offset: int, max_bytes: int, *, minimum_one: bool = True) -> ReadResult:
+        """Whole batches up to the high watermark, beginning with the one that holds ``offset`` or comes next.
+
+        At most ``max_bytes``, except that with ``minimum_one`` the first batch comes however large it is. Raises
+        OffsetOutOfRangeError; CorruptBatchError when the batch at ``offset`` is damaged.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRangeError(
+                f"{self.topic_partition}: offset {offset} is not in [{self.log_start_offset}, {self.log_end_offset}]"
+            )
+        buffers: list[memoryview] = []
+        size = 0
+        if offset < self.high_watermark:
+            try:
+                size = self._read_into(buffers, offset, max_bytes, minimum_one=minimum_one)
+            except CorruptBatchError as error:
+                raise CorruptBatchError(f"{self.topic_partition}: {error}") from error
+        return ReadResult(buffers, size, self.high_watermark, self.last_stable_offset, self.log_start_offset)
+
+    def _read_into(self, buffers: list[memoryview], offset: int, max_bytes: int, *, minimum_one: bool) -> int:
+        """Read across segments, as long as there is room and no gap of damage; the number of bytes."""
+        last_segment, last_position = self._committed_end
+        segment, file_position = self._read_starts.get(offset) or self._place(offset)
+        size = 0
+        while segment.base_offset <= last_segment.base_offset:
+            end = last_position if segment is last_segment else segment.size_bytes
+            if file_position < end:
+                try:
+                    data = segment.read(file_position, max_bytes - size, end, minimum_one=minimum_one and size == 0)
+                except CorruptBatchError:
+                    if size:
+                        break  # the next read begins there, and reports it
+                    raise
+                if data:
+                    buffers.append(data)
+                size += len(data)
+                file_position += len(data)
+            if file_position < end or segment is last_segment or size >= max_bytes:
+                break
+            segment, file_position = self._segments[bisect_right(self._base_offsets, segment.base_offset)], 0
+        return size
+
+    def _place(self, offset: int) -> tuple[Segment, int]:
+        """The segment and file position where reading ``offset`` begins: behind a gap, with what comes next."""
+        slot = max(0, bisect_right(self._base_offsets, offset) - 1)
+        while True:
+            segment = self._segments[slot]
+            place = segment.locate(offset)
+            if place is not None:
+                return segment, place.file_position
+            if segment is self._active:
+                return segment, segment.size_bytes
+            slot += 1
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
+        """The first visible record whose timestamp is at least ``timestamp_ms``, exactly; None when there is none.
+
+        Raises CorruptBatchError when damage lies before it.
+        """
+        return search_timestamp(self._segments, timestamp_ms, self.log_start_offset, self.high_watermark)
+
+    def max_timestamp(self) -> TimestampOffset | None:
+        """The first visible record that has the greatest timestamp; None when no record has one."""
+        segment, end = self._committed_end
+        return greatest_timestamp(self._segments, segment, end, self.log_start_offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
+        """Where the leader epoch ended, or the greatest before it that has written; (-1, -1) when there is none."""
+        return self._leader_epochs.end_offset_for(epoch, self.high_watermark, self.leader_epoch)
+
+    # The beginning and the end
+
+    def delete_records(self, before_offset: int) -> int:
+        """Move the log start to ``before_offset`` (-1: the high watermark) and remove the segments before it.
+
+        Returns the log start offset. It outlasts a restart once the directory's checkpoints are written.
+        Raises OffsetOutOfRangeError when it is past the high watermark.
+        """
+        target = self.high_watermark if before_offset == -1 else before_offset
+        if not 0 <= target <= self.high_watermark:
+            raise OffsetOutOfRangeError(
+                f"{self.topic_partition}: cannot delete before {target}, the high watermark is {self.high_watermark}"
+            )
+        if target <= self.log_start_offset:
+            return self.log_start_offset
+        self.log_start_offset = target
+        self._leader_epochs.truncate_start(target)
+        while len(self._segments) > 1 and self._base_offsets[1] <= target and self._segments[0].pins == 0:
+            self._remove_first_segment()
+        return self.log_start_offset
+
+    def _remove_first_segment(self) -> None:
+        removed = self._segments.pop(0)
+        self._base_offsets.pop(0)
+        if removed is self._committed_end[0]:
+            self._committed_end = (self._segments[0], 0)
+        self._read_starts.clear()
+        removed.remove()
+
+    def update_config(self, config: LogConfig) -> None:
+        """Take the topic's new configs; they hold from the next append on."""
+        self.config = config
+        if not config.flushes_before_commit:
+            self._commit(self.log_end_offset, self._active, self._active.size_bytes)
+
+    def close(self) -> None:
+        """Flush, and leave everything as a clean start wants it. An offline partition is left as it is."""
+        if self._offline is None:
+            self.flush()
+            self._write_indexes(self._active, last=True)
+            self.write_retrace_point()
+        self._release()
+
+    def abandon(self) -> None:
+        """The partition is deleted: it takes no writes, and lets go of its files, once no flush uses them."""
+        self._offline = _DELETED
+        if self._flush_in_flight is None:
+            self._release()
+
+    def _release(self) -> None:
+        for segment in self._segments:
+            segment.close()

@@ -1,0 +1,362 @@
+"""Opening a partition: from its files to a log whose every record may be believed, and bounded work to get there.
+
+The steps, the same after a clean end as after a crash (after a clean end, the last ones find nothing to do):
+
+1. *Recovery point.* Up to it everything was synced: the greatest that the checkpoint and the newest seals say.
+2. *Trusted part.* From the last seal to the recovery point the batches are walked and indexed. Damage there is never
+   cut: it is passed over, reported, and reads of it answer CorruptBatchError. Appending goes on in a new segment.
+3. *Past the recovery point* every batch is proven. At the first that is incomplete or bad the log is cut. When proven
+   batches lie behind the cut, it may be rot and not a torn tail: then all that is cut is kept in ``.cut`` files, and
+   appending goes on in a new segment behind the highest offset seen, so that no offset is given twice.
+4. *Rewrite.* What is kept past the recovery point is written again, in place, and synced, before the high watermark
+   moves over it. After a crash of the process the page cache may hold what the disk lacks; after a failed sync the
+   kernel may even take these pages for clean, so that a sync alone would write nothing and prove nothing.
+5. *Producer state* comes from the newest snapshot and a walk over the batches behind it, *leader epochs* from their
+   file, or from the batches when it does not reach the last of them.
+
+Concurrency: one call, in the thread that will own the partition log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from mainstem.clock import Clock
+from mainstem.errors import CorruptBatchError
+from mainstem.log.batch_scan import walk_verified
+from mainstem.log.checkpoints import decode_leader_epochs, encode_leader_epochs, encode_partition_metadata
+from mainstem.log.config import LogConfig
+from mainstem.log.cut import keep_tail, keep_whole, proven_end_behind
+from mainstem.log.disk import Disk, DiskFile
+from mainstem.log.leader_epochs import LeaderEpochs
+from mainstem.log.names import (
+    CUT,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG,
+    PARTITION_METADATA,
+    SEGMENT_SUFFIXES,
+    TEMPORARY,
+    parse_offset_file,
+)
+from mainstem.log.partition_log import PartitionLog, PartitionState
+from mainstem.log.producer_snapshot import read_newest_snapshot
+from mainstem.log.producer_state import ProducerState
+from mainstem.log.segment import Segment, SegmentContext
+from mainstem.log.segment_indexes import SegmentIndexes, read_seal
+from mainstem.log.small_files import read_file, replace_file
+from mainstem.model import TopicPartition
+
+_logger = logging.getLogger(__name__)
+
+_REWRITE_CHUNK_BYTES: Final = 1 << 20
+_SEALS_ASKED: Final = 2
+
+
+class Partition(NamedTuple):
+    """Which partition, and where and how it lives."""
+
+    directory: PurePath
+    topic_partition: TopicPartition
+    topic_id: UUID
+    config: LogConfig
+
+
+class LastKnown(NamedTuple):
+    """What the node's checkpoint remembers of a partition; ``leader_epoch`` is the one that it is opened with."""
+
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    leader_epoch: int = 0
+
+
+def create_partition(
+    context: SegmentContext, clock: Clock, partition: Partition, leader_epoch: int = 0, start_offset: int = 0
+) -> PartitionLog:
+    """A new, empty partition in a new directory. All of it is durable with the first flush, or none."""
+    directory = partition.directory
+    context.disk.make_directory(directory)
+    replace_file(
+        context.disk, directory / PARTITION_METADATA, encode_partition_metadata(partition.topic_id), sync=False
+    )
+    segment = Segment.create(context, directory, start_offset, partition.config.index_interval_bytes)
+    state = PartitionState(
+        [segment],
+        start_offset,
+        start_offset,
+        ProducerState((), start_offset),
+        LeaderEpochs(),
+        leader_epoch,
+        unsynced_directories=(directory, directory.parent),
+    )
+    return PartitionLog(context, clock, *partition, state)
+
+
+def open_partition(context: SegmentContext, clock: Clock, partition: Partition, last_known: LastKnown) -> PartitionLog:
+    """Open what is in the partition's directory. Raises StorageError when the disk cannot be read or written."""
+    return PartitionLog(context, clock, *partition, _Recovery(context, partition, last_known).run())
+
+
+class _Recovery:
+    """One run over the steps above."""
+
+    def __init__(self, context: SegmentContext, partition: Partition, last_known: LastKnown) -> None:
+        self._context = context
+        self._disk: Disk = context.disk
+        self._directory = partition.directory
+        self._name = partition.topic_partition
+        self._topic_id = partition.topic_id
+        self._interval_bytes = partition.config.index_interval_bytes
+        self._last_known = last_known
+        self._segments: list[Segment] = []
+        self._cut_files = 0
+        self._recovery_point = 0
+
+    def run(self) -> PartitionState:
+        self._list_files()
+        self._recovery_point = self._find_recovery_point()
+        if not self._segments:
+            self._segments = [self._new_segment(self._recovery_point)]
+            self._disk.sync_directory(self._directory)
+        trusted = self._first_suspect()
+        kept_end, log_end = self._recover_from(trusted)
+        log_start = min(max(self._last_known.log_start_offset, self._segments[0].base_offset), log_end)
+        producers = self._rebuild_producers(log_start, kept_end)
+        epochs = self._rebuild_leader_epochs(kept_end, log_start)
+        leader_epoch = max(self._last_known.leader_epoch, epochs.latest, 0)
+        return PartitionState(
+            self._segments, log_start, log_end, producers, epochs, leader_epoch, cut_files=self._cut_files
+        )
+
+    # Step 1
+
+    def _list_files(self) -> None:
+        """Find the segments; remove what a crash has left of unfinished files."""
+        names = self._disk.list(self._directory)
+        offset_files = [file for file in map(parse_offset_file, names) if file is not None]
+        bases = sorted(offset for offset, suffix in offset_files if suffix == LOG)
+        for name in names:
+            parsed = parse_offset_file(name)
+            is_stray = parsed is not None and parsed[1] in SEGMENT_SUFFIXES and parsed[0] not in set(bases)
+            if is_stray or name.endswith(TEMPORARY):
+                self._disk.remove(self._directory / name)
+        self._cut_files = sum(name.endswith(CUT) for name in names)
+        self._segments = [self._segment(base) for base in bases]
+
+    def _segment(self, base_offset: int) -> Segment:
+        return Segment(self._context, self._directory, base_offset, self._interval_bytes)
+
+    def _new_segment(self, base_offset: int) -> Segment:
+        return Segment.create(self._context, self._directory, base_offset, self._interval_bytes)
+
+    def _find_recovery_point(self) -> int:
+        known = [self._last_known.recovery_point, self._last_known.log_start_offset]
+        known += [segment.base_offset for segment in self._segments[:1]]
+        for segment in self._segments[-_SEALS_ASKED:]:
+            seal = read_seal(self._disk, self._directory, segment.base_offset)
+            if seal is not None:
+                known.append(seal.durable_offset)
+        return max(known)
+
+    def _first_suspect(self) -> int:
+        """The slot of the segment that the recovery point lies in."""
+        slots = [slot for slot, segment in enumerate(self._segments) if segment.base_offset <= self._recovery_point]
+        return slots[-1] if slots else 0
+
+    # Steps 2, 3 and 4
+
+    def _recover_from(self, slot: int) -> tuple[int, int]:
+        """Recover the segments from ``slot`` on; the end of what is kept, and the offset that comes next."""
+        indexes = self._segments[slot].read_indexes()
+        indexes.rewind(self._segments[slot].file(), self._recovery_point)
+        is_damaged = self._walk_trusted(self._segments[slot], indexes)
+        while True:
+            segment = self._segments[slot]
+            trusted_end = indexes.log_bytes
+            if is_damaged:
+                self._keep_damaged(segment, indexes)
+            else:
+                problem = self._walk_suspect(segment, indexes) or self._gap_before(slot + 1, indexes)
+                if problem is not None:
+                    return indexes.end_offset, self._cut(slot, indexes, trusted_end, problem)
+            self._rewrite(segment, trusted_end, segment.size_bytes)
+            if slot + 1 == len(self._segments):
+                break
+            self._finish(segment, indexes)
+            slot, is_damaged = slot + 1, False
+            indexes = SegmentIndexes(self._segments[slot].base_offset, self._interval_bytes)
+        if is_damaged:
+            return indexes.end_offset, self._resume_behind(segment, indexes)
+        self._segments[-1].activate(indexes)
+        self._segments[-1].write_indexes(indexes.end_offset)
+        return indexes.end_offset, indexes.end_offset
+
+    def _walk_trusted(self, segment: Segment, indexes: SegmentIndexes) -> bool:
+        """Index the batches before the recovery point; whether any of them is damaged or missing."""
+        is_damaged = False
+        for place in segment.walk_proving(indexes.log_bytes, indexes.end_offset):
+            if place.file_position != indexes.log_bytes:
+                is_damaged = True
+            elif place.header.base_offset >= self._recovery_point:
+                return is_damaged
+            if place.header.base_offset >= self._recovery_point:
+                return True
+            indexes.add(place.header, place.file_position)
+        return is_damaged or indexes.end_offset < self._recovery_point
+
+    def _keep_damaged(self, segment: Segment, indexes: SegmentIndexes) -> None:
+        """Index what is whole in a segment with damage before the recovery point, and leave every byte of it."""
+        for place in segment.walk_proving(indexes.log_bytes, indexes.end_offset):
+            indexes.add(place.header, place.file_position)
+        _logger.error(
+            "%s: %s is damaged before the recovery point %d; what cannot be read is answered with CORRUPT_MESSAGE, "
+            "nothing is deleted",
+            self._name,
+            segment.path(LOG).name,
+            self._recovery_point,
+        )
+
+    def _walk_suspect(self, segment: Segment, indexes: SegmentIndexes) -> str | None:
+        """Prove and index the batches past the recovery point; what is wrong with the first that is not whole."""
+        try:
+            for file_position, header in walk_verified(segment.file(), indexes.log_bytes, segment.size_bytes):
+                if header.base_offset < indexes.end_offset:
+                    return f"record batch at file position {file_position}: offset {header.base_offset} goes back"
+                indexes.add(header, file_position)
+                segment.mark_proven(file_position, indexes.log_bytes)
+        except CorruptBatchError as error:
+            return str(error)
+        return None
+
+    def _gap_before(self, slot: int, indexes: SegmentIndexes) -> str | None:
+        """Past the recovery point no offset is missing between segments, unless its batch was lost."""
+        if slot < len(self._segments) and self._segments[slot].base_offset != indexes.end_offset:
+            return f"offsets from {indexes.end_offset} to {self._segments[slot].base_offset} are missing"
+        return None
+
+    def _cut(self, slot: int, indexes: SegmentIndexes, trusted_end: int, problem: str) -> int:
+        """Cut the log at the end of ``indexes``, in the segment at ``slot``; the offset at which it goes on.
+
+        The place where it goes on is durable before anything is taken away: a crash in between is recovered alike.
+        """
+        segment, later = self._segments[slot], self._segments[slot + 1 :]
+        cut_bytes = segment.file().size_bytes() - indexes.log_bytes
+        proven_end = proven_end_behind(segment, indexes.log_bytes, indexes.end_offset, later)
+        resume = max(indexes.end_offset, proven_end or 0, *(each.base_offset for each in later), 0)
+        _logger.warning(
+            "%s: cut at offset %d, %d bytes of %s and %d segments behind it: %s; %s",
+            self._name,
+            indexes.end_offset,
+            cut_bytes,
+            segment.path(LOG).name,
+            len(later),
+            problem,
+            "a torn tail" if proven_end is None else f"whole record batches up to {proven_end} are kept in .cut files",
+        )
+        self._rewrite(segment, trusted_end, indexes.log_bytes)
+        del self._segments[slot + 1 :]
+        if resume > indexes.end_offset:
+            self._resume_in_new_segment(segment, indexes, later, resume, keep=proven_end is not None)
+        else:
+            self._truncate(segment, indexes)
+            segment.activate(indexes)
+            segment.write_indexes(resume)
+        return resume
+
+    def _resume_in_new_segment(
+        self, segment: Segment, indexes: SegmentIndexes, later: Sequence[Segment], resume: int, *, keep: bool
+    ) -> None:
+        """Cut ``segment``, set the ``later`` ones aside, and go on in a new one at ``resume``.
+
+        The new one's name is durable first: should power fail in between, it tells the next recovery where to go on.
+        """
+        usable = later[-1] if later and later[-1].base_offset == resume and later[-1].size_bytes == 0 else None
+        new = usable or self._new_segment(resume)
+        self._disk.sync_directory(self._directory)
+        if keep and indexes.log_bytes < segment.size_bytes:
+            keep_tail(self._disk, segment, indexes.log_bytes)
+            self._cut_files += 1
+        self._truncate(segment, indexes)
+        for each in later:
+            if each is usable:
+                continue
+            if keep and each.base_offset != resume and each.size_bytes:
+                keep_whole(self._disk, each)
+                self._cut_files += 1
+            elif each.base_offset != resume:
+                each.remove()
+        self._disk.sync_directory(self._directory)
+        self._finish(segment, indexes, durable_offset=resume)
+        self._segments.append(new)
+        new.activate(SegmentIndexes(resume, self._interval_bytes))
+
+    def _truncate(self, segment: Segment, indexes: SegmentIndexes) -> None:
+        segment.resize(indexes)
+        segment.file().truncate(indexes.log_bytes)
+        segment.file().sync()
+
+    def _resume_behind(self, segment: Segment, indexes: SegmentIndexes) -> int:
+        """Begin a new segment behind a damaged last one."""
+        resume = max(indexes.end_offset, self._recovery_point)
+        new = self._new_segment(resume)
+        self._disk.sync_directory(self._directory)
+        self._finish(segment, indexes, durable_offset=resume, lost_until=self._recovery_point)
+        self._segments.append(new)
+        return resume
+
+    def _finish(
+        self, segment: Segment, indexes: SegmentIndexes, durable_offset: int | None = None, lost_until: int = 0
+    ) -> None:
+        """Close a segment's index files. With ``durable_offset``, what its seal says is durable too."""
+        segment.adopt_indexes(indexes, lost_until)
+        segment.write_indexes(indexes.end_offset if durable_offset is None else durable_offset, last=True)
+        if durable_offset is not None:
+            segment.sync_seal()
+
+    def _rewrite(self, segment: Segment, start: int, end: int) -> None:
+        """Write [start, end) again as it is, and sync it (step 4)."""
+        if start >= end:
+            return
+        file: DiskFile = segment.file()
+        for file_position in range(start, end, _REWRITE_CHUNK_BYTES):
+            chunk = file.read(file_position, min(_REWRITE_CHUNK_BYTES, end - file_position))
+            file.write(file_position, [chunk])
+        file.sync()
+
+    # Step 5
+
+    def _rebuild_producers(self, log_start: int, kept_end: int) -> ProducerState:
+        """The producers' state of the batches before ``kept_end``."""
+        name = self._name
+        state = read_newest_snapshot(self._disk, self._directory, kept_end, self._topic_id, name.partition)
+        if state is None:
+            state = ProducerState((), log_start)
+        for segment in self._segments_from(state.end_offset):
+            for place in segment.walk_from(state.end_offset):
+                state.update(place.header)
+        return state
+
+    def _segments_from(self, offset: int) -> list[Segment]:
+        behind = [slot for slot, segment in enumerate(self._segments) if segment.base_offset <= offset]
+        return self._segments[behind[-1] if behind else 0 :]
+
+    def _rebuild_leader_epochs(self, kept_end: int, log_start: int) -> LeaderEpochs:
+        """The epochs from their file, if it reaches to the last batch; else from the batches."""
+        path = self._directory / LEADER_EPOCH_CHECKPOINT
+        entries = decode_leader_epochs(read_file(self._disk, path))
+        epochs = LeaderEpochs(entries or ())
+        epochs.truncate_end(kept_end)
+        last = next((segment for segment in reversed(self._segments) if segment.size_bytes), None)
+        last_epoch = last.last_leader_epoch() if last is not None else epochs.latest
+        if entries is None or epochs.latest != last_epoch:
+            epochs = LeaderEpochs()
+            for segment in self._segments:
+                for epoch, start_offset in segment.leader_epochs():
+                    epochs.assign(epoch, start_offset)
+        if epochs.entries != tuple(entries or ()):
+            replace_file(self._disk, path, encode_leader_epochs(epochs.entries), sync=False)
+        epochs.truncate_start(log_start)
+        return epochs

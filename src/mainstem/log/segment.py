@@ -1,0 +1,416 @@
+"""One segment: a ``.log`` file of record batches and its indexes, from its base offset to the next segment's.
+
+Invariants:
+
+* ``.log`` holds whole batches from 0 to ``size_bytes``, offsets rising; only the active segment grows, only at its end.
+* The indexes are those of the ``.log``: built with it, or vouched for by a seal, or rebuilt from it at first use.
+* No byte is handed to a reader that was not proven by its batch's checksum since this process started: by the append,
+  by recovery, or by the first read. Damage is answered with CorruptBatchError, and nothing is deleted.
+
+A dirty segment keeps its file open: an fsync error is told only to who had the file open when it happened.
+
+Concurrency: owned by the thread that owns the partition log. ``DiskFile.sync`` may run elsewhere meanwhile; views that
+were handed out outlive the segment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import PurePath
+from typing import NamedTuple
+
+from mainstem.errors import CorruptBatchError
+from mainstem.log.batch_scan import walk_headers, walk_past_damage
+from mainstem.log.disk import Buffer, Disk, DiskFile
+from mainstem.log.file_ranges import FileRanges
+from mainstem.log.handles import LeastRecentlyUsed
+from mainstem.log.names import LOG, SEAL, SEGMENT_SUFFIXES, offset_file
+from mainstem.log.seal import NOT_KNOWN_DURABLE
+from mainstem.log.segment_indexes import SegmentIndexes, read_seal
+from mainstem.record.constants import HEADER_BYTES, NO_LEADER_EPOCH, NO_TIMESTAMP
+from mainstem.record.header import BatchHeader, iter_headers, read_header, verify
+
+OPEN_FILES_MAX = 512
+LOADED_INDEXES_MAX = 128
+
+
+class SegmentContext:
+    """What all segments of a node share: the disk, and the limits on open files and loaded indexes."""
+
+    __slots__ = ("disk", "loaded_indexes", "open_files")
+
+    def __init__(
+        self, disk: Disk, open_files_max: int = OPEN_FILES_MAX, loaded_indexes_max: int = LOADED_INDEXES_MAX
+    ) -> None:
+        self.disk = disk
+        self.open_files = LeastRecentlyUsed(open_files_max)
+        self.loaded_indexes = LeastRecentlyUsed(loaded_indexes_max)
+
+
+class BatchPlace(NamedTuple):
+    """Where a batch lies in its segment."""
+
+    file_position: int
+    header: BatchHeader
+
+
+class _IndexHolder:
+    """The segment as the owner of loaded indexes (it is the owner of an open file itself)."""
+
+    __slots__ = ("_segment",)
+
+    def __init__(self, segment: Segment) -> None:
+        self._segment = segment
+
+    def is_pinned(self) -> bool:
+        return self._segment.is_active
+
+    def release(self) -> None:
+        self._segment.unload_indexes()
+
+
+class Segment:
+    """Created empty (``create``) or opened from its files; lazily: nothing is read before it is needed."""
+
+    __slots__ = (
+        "_context",
+        "_file",
+        "_index_holder",
+        "_indexes",
+        "_interval_bytes",
+        "_is_damaged",
+        "_lost_until",
+        "_max_timestamp_ms",
+        "_proven",
+        "_size_bytes",
+        "base_offset",
+        "directory",
+        "is_active",
+        "pins",
+    )
+
+    def __init__(self, context: SegmentContext, directory: PurePath, base_offset: int, interval_bytes: int) -> None:
+        self._context = context
+        self.directory = directory
+        self.base_offset = base_offset
+        self._interval_bytes = interval_bytes
+        self._file: DiskFile | None = None
+        self._size_bytes: int | None = None
+        self._indexes: SegmentIndexes | None = None
+        self._index_holder = _IndexHolder(self)
+        self._proven = FileRanges()
+        self._max_timestamp_ms: int | None = None
+        self._is_damaged = False
+        self._lost_until = 0
+        self.is_active = False
+        self.pins = 0
+
+    @classmethod
+    def create(cls, context: SegmentContext, directory: PurePath, base_offset: int, interval_bytes: int) -> Segment:
+        """A new, empty, active segment. Its name is durable once its directory is synced."""
+        segment = cls(context, directory, base_offset, interval_bytes)
+        segment._use_file(context.disk.create(segment.path(LOG)))
+        segment._size_bytes = 0
+        segment._indexes = SegmentIndexes(base_offset, interval_bytes)
+        segment.is_active = True
+        return segment
+
+    def path(self, suffix: str) -> PurePath:
+        """One of the segment's files."""
+        return self.directory / offset_file(self.base_offset, suffix)
+
+    # The file, opened when needed
+
+    def file(self) -> DiskFile:
+        """The ``.log``, open."""
+        if self._file is None:
+            self._use_file(self._context.disk.open(self.path(LOG)))
+        else:
+            self._context.open_files.use(self)
+        assert self._file is not None
+        return self._file
+
+    def _use_file(self, file: DiskFile) -> None:
+        self._file = file
+        self._context.open_files.use(self)
+
+    def is_pinned(self) -> bool:
+        """Whether the open file must stay: it has bytes that are not synced."""
+        return self.pins > 0
+
+    def release(self) -> None:
+        """Close the file; it is opened again when needed."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Where the last whole batch ends in the active segment; the file's length in any other."""
+        if self._size_bytes is None:
+            self._size_bytes = self.file().size_bytes()
+        return self._size_bytes
+
+    # The indexes, loaded or rebuilt when needed
+
+    def indexes(self) -> SegmentIndexes:
+        """The indexes over the whole segment."""
+        if self._indexes is None:
+            self._load_indexes()
+        self._context.loaded_indexes.use(self._index_holder)
+        assert self._indexes is not None
+        return self._indexes
+
+    def _load_indexes(self) -> None:
+        indexes = self.read_indexes()
+        known = indexes.log_bytes
+        for place in self.walk_proving(known, indexes.end_offset):
+            self._is_damaged = self._is_damaged or place.file_position != indexes.log_bytes
+            indexes.add(place.header, place.file_position)
+        self._is_damaged = self._is_damaged or indexes.log_bytes != self.size_bytes
+        self._indexes = indexes
+        if indexes.log_bytes != known and self._lost_until == 0:
+            indexes.close()
+            indexes.write(self._context.disk, self.directory, NOT_KNOWN_DURABLE)
+
+    def walk_proving(self, start: int, first_offset: int) -> Iterator[BatchPlace]:
+        """Every batch from ``start`` on that is whole, proven; damage is passed over."""
+        for file_position, header in walk_past_damage(self.file(), start, self.size_bytes, first_offset, prove=True):
+            self._proven.add(file_position, file_position + header.size_bytes)
+            yield BatchPlace(file_position, header)
+
+    def read_indexes(self) -> SegmentIndexes:
+        """The indexes as far as their files vouch for them: all, a part, or empty ones."""
+        disk, file = self._context.disk, self.file()
+        seal = read_seal(disk, self.directory, self.base_offset)
+        if seal is not None and seal.log_bytes > file.size_bytes():
+            self._is_damaged = True
+            self._lost_until = seal.end_offset
+        elif seal is not None:
+            indexes = SegmentIndexes.read(disk, self.directory, seal, self._interval_bytes, file)
+            if indexes is not None:
+                return indexes
+        return SegmentIndexes(self.base_offset, self._interval_bytes)
+
+    def unload_indexes(self) -> None:
+        """Forget the indexes in memory; they are loaded again when needed."""
+        self._indexes = None
+
+    # Becoming active, growing, being closed
+
+    def activate(self, indexes: SegmentIndexes) -> None:
+        """Make this the segment that grows; ``indexes`` reach to its last whole batch, where its file ends."""
+        self._indexes = indexes
+        self._size_bytes = indexes.log_bytes
+        self.is_active = True
+        self._context.loaded_indexes.use(self._index_holder)
+
+    def adopt_indexes(self, indexes: SegmentIndexes, lost_until: int = 0) -> None:
+        """Take indexes that recovery has built over the whole segment, which grows no more.
+
+        Records from where they end to ``lost_until`` were in it once, and are gone.
+        """
+        self._indexes = indexes
+        if indexes.end_offset < lost_until:
+            self._lost_until = lost_until
+            indexes.mark_lost(lost_until, self.size_bytes)
+        self._is_damaged = indexes.log_bytes != self.size_bytes or self._lost_until > 0
+        self._context.loaded_indexes.use(self._index_holder)
+
+    def resize(self, indexes: SegmentIndexes) -> None:
+        """Recovery cuts the file off where ``indexes`` end."""
+        self._size_bytes = indexes.log_bytes
+        self._proven.cut(indexes.log_bytes)
+
+    def sync_seal(self) -> None:
+        """Make the seal durable (its name is with the directory)."""
+        file = self._context.disk.open(self.path(SEAL))
+        try:
+            file.sync()
+        finally:
+            file.close()
+
+    def append(self, headers: Sequence[BatchHeader], buffers: Sequence[Buffer]) -> None:
+        """Write whole batches at the end: ``buffers`` are their bytes, ``headers`` carry their final offsets.
+
+        After StorageError ``discard_tail`` must follow.
+        """
+        assert self.is_active
+        assert self._indexes is not None
+        start = self.size_bytes
+        self.file().write(start, buffers)
+        file_position = start
+        for header in headers:
+            self._indexes.add(header, file_position)
+            file_position += header.size_bytes
+        self._size_bytes = file_position
+        self._proven.add(start, file_position)
+
+    def discard_tail(self) -> None:
+        """Cut off what a failed write has left behind the last whole batch. Raises StorageError."""
+        self.file().truncate(self.size_bytes)
+
+    def write_indexes(self, durable_offset: int, *, last: bool = False) -> None:
+        """Bring the index files and the seal up to the last batch; ``last``: to be read by others as they are."""
+        indexes = self.indexes()
+        if last:
+            indexes.close()
+        indexes.write(self._context.disk, self.directory, durable_offset)
+
+    def mark_proven(self, start: int, end: int) -> None:
+        """Recovery has proven these bytes."""
+        self._proven.add(start, end)
+
+    def close(self) -> None:
+        """Let go of the file and the indexes."""
+        self.release()
+        self._indexes = None
+        self._context.open_files.forget(self)
+        self._context.loaded_indexes.forget(self._index_holder)
+
+    def remove(self) -> None:
+        """Remove its files. Views that were handed out stay valid."""
+        self.close()
+        for suffix in SEGMENT_SUFFIXES:
+            self._context.disk.remove(self.path(suffix))
+
+    # Reading
+
+    def may_have_timestamp(self, timestamp_ms: int) -> bool:
+        """Whether a record may have at least this timestamp; known from the seal, if that covers the segment."""
+        if self._indexes is None and self._max_timestamp_ms is None:
+            seal = read_seal(self._context.disk, self.directory, self.base_offset)
+            if seal is not None and seal.log_bytes == self.size_bytes:
+                self._max_timestamp_ms = seal.max_timestamp_ms
+        if self._indexes is None and self._max_timestamp_ms is not None:
+            return self._max_timestamp_ms >= timestamp_ms
+        return self.indexes().max_timestamp_ms >= timestamp_ms or self._is_damaged
+
+    def locate(self, offset: int) -> BatchPlace | None:
+        """The first batch that ends at or behind ``offset``; None when all of the segment lies before.
+
+        Raises CorruptBatchError when the place is damaged.
+        """
+        end = start = self.indexes().offsets.lookup(offset)
+        previous: BatchPlace | None = None
+        for place in self._walk_past_damage(start):
+            if place.header.last_offset >= offset:
+                if place.header.base_offset <= offset:
+                    return place
+                if place.file_position != end:
+                    raise self._damage(end, offset)
+                if previous is not None:
+                    self.read_batch(previous)  # a gap, unless a wrong length has led past some batches
+                return place
+            previous = place
+            end = place.file_position + place.header.size_bytes
+        if end != self.size_bytes or offset < self._lost_until:
+            raise self._damage(end, offset)
+        return None
+
+    def walk_from(self, offset: int) -> Iterator[BatchPlace]:
+        """Every batch, as far as headers tell, that ends at or behind ``offset``; damage is passed over."""
+        for place in self._walk_past_damage(self.indexes().offsets.lookup(offset)):
+            if place.header.last_offset >= offset:
+                yield place
+
+    def last_leader_epoch(self) -> int:
+        """The leader epoch of its last batch; there is one."""
+        return read_header(self.file().read(self.indexes().last_batch_position, HEADER_BYTES)).leader_epoch
+
+    def leader_epochs(self) -> Iterator[tuple[int, int]]:
+        """(epoch, offset) where the leader epoch may change: walks the segment only if its ends differ."""
+        if self.size_bytes == 0:
+            return
+        latest = NO_LEADER_EPOCH
+        for place in self._walk_past_damage(0):
+            if place.header.leader_epoch > latest:
+                latest = place.header.leader_epoch
+                yield latest, place.header.base_offset
+                if latest == self.last_leader_epoch():
+                    return
+
+    def _walk_past_damage(self, start: int) -> Iterator[BatchPlace]:
+        walk = walk_past_damage(self.file(), start, self.size_bytes, self.base_offset, prove=False)
+        return (BatchPlace(file_position, header) for file_position, header in walk)
+
+    def _damage(self, file_position: int, offset: int) -> CorruptBatchError:
+        name = self.path(LOG).name
+        return CorruptBatchError(f"{name} is damaged at file position {file_position}: offset {offset} cannot be read")
+
+    def locate_timestamp(self, timestamp_ms: int) -> Iterator[BatchPlace]:
+        """In order, the batches whose greatest timestamp is at least ``timestamp_ms``. Raises CorruptBatchError."""
+        indexes = self.indexes()
+        after = indexes.times.lookup(timestamp_ms)
+        for file_position, header in walk_headers(self.file(), indexes.offsets.lookup(after + 1), self.size_bytes):
+            place = BatchPlace(file_position, header)
+            if header.last_offset <= after:
+                continue
+            if not self._proven.covers(file_position, file_position + header.size_bytes):
+                self.read_batch(place)  # the header is not to be believed before
+            if header.max_timestamp >= timestamp_ms:
+                yield place
+        if self._lost_until:
+            raise self._damage(self.size_bytes, self._lost_until - 1)
+
+    def greatest_timestamp(self, end_position: int) -> tuple[int, int]:
+        """The greatest timestamp before a batch end, and where the first batch that has it ends."""
+        indexes = self.indexes()
+        if end_position >= indexes.log_bytes:
+            return indexes.max_timestamp_ms, indexes.max_timestamp_offset
+        best = (NO_TIMESTAMP, self.base_offset)
+        for _, header in walk_headers(self.file(), 0, end_position):
+            if header.max_timestamp > best[0]:
+                best = (header.max_timestamp, header.last_offset)
+        return best
+
+    def read_batch(self, place: BatchPlace) -> memoryview:
+        """The bytes of one batch, proven. Raises CorruptBatchError."""
+        return self.read(place.file_position, place.header.size_bytes, self.size_bytes)
+
+    def read(self, start: int, max_bytes: int, end_position: int, *, minimum_one: bool = True) -> memoryview:
+        """Whole batches from the batch start ``start`` on, at most ``max_bytes``, none past ``end_position``.
+
+        With ``minimum_one`` the first comes even if it is larger. Raises CorruptBatchError when the first is damaged;
+        a later damaged one ends the read before it.
+        """
+        end = min(start + max_bytes, end_position)
+        if not self._proven.covers(start, end):
+            return self._read_proving(start, end, end_position, minimum_one=minimum_one)
+        if end < end_position:
+            end = self._batch_end(start, end)
+            if end == start and minimum_one:
+                end = start + read_header(self.file().read(start, HEADER_BYTES)).size_bytes
+                return self._read_proving(start, end, end, minimum_one=True)
+        return self.file().view(start, end - start)
+
+    def _batch_end(self, start: int, limit: int) -> int:
+        """The last batch end in [start, limit], in proven bytes."""
+        first = max(start, self.indexes().offsets.lookup_file_position(limit))
+        end = first
+        for file_position, header in walk_headers(self.file(), first, self.size_bytes):
+            if file_position + header.size_bytes > limit:
+                break
+            end = file_position + header.size_bytes
+        return end
+
+    def _read_proving(self, start: int, end: int, end_position: int, *, minimum_one: bool) -> memoryview:
+        """Read [start, end), and prove each batch by its checksum on the way."""
+        file = self.file()
+        data = memoryview(file.read(start, max(end - start, HEADER_BYTES)))
+        first = read_header(data)
+        if len(data) < first.size_bytes and first.size_bytes <= end_position - start:
+            if not minimum_one:
+                return data[:0]
+            data = memoryview(file.read(start, first.size_bytes))
+        verify(data, 0, first)
+        if first.size_bytes > end - start and not minimum_one:
+            return data[:0]
+        checked = first.size_bytes
+        with suppress(CorruptBatchError):  # the next read begins there, and reports it
+            for at, header in iter_headers(data[checked : end - start]):
+                verify(data, first.size_bytes + at, header)
+                checked = first.size_bytes + at + header.size_bytes
+        self._proven.add(start, start + checked)
+        return data[:checked]

@@ -1,9 +1,10 @@
 """Graph views: one edge for each record, from its source to its target, in SQLite.
 
-Layout: ``supports`` holds for each record key the edge that it stands for; ``edges`` has each edge once, with the number
-of records that support it. An edge exists while that number is over 0: so upserts and tombstones are exact, and a graph
-with few edges stays small to walk however many records there are. ``apply`` is one transaction of both and the bookmark,
-in SQLite's write-ahead log with ``synchronous=NORMAL``: consistent after a power cut, perhaps without the last batches.
+Layout: ``supports`` holds for each record key the edge that it stands for; ``edges`` has each edge once, with the
+number of records that support it. An edge exists while that number is over 0: so upserts and tombstones are exact, and
+a graph with few edges stays small to walk however many records there are. ``apply`` is one transaction of both and the
+bookmark, in SQLite's write-ahead log with ``synchronous=NORMAL``: consistent after a power cut, perhaps without the
+last batches.
 
 Nodes are the text of the record's fields; a node exists while an edge has it. Walks are breadth first, a level a
 statement, so they cost what they visit.
@@ -144,8 +145,8 @@ class GraphStore(ViewStore):
             self._drop_unsupported([edge for edge, count in change.items() if count < 0])
 
     def _drop_unsupported(self, edges: list[int]) -> None:
-        dropped = list(where_in(self._connection, "DELETE FROM edges WHERE records = 0 AND id IN ({}) RETURNING id", edges))
-        if dropped:
+        drop = "DELETE FROM edges WHERE records = 0 AND id IN ({}) RETURNING id"
+        if list(where_in(self._connection, drop, edges)):
             self._edge_ids.clear()
 
     def _edge_id(self, edge: Edge) -> int:
@@ -192,7 +193,7 @@ class GraphSnapshot(Snapshot):
         edges = "SELECT 'edge ' || source || ' → ' || target AS name, records FROM edges ORDER BY name"
         for name, records in self._open.execute(edges):
             yield name, {"records": records}
-        records = f"SELECT key, source, target FROM supports JOIN edges ON edge = id ORDER BY key"
+        records = "SELECT key, source, target FROM supports JOIN edges ON edge = id ORDER BY key"
         for key, source, target in self._open.execute(records):
             yield f"record {key}", {"source": source, "target": target}
 

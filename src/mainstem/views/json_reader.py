@@ -46,8 +46,8 @@ class JsonColumn:
 class ReadRecords:
     """The records that are well, in their order, and the others.
 
-    Columns: ``key`` (string), ``tombstone`` (bool), ``text`` (string: the JSON text without spaces, where asked for) and
-    ``row`` (a struct of the columns asked for, in their order).
+    Columns: ``key`` (string), ``tombstone`` (bool), ``text`` (string: the JSON text without spaces, where asked for)
+    and ``row`` (a struct of the columns asked for, in their order).
     """
 
     table: pa.Table

@@ -4,7 +4,7 @@ Layout: one key space. ``r`` + the record's key → the record's JSON text; ``m`
 WriteBatch of both, through the write-ahead log and not synced: a process that is killed loses nothing, a machine that
 loses power loses whole batches from the end. RocksDB recovers to a point in time, never with a gap.
 
-Concurrency: as `views.store` says; RocksDB's snapshots are readable from any thread.
+Concurrency: as `views.store` says; RocksDB reads beside the writer without locks.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocksdict import BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, Options, Rdict, ReadOptions, WriteBatch
-from rocksdict import Snapshot as RocksSnapshot
+from rocksdict import BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, Options, Rdict, RdictIter, WriteBatch
 
 from mainstem.errors import StorageError
 from mainstem.views.hashing import digest_of
@@ -67,7 +66,7 @@ class KeyValueStore(ViewStore):
         self._bookmark = bookmark
 
     def snapshot(self) -> KeyValueSnapshot:
-        return KeyValueSnapshot(self._db.snapshot())
+        return KeyValueSnapshot(self._db.iter())
 
     @property
     def bookmark(self) -> Bookmark:
@@ -79,16 +78,19 @@ class KeyValueStore(ViewStore):
 
 
 class KeyValueSnapshot(Snapshot):
-    """One state of a KeyValueStore."""
+    """One state of a KeyValueStore: a RocksDB iterator, which sees the state in which it was made.
 
-    def __init__(self, snapshot: RocksSnapshot) -> None:
-        self._snapshot: RocksSnapshot | None = snapshot
-        self.bookmark = _read_bookmark(_get(snapshot, _BOOKMARK))
+    Not rocksdict's own Snapshot: its iterators read the newest state (rocksdict 0.3.29).
+    """
+
+    def __init__(self, iterator: RdictIter) -> None:
+        self._iterator: RdictIter | None = iterator
+        self.bookmark = _read_bookmark(self._get(_BOOKMARK))
 
     def query(self, request: Request) -> list[Row]:
         match request:
             case Get(key):
-                text = _get(self._open, _RECORD + key.encode())
+                text = self._get(_RECORD + key.encode())
                 return [] if text is None else [row_of(key, text)]
             case Range():
                 return [row_of(key.decode(), text) for key, text in self._range(request)]
@@ -107,12 +109,19 @@ class KeyValueSnapshot(Snapshot):
             yield name, row_of(name, text)
 
     def close(self) -> None:
-        self._snapshot = None  # RocksDB lets a snapshot go with its last reference
+        self._iterator = None  # RocksDB lets the state go with its last reference
 
     @property
-    def _open(self) -> RocksSnapshot:
-        assert self._snapshot is not None, "the snapshot is closed"
-        return self._snapshot
+    def _open(self) -> RdictIter:
+        assert self._iterator is not None, "the snapshot is closed"
+        return self._iterator
+
+    def _get(self, key: bytes) -> bytes | None:
+        iterator = self._open
+        iterator.seek(key)
+        found: bytes | None = iterator.value() if iterator.valid() and iterator.key() == key else None
+        iterator.status()  # raises when the iterator ended on an error
+        return found
 
     def _range(self, request: Range) -> Iterator[tuple[bytes, bytes]]:
         prefix = request.prefix.encode()
@@ -125,22 +134,13 @@ class KeyValueSnapshot(Snapshot):
 
     def _scan(self, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
         """Key and text from ``start`` (included) to ``end`` (not), in the order of the keys' bytes."""
-        options = ReadOptions()
-        options.set_iterate_upper_bound(_AFTER_RECORDS if end is None else _RECORD + end)
-        iterator = self._open.iter(options)
+        iterator = self._open
         iterator.seek(_RECORD + start)
-        while iterator.valid():
-            yield iterator.key()[1:], iterator.value()
+        after = _AFTER_RECORDS if end is None else _RECORD + end
+        while iterator.valid() and (key := iterator.key()) < after:
+            yield key[1:], iterator.value()
             iterator.next()
         iterator.status()  # raises when the iterator ended on an error
-
-
-def _get(snapshot: RocksSnapshot, key: bytes) -> bytes | None:
-    try:
-        value: bytes = snapshot[key]
-    except KeyError:
-        return None
-    return value
 
 
 def _read_bookmark(text: bytes | None) -> Bookmark:
@@ -157,6 +157,5 @@ def _options() -> Options:
     options.set_compression_type(DBCompressionType.lz4())
     table = BlockBasedOptions()
     table.set_block_cache(Cache(_BLOCK_CACHE_BYTES))
-    table.set_bloom_filter(10, False)
     options.set_block_based_table_factory(table)
     return options

@@ -1,7 +1,8 @@
 """Rows as a query answers them: plain JSON values, whatever the store's own types are. Pure functions.
 
-A row of a key-value, SQL or search view carries its record's key as ``_key``. What JSON cannot hold is answered as text:
-dates and times in ISO 8601, numbers beyond a double's range, bytes in base64. NaN and Infinity are answered as null.
+A row of a key-value, SQL or search view carries its record's key as ``_key``. What JSON cannot hold is answered as
+text: dates and times in ISO 8601, numbers beyond a double's range, bytes in base64. NaN and Infinity are answered as
+null.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def plain(value: Any) -> Any:
 def _iso(value: datetime.datetime) -> str:
     if value.tzinfo is None:
         return value.isoformat()
-    return value.astimezone(datetime.timezone.utc).replace(tzinfo=None).isoformat() + "Z"
+    return value.astimezone(datetime.UTC).replace(tzinfo=None).isoformat() + "Z"
 
 
 def _number(text: str) -> float | str:

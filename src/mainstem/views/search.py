@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 import tantivy
@@ -83,9 +83,7 @@ class SearchStore(ViewStore):
 
     def _write(self, table: pa.Table, bookmark: Bookmark) -> None:
         writer = self._writer
-        columns = [
-            pc.struct_field(table.column("row"), [number]).to_pylist() for number in range(len(self._fields))
-        ]
+        columns = [pc.struct_field(table.column("row"), [number]).to_pylist() for number in range(len(self._fields))]
         texts = table.column("text").cast("binary").to_pylist()
         for key, text, *values in zip(table.column("key").to_pylist(), texts, *columns, strict=True):
             writer.delete_documents_by_term(KEY, key)
@@ -139,7 +137,8 @@ class SearchSnapshot(Snapshot):
         return digest_of((key.encode(), text) for key, text in self._everything())
 
     def count(self) -> int:
-        return int(self._open.search(self._records(tantivy.Query.all_query()), 1).count)
+        found: Any = self._open.search(self._records(tantivy.Query.all_query()), 1)  # its stub forgets `count`
+        return int(found.count)
 
     def entries(self) -> Iterator[tuple[str, Row]]:
         for key, text in sorted(self._everything()):
@@ -165,7 +164,8 @@ class SearchSnapshot(Snapshot):
 
     def _stored(self, address: tantivy.DocAddress) -> tuple[str, bytes]:
         document = self._open.doc(address)
-        return str(document.get_first(KEY)), bytes(document.get_first(_TEXT))
+        text: Any = document.get_first(_TEXT)
+        return str(document.get_first(KEY)), bytes(text)
 
 
 def _schema(fields: tuple[str, ...]) -> tantivy.Schema:

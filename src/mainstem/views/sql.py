@@ -1,7 +1,7 @@
 """SQL views: a table under the view's name, typed from the topic's schema, in DuckDB.
 
-Layout: the table has the record's key as ``_key``, its primary key, and the schema's columns; the bookmark is the one row
-of ``_mainstem.bookmark``. ``apply`` is one transaction: the last record of each key replaces its row, a tombstone
+Layout: the table has the record's key as ``_key``, its primary key, and the schema's columns; the bookmark is the one
+row of ``_mainstem.bookmark``. ``apply`` is one transaction: the last record of each key replaces its row, a tombstone
 deletes it. At most 50,000 rows go into one statement, because larger replaces are erratic.
 
 **Read-only by construction**: a query runs in a transaction that DuckDB itself holds read-only, on a cursor of its own,
@@ -36,6 +36,7 @@ _FETCH_ROWS = 2_048
 _CONFIG: dict[str, Any] = {
     "threads": 2,
     "memory_limit": "1GB",
+    "checkpoint_threshold": "128MB",
     "enable_external_access": False,
     "autoload_known_extensions": False,
     "autoinstall_known_extensions": False,

@@ -45,9 +45,7 @@ class SqlColumns:
         """The columns as they stand in CREATE TABLE, after the key."""
         if not self.fields:
             return "value JSON NOT NULL"
-        return ", ".join(
-            f"{identifier(c.name)} {c.type}" + ("" if c.nullable else " NOT NULL") for c in self.fields
-        )
+        return ", ".join(f"{identifier(c.name)} {c.type}" + ("" if c.nullable else " NOT NULL") for c in self.fields)
 
     def selection(self) -> str:
         """The columns as they are taken from what the JSON reader read."""

@@ -9,7 +9,8 @@ them. Its invariants, which one contract suite proves for every kind:
    into batches, and not on how often it was restarted. So a replay up to the same position gives the same digest.
 3. *One position a query.* A ``Snapshot`` sees the data and the position of one and the same ``apply``.
 
-Concurrency: ``apply`` belongs to one thread, the applier; ``snapshot`` and ``query`` are safe from any thread, beside it.
+Concurrency: ``apply`` belongs to one thread, the applier; ``snapshot`` and ``query`` are safe from any thread, beside
+it.
 """
 
 from __future__ import annotations

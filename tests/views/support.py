@@ -1,0 +1,119 @@
+"""What the tests of the views share: histories of one topic as Arrow batches, and a store of each kind over them."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from mainstem.model import Position
+from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Search
+from mainstem.schema.types import Column, TopicSchema
+from mainstem.views.requests import Neighbors, Range, Request, SearchQuery, Sql
+from mainstem.views.store import Bookmark, Poison, StoreDefinition, ViewStore, no_dead_letters
+from mainstem.views.stores import open_store
+
+TOPIC = "routes"
+SCHEMA = TopicSchema((Column("origin", "STRING"), Column("dest", "STRING"), Column("miles", "INT")))
+
+KeyAndValue = tuple[bytes | None, bytes | None]
+
+
+@dataclass(frozen=True)
+class KindUnderTest:
+    """A kind with its definition, and a request that answers with every row."""
+
+    name: str
+    kind: Kind
+    everything: Request
+
+    def open(self, path: Path) -> ViewStore:
+        return open_store(path, StoreDefinition("routes", self.kind, SCHEMA))
+
+
+KINDS = (
+    KindUnderTest("key-value", KeyValue(), Range(limit=10_000)),
+    KindUnderTest("sql", SQL(), Sql("SELECT * FROM routes ORDER BY _key")),
+    KindUnderTest("search", Search("origin", "dest"), SearchQuery("*", limit=10_000)),
+    KindUnderTest("graph", Graph(source="origin", target="dest"), Neighbors("A", hops=16, direction="both")),
+)
+
+
+def flight(key: str, origin: str, dest: str, miles: int = 1) -> KeyAndValue:
+    """A record from origin to dest."""
+    return key.encode(), json.dumps({"origin": origin, "dest": dest, "miles": miles}).encode()
+
+
+def tombstone(key: str) -> KeyAndValue:
+    """A record that deletes its key."""
+    return key.encode(), None
+
+
+def arrow_batch(records: Sequence[KeyAndValue], first_offset: int = 0) -> pa.RecordBatch:
+    """Records of partition 0 as the decoder gives them."""
+    return pa.record_batch(
+        {
+            "key": pa.array([key for key, _ in records], pa.binary()),
+            "value": pa.array([value for _, value in records], pa.binary()),
+            "partition": pa.array([0] * len(records), pa.int32()),
+            "offset": pa.array(range(first_offset, first_offset + len(records)), pa.int64()),
+        }
+    )
+
+
+def apply(store: ViewStore, records: Sequence[KeyAndValue], first_offset: int = 0) -> list[Poison]:
+    """Apply records and move the position behind them; the poison among them."""
+    poisons: list[Poison] = []
+    bookmark = Bookmark(Position.of(TOPIC, 0, first_offset + len(records)))
+    store.apply(arrow_batch(records, first_offset), bookmark, poisons.extend)
+    return poisons
+
+
+def apply_in_batches(store: ViewStore, records: Sequence[KeyAndValue], sizes: Iterable[int]) -> None:
+    """Apply a history cut into batches of the given sizes, the last one taking the rest."""
+    first = 0
+    for size in sizes:
+        part = records[first : first + size]
+        bookmark = Bookmark(Position.of(TOPIC, 0, first + len(part)))
+        store.apply(arrow_batch(part, first), bookmark, no_dead_letters)
+        first += len(part)
+    apply(store, records[first:], first)
+
+
+def history(seed: int, length: int) -> list[KeyAndValue]:
+    """A seeded history over few keys, so that rows are replaced, deleted and come back; poison among it."""
+    chance = random.Random(seed)
+    records: list[KeyAndValue] = []
+    for number in range(length):
+        key = f"key-{chance.randrange(12)}"
+        kind = chance.random()
+        if kind < 0.15:
+            records.append(tombstone(key))
+        elif kind < 0.25:
+            records.append(chance.choice(POISON))
+        else:
+            records.append(flight(key, chance.choice("ABCDE"), chance.choice("ABCDE"), number))
+    return records
+
+
+# Poison for every kind: one for each thing that may be wrong with a record.
+POISON: tuple[KeyAndValue, ...] = (
+    (b"key-1", b"not json"),
+    (b"key-2", b'{"origin": "A", "dest": '),
+    (b"key-3", b"[1, 2]"),
+    (b"key-4", b'{"origin": "A", "dest": "B", "miles": NaN}'),
+    (b"key-5", b'{"origin": "\xff", "dest": "B"}'),
+    (None, b'{"origin": "A", "dest": "B", "miles": 1}'),
+    (b"\xff", b'{"origin": "A", "dest": "B", "miles": 1}'),
+    (None, None),
+)
+
+
+def rows_without(rows: Iterable[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
+    """Rows without some of their columns."""
+    return [{name: value for name, value in row.items() if name not in names} for row in rows]

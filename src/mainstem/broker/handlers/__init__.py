@@ -1,1 +1,1 @@
-"""The handlers package; see ARCHITECTURE.md for what it holds and what it may import."""
+"""One file for each API, named after it: its versions and its deliberate gaps stand at the top."""

@@ -1,0 +1,45 @@
+"""What a handler file declares: its API, the versions that are really served, and the function that serves them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.schema import Message, Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+class Call(NamedTuple):
+    """A request with what is known of its sender. ``body`` is the API's request class."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    client_host: str
+    body: Any
+
+
+Answer: TypeAlias = Message | None
+"""A response; None when the protocol says that there is none (Produce with acks=0)."""
+Handler: TypeAlias = "Callable[[Node, Call], Answer | Awaitable[Answer]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API as it is served.
+
+    ``advertised`` are the versions that ApiVersions lists, where they are not those that are served. A request whose
+    API is ``pipelined`` is begun while earlier ones of its kind on the same connection still wait for their answers;
+    answers leave in the order of the requests all the same.
+    """
+
+    key: ApiKey
+    versions: Versions
+    handle: Handler
+    advertised: Versions | None = None
+    pipelined: bool = False

@@ -1,0 +1,75 @@
+"""The table of what is served, made from what the handler files declare: the one place that names them all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from mainstem.broker.api import Api
+from mainstem.broker.handlers import (
+    alter_configs,
+    api_versions,
+    create_partitions,
+    create_topics,
+    delete_groups,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_groups,
+    describe_log_dirs,
+    describe_topic_partitions,
+    fetch,
+    find_coordinator,
+    heartbeat,
+    incremental_alter_configs,
+    init_producer_id,
+    join_group,
+    leave_group,
+    list_groups,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    offset_for_leader_epoch,
+    produce,
+    sync_group,
+)
+
+_ALL: Final = (
+    alter_configs.API,
+    api_versions.API,
+    create_partitions.API,
+    create_topics.API,
+    delete_groups.API,
+    delete_records.API,
+    delete_topics.API,
+    describe_cluster.API,
+    describe_configs.API,
+    describe_groups.API,
+    describe_log_dirs.API,
+    describe_topic_partitions.API,
+    fetch.API,
+    find_coordinator.API,
+    heartbeat.API,
+    incremental_alter_configs.API,
+    init_producer_id.API,
+    join_group.API,
+    leave_group.API,
+    list_groups.API,
+    list_offsets.API,
+    metadata.API,
+    offset_commit.API,
+    offset_delete.API,
+    offset_fetch.API,
+    offset_for_leader_epoch.API,
+    produce.API,
+    sync_group.API,
+)
+
+APIS: Final[Mapping[int, Api]] = MappingProxyType({int(api.key): api for api in sorted(_ALL, key=lambda api: api.key)})
+
+unsupported_api_versions: Final = api_versions.UNSUPPORTED
+"""Answers an ApiVersions request of a version that is not served."""

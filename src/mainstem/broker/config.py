@@ -1,0 +1,233 @@
+"""The broker's settings: Kafka's names, types, bounds and defaults, and where a default differs, why.
+
+``SETTINGS`` is the table that DescribeConfigs lists for the broker; ``BrokerConfig`` is one broker's settings, checked
+in one place. A setting that is a topic config's default (``log.retention.ms`` for ``retention.ms``) is handed to the
+log.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from mainstem.errors import ConfigError
+from mainstem.log.config import CONFIGS, parse_config
+
+_INT32_MAX = 2**31 - 1
+_INT64_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One broker setting. ``topic_config`` names the topic config whose default it is, if it is one."""
+
+    name: str
+    type: str
+    default: str
+    doc: str
+    parse: Callable[[str], Any]
+    topic_config: str | None = None
+
+
+def _int(low: int, high: int = _INT32_MAX) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        value = int(text)
+        if not low <= value <= high:
+            raise ValueError(f"must be from {low} to {high}")
+        return value
+
+    return parse
+
+
+def _boolean(text: str) -> bool:
+    lowered = text.strip().lower()
+    if lowered not in ("true", "false"):
+        raise ValueError("must be true or false")
+    return lowered == "true"
+
+
+def _own(name: str, kind: str, default: str, parse: Callable[[str], Any], doc: str) -> Setting:
+    return Setting(name, kind, default, doc, parse)
+
+
+_OWN: Final = (
+    _own(
+        "auto.create.topics.enable",
+        "boolean",
+        "true",
+        _boolean,
+        "Whether a topic is created when a client asks for one that is not there",
+    ),
+    _own("delete.topic.enable", "boolean", "true", _boolean, "Whether topics can be deleted"),
+    _own("num.partitions", "int", "1", _int(1, 10_000), "Partitions of a topic that is created without a count"),
+    _own("default.replication.factor", "int", "1", _int(1, 1), "One node keeps one replica"),
+    _own("node.id", "int", "1", _int(0), "This node's id"),
+    _own(
+        "socket.request.max.bytes",
+        "int",
+        "104857600",
+        _int(1),
+        "The largest request; a larger one closes its connection before memory is taken for it",
+    ),
+    _own(
+        "queued.max.request.bytes",
+        "long",
+        "268435456",
+        _int(1, _INT64_MAX),
+        "Bytes of requests in flight, over all connections, above which no more is read (Kafka: no limit)",
+    ),
+    _own(
+        "max.connections",
+        "int",
+        "10000",
+        _int(1),
+        "Connections that are open at once; one more is closed as soon as it is accepted",
+    ),
+    _own("fetch.max.bytes", "int", "57671680", _int(1024), "The most bytes of records in one answer to a fetch"),
+    _own(
+        "message.max.request.partitions",
+        "int",
+        "2000",
+        _int(1),
+        "The most partitions in one answer to DescribeTopicPartitions (Kafka: max.request.partition.size.limit)",
+    ),
+    _own("offset.metadata.max.bytes", "int", "4096", _int(0), "The longest text that may go with a committed offset"),
+    _own(
+        "offsets.topic.num.partitions",
+        "int",
+        "1",
+        _int(1, 10_000),
+        "Partitions of __consumer_offsets when it is created (Kafka: 50; here all groups then share one fsync)",
+    ),
+    _own("offsets.topic.segment.bytes", "int", "104857600", _int(1024), "segment.bytes of __consumer_offsets"),
+    _own("group.min.session.timeout.ms", "int", "6000", _int(1), "The shortest session time-out of a group's member"),
+    _own("group.max.session.timeout.ms", "int", "1800000", _int(1), "The longest session time-out of a group's member"),
+    _own(
+        "group.initial.rebalance.delay.ms",
+        "int",
+        "0",
+        _int(0),
+        "How long a new group waits for more members before its first rebalance (Kafka: 3000, but 0 in the file that "
+        "it ships)",
+    ),
+    _own("group.max.size", "int", str(_INT32_MAX), _int(1), "The most members that a group may have"),
+)
+
+
+def _default_of(name: str, topic_config: str) -> Setting:
+    definition = CONFIGS[topic_config]
+    doc = f"Default of the topic config {topic_config}"
+    return Setting(name, definition.type, definition.default, doc, definition.parse, topic_config)
+
+
+_TOPIC_DEFAULTS: Final = tuple(
+    _default_of(name, topic_config)
+    for name, topic_config in {
+        "log.cleanup.policy": "cleanup.policy",
+        "compression.type": "compression.type",
+        "log.cleaner.delete.retention.ms": "delete.retention.ms",
+        "log.segment.delete.delay.ms": "file.delete.delay.ms",
+        "log.flush": "flush",
+        "log.flush.interval.messages": "flush.messages",
+        "log.flush.interval.ms": "flush.ms",
+        "log.index.interval.bytes": "index.interval.bytes",
+        "log.cleaner.max.compaction.lag.ms": "max.compaction.lag.ms",
+        "message.max.bytes": "max.message.bytes",
+        "log.message.timestamp.after.max.ms": "message.timestamp.after.max.ms",
+        "log.message.timestamp.before.max.ms": "message.timestamp.before.max.ms",
+        "log.message.timestamp.type": "message.timestamp.type",
+        "log.cleaner.min.cleanable.ratio": "min.cleanable.dirty.ratio",
+        "log.cleaner.min.compaction.lag.ms": "min.compaction.lag.ms",
+        "min.insync.replicas": "min.insync.replicas",
+        "log.preallocate": "preallocate",
+        "log.retention.bytes": "retention.bytes",
+        "log.retention.ms": "retention.ms",
+        "log.segment.bytes": "segment.bytes",
+        "log.index.size.max.bytes": "segment.index.bytes",
+        "log.roll.jitter.ms": "segment.jitter.ms",
+        "log.roll.ms": "segment.ms",
+        "unclean.leader.election.enable": "unclean.leader.election.enable",
+    }.items()
+    if topic_config in CONFIGS
+)
+
+SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
+    {setting.name: setting for setting in sorted((*_OWN, *_TOPIC_DEFAULTS), key=lambda setting: setting.name)}
+)
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """``HOST:PORT`` as host and port; ``[::1]:9092`` for IPv6. Raises ConfigError."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not port.isdigit() or int(port) > 65535:
+        raise ConfigError(f"{text!r} is not HOST:PORT, e.g. 127.0.0.1:9092")
+    return host, int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach ``host``."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """What one broker runs with.
+
+    ``port`` 0 takes a free one. ``advertised`` is the address that clients are told, by default the one that is
+    listened on. ``settings`` are Kafka's names and values as text. Raises ConfigError for what cannot be.
+    """
+
+    data_dir: Path
+    host: str = "127.0.0.1"
+    port: int = 9092
+    advertised: tuple[str, int] | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    insecure: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.insecure and not is_loopback(self.host):
+            raise ConfigError(
+                f"will not listen on {self.host}: without TLS and authentication anyone who reaches it could read and "
+                "write every topic; listen on 127.0.0.1, or insist with --insecure"
+            )
+        for name, text in self.settings.items():
+            self._parse(name, text)
+
+    @staticmethod
+    def _parse(name: str, text: str) -> Any:
+        setting = SETTINGS.get(name)
+        if setting is None:
+            raise ConfigError(f"unknown setting {name!r}")
+        if setting.topic_config is not None:
+            return parse_config(setting.topic_config, text)
+        try:
+            return setting.parse(text)
+        except ValueError as error:
+            reason = str(error) if str(error).startswith("must") else f"must be a {setting.type}"
+            raise ConfigError(f"setting {name}={text!r}: {reason}") from error
+
+    def get(self, name: str) -> Any:
+        """The parsed value of a setting, or its default."""
+        return self._parse(name, self.text(name))
+
+    def text(self, name: str) -> str:
+        """The value of a setting as text, or its default."""
+        return self.settings.get(name, SETTINGS[name].default)
+
+    def topic_defaults(self) -> dict[str, str]:
+        """The topic configs whose default these settings change."""
+        return {
+            setting.topic_config: self.settings[setting.name]
+            for setting in _TOPIC_DEFAULTS
+            if setting.topic_config is not None and setting.name in self.settings
+        }

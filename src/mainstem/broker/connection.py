@@ -1,0 +1,226 @@
+"""One client's connection: frames in, answers out, in the order of the requests.
+
+As in Kafka, a connection's next request is begun when the one before it is answered. Requests of a pipelined API
+(Produce) are the exception: they are begun as they come, so that all of them share the flush that they wait for.
+
+Nothing piles up: reading pauses while the client does not read its answers, while more than ``_BEGUN_MAX`` requests
+wait, and while requests in flight, over all connections, fill ``RequestMemory``.
+
+Concurrency: one event loop; a handler's future may be completed from it only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.apis import APIS, unsupported_api_versions
+from mainstem.broker.framing import FrameReceiver
+from mainstem.errors import FrameError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.codec import Chunks, RequestHeader, decode_header, decode_request, encode_response
+from mainstem.protocol.schema import Buffer, Message
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+_LOG: Final = logging.getLogger("mainstem.broker")
+_BEGUN_MAX: Final = 100
+
+
+class _Slot:
+    """A request that was begun, in its place in the order of the answers."""
+
+    __slots__ = ("chunks", "is_done", "is_pipelined", "size_bytes")
+
+    def __init__(self, size_bytes: int, is_pipelined: bool) -> None:
+        self.size_bytes = size_bytes
+        self.is_pipelined = is_pipelined
+        self.is_done = False
+        self.chunks: Chunks = []
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The protocol object of one accepted socket."""
+
+    def __init__(self, node: Node, open_connections: set[Connection]) -> None:
+        self._node = node
+        self._open_connections = open_connections
+        self._receiver = FrameReceiver(node.frame_bytes_max, node.request_memory)
+        self._transport: asyncio.Transport | None = None
+        self._peer = "?"
+        self._client_host = "/"
+        self._begun: deque[_Slot] = deque()
+        self._next: tuple[Api, RequestHeader, Buffer] | None = None
+        self._tasks: set[asyncio.Future[Any]] = set()
+        self._is_reading = True
+        self._can_write = True
+
+    # ---- the transport's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        peer = transport.get_extra_info("peername") or ("?", 0)
+        self._peer = f"{peer[0]}:{peer[1]}"
+        self._client_host = f"/{peer[0]}"
+        if len(self._open_connections) >= self._node.connections_max:
+            _LOG.warning("%s: closed, %d connections are open", self._peer, len(self._open_connections))
+            self._transport.abort()
+            self._transport = None
+            return
+        self._open_connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._open_connections.discard(self)
+        self._receiver.close()
+        for task in self._tasks:
+            task.cancel()
+        for slot in self._begun:
+            self._node.request_memory.give_back(slot.size_bytes)
+        self._begun.clear()
+        if self._next is not None:
+            self._node.request_memory.give_back(len(self._next[2]))
+            self._next = None
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._receiver.writable()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._receiver.wrote(nbytes)
+        self._advance()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._can_write = False
+
+    def resume_writing(self) -> None:
+        self._can_write = True
+        self._advance()
+
+    def close(self, reason: str = "") -> None:
+        """Close at once; ``reason`` goes to the log."""
+        if self._transport is not None:
+            if reason:
+                _LOG.warning("%s: connection closed: %s", self._peer, reason)
+            self._transport.abort()
+            self._transport = None
+
+    # ---- requests
+
+    def _advance(self) -> None:
+        """Begin every request that may begin now, and read on only if the next one could begin soon."""
+        try:
+            while self._transport is not None and self._take_next() and self._may_begin():
+                assert self._next is not None
+                (api, header, frame), self._next = self._next, None
+                self._begin(api, header, frame)
+        except FrameError as error:
+            self.close(str(error))
+        self._regulate()
+
+    def _take_next(self) -> bool:
+        """Whether there is a next request; it is then in ``_next``."""
+        if self._next is not None:
+            return True
+        frame = self._receiver.next_frame()
+        if frame is None:
+            return False
+        try:
+            header = decode_header(frame)
+            api = APIS.get(header.api_key)
+            if api is None or header.api_version not in api.versions:
+                api = self._unsupported(header)
+        except FrameError:
+            self._node.request_memory.give_back(len(frame))
+            raise
+        self._next = (api, header, frame)
+        return True
+
+    @staticmethod
+    def _unsupported(header: RequestHeader) -> Api:
+        """The protocol can say so for ApiVersions only. Raises FrameError for every other API."""
+        if header.api_key == ApiKey.API_VERSIONS:
+            return unsupported_api_versions
+        name = ApiKey(header.api_key).name if header.api_key in ApiKey._value2member_map_ else "unknown API"
+        raise FrameError(f"{name} ({header.api_key}) version {header.api_version} is not served here")
+
+    def _may_begin(self) -> bool:
+        assert self._next is not None
+        if not self._begun:
+            return self._can_write
+        pipelined = self._next[0].pipelined and self._begun[-1].is_pipelined
+        return pipelined and self._can_write and len(self._begun) < _BEGUN_MAX
+
+    def _begin(self, api: Api, header: RequestHeader, frame: Buffer) -> None:
+        slot = _Slot(len(frame), api.pipelined)
+        self._begun.append(slot)
+        if api is unsupported_api_versions:
+            # Nothing is known of the body of a version that is not known: it is not read.
+            call = Call(*header[:4], self._client_host, None)
+            self._answered(slot, call, cast("Message", api.handle(self._node, call)), version=0)
+            return
+        request = decode_request(frame, header)
+        call = Call(*request[:4], self._client_host, request.body)
+        answer = api.handle(self._node, call)
+        if answer is None or isinstance(answer, Message):
+            self._answered(slot, call, answer)
+            return
+        task = asyncio.ensure_future(answer) if not inspect.iscoroutine(answer) else asyncio.create_task(answer)
+        self._tasks.add(task)
+        task.add_done_callback(lambda done: self._task_done(slot, call, done))
+
+    def _task_done(self, slot: _Slot, call: Call, task: asyncio.Future[Any]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            _LOG.error("%s: %s failed", self._peer, ApiKey(call.api_key).name, exc_info=error)
+            self.close("a request failed in a way that was not expected")
+            return
+        self._answered(slot, call, task.result())
+        self._advance()
+
+    def _answered(self, slot: _Slot, call: Call, answer: Message | None, version: int | None = None) -> None:
+        slot.is_done = True
+        if self._transport is None:
+            return
+        if answer is not None:
+            slot.chunks = encode_response(call, answer, version)
+        self._send()
+
+    def _send(self) -> None:
+        """Send the answers that are due: those of the oldest requests, up to the first that still waits."""
+        chunks: Chunks = []
+        freed = 0
+        while self._begun and self._begun[0].is_done:
+            slot = self._begun.popleft()
+            chunks += slot.chunks
+            freed += slot.size_bytes
+        if chunks and self._transport is not None:
+            self._transport.writelines(chunks)
+        if freed:
+            self._node.request_memory.give_back(freed)
+
+    # ---- flow
+
+    def _regulate(self) -> None:
+        """Read while the next request is not here yet, and stop when it is but may not begin."""
+        if self._transport is None:
+            return
+        if self._receiver.is_blocked:
+            self._node.request_memory.when_free(self._advance)
+        wanted = self._next is None and not self._receiver.is_blocked
+        if wanted and not self._is_reading:
+            self._is_reading = True
+            self._transport.resume_reading()
+        elif not wanted and self._is_reading:
+            self._is_reading = False
+            self._transport.pause_reading()

@@ -1,0 +1,62 @@
+"""The one table that turns Mainstem's errors into the protocol's error codes, at the broker's boundary."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mainstem.errors import (
+    ConfigError,
+    CorruptBatchError,
+    InputError,
+    InvalidProducerEpochError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    MachineError,
+    MainstemError,
+    OffsetOutOfRangeError,
+    OutOfOrderSequenceError,
+    ProducerError,
+    ProtocolError,
+    RecordTooLargeError,
+    RemoteError,
+    TopicExistsError,
+    UnavailableError,
+    UnknownTopicError,
+)
+from mainstem.protocol.errors import ErrorCode, describe
+
+# The first class that fits decides: special ones stand before their bases.
+_CODES: Final[tuple[tuple[type[MainstemError], ErrorCode], ...]] = (
+    (UnknownTopicError, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    (TopicExistsError, ErrorCode.TOPIC_ALREADY_EXISTS),
+    (RecordTooLargeError, ErrorCode.MESSAGE_TOO_LARGE),
+    (InvalidRecordError, ErrorCode.INVALID_RECORD),
+    (InvalidTimestampError, ErrorCode.INVALID_TIMESTAMP),
+    (OffsetOutOfRangeError, ErrorCode.OFFSET_OUT_OF_RANGE),
+    (ConfigError, ErrorCode.INVALID_CONFIG),
+    (CorruptBatchError, ErrorCode.CORRUPT_MESSAGE),
+    (OutOfOrderSequenceError, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+    (InvalidProducerEpochError, ErrorCode.INVALID_PRODUCER_EPOCH),
+    (ProducerError, ErrorCode.UNKNOWN_PRODUCER_ID),
+    (InputError, ErrorCode.INVALID_REQUEST),
+    (ProtocolError, ErrorCode.INVALID_REQUEST),
+    (UnavailableError, ErrorCode.KAFKA_STORAGE_ERROR),
+    (MachineError, ErrorCode.KAFKA_STORAGE_ERROR),
+)
+
+
+def error_code(error: MainstemError) -> ErrorCode:
+    """The code that tells a client what ``error`` says."""
+    if isinstance(error, RemoteError):
+        return ErrorCode(error.code)
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return code
+    return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def refusal(code: ErrorCode, text: str | None = None) -> RemoteError:
+    """The error that is answered with ``code``, for what no class of its own stands for."""
+    return RemoteError(
+        text or describe(code).message, code=int(code), name=code.name, retriable=describe(code).retriable
+    )

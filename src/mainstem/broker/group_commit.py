@@ -1,0 +1,173 @@
+"""Group commit: appends wait here until the disk has them, and everyone who waits shares one fdatasync.
+
+Each partition is flushed on its own: while one flush is under way, what is appended gathers, and the next flush takes
+all of it. The fdatasync itself runs in a small pool of threads; everything else happens on the event loop, which owns
+the partition logs.
+
+Order of one round, for one partition: ``start_flush`` (loop) → ``Flush.run`` (thread) → ``finish_flush`` (loop), which
+moves the high watermark or takes the partition offline → who waited is told → delayed fetches wake.
+
+Invariants: at most one flush of a partition is under way; whoever waits for an offset is told exactly once, in the
+order of the offsets; a flush that failed is never tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Final, TypeAlias
+
+from mainstem.errors import MainstemError, PartitionOfflineError, StorageError
+from mainstem.log.partition_log import Flush, PartitionLog
+
+Done: TypeAlias = "Callable[[MainstemError | None], None]"
+FLUSH_THREADS: Final = 2
+
+
+class _Queue:
+    """What waits for one partition. ``waiting`` is ordered by offset."""
+
+    __slots__ = ("is_scheduled", "log", "waiting")
+
+    def __init__(self, log: PartitionLog) -> None:
+        self.log = log
+        self.waiting: deque[tuple[int, Done]] = deque()
+        self.is_scheduled = False
+
+
+class GroupCommit:
+    """Makes appended records durable. Methods are called on the event loop; ``advanced`` is called there, too."""
+
+    def __init__(self, advanced: Callable[[PartitionLog], None], threads: int = FLUSH_THREADS) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._advanced = advanced
+        self._queues: dict[PartitionLog, _Queue] = {}
+        self._work: SimpleQueue[tuple[_Queue, Flush] | None] = SimpleQueue()
+        self._finished: deque[tuple[_Queue, Flush, StorageError | None]] = deque()
+        self._threads = [
+            threading.Thread(target=self._run_flushes, name=f"mainstem-flush-{number}", daemon=True)
+            for number in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def appended(self, log: PartitionLog) -> None:
+        """Say that ``log`` has new records: they are flushed, unless they count as committed already."""
+        if log.high_watermark == log.log_end_offset:
+            self._advanced(log)
+            return
+        queue = self._queues.get(log)
+        if queue is None:
+            queue = self._queues[log] = _Queue(log)
+        if not queue.is_scheduled:
+            queue.is_scheduled = True
+            # At the end of this turn of the loop, so that all requests that it brings share the flush.
+            self._loop.call_soon(self._start, queue)
+
+    def when_durable(self, log: PartitionLog, next_offset: int, done: Done) -> None:
+        """Call ``done`` once everything before ``next_offset`` is durable (at once, if it is), or with why it is
+        not.
+        """
+        if log.high_watermark >= next_offset:
+            done(None)
+            return
+        queue = self._queues.get(log)
+        if queue is None or not queue.is_scheduled:
+            done(PartitionOfflineError(f"{log.topic_partition} does not take writes: its disk failed"))
+            return
+        queue.waiting.append((next_offset, done))
+
+    async def durable(self, log: PartitionLog, next_offset: int) -> None:
+        """Wait until everything before ``next_offset`` is durable. Raises the error that came in between."""
+        future: asyncio.Future[None] = self._loop.create_future()
+
+        def done(error: MainstemError | None) -> None:
+            if future.done():
+                return
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+
+        self.when_durable(log, next_offset, done)
+        await future
+
+    def forget(self, log: PartitionLog) -> None:
+        """The partition was deleted: whoever waits for it is told so."""
+        queue = self._queues.pop(log, None)
+        if queue is not None:
+            self._tell(queue, PartitionOfflineError(f"{log.topic_partition} was deleted"))
+
+    async def stop(self) -> None:
+        """Flush what is there, tell everyone who waits, and end the threads."""
+        while any(queue.is_scheduled for queue in self._queues.values()):
+            idle = self._loop.create_future()
+            self._idle = idle
+            await idle
+        for _ in self._threads:
+            self._work.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    _idle: asyncio.Future[None] | None = None
+
+    def _start(self, queue: _Queue) -> None:
+        if queue.log not in self._queues:
+            self._rest(queue)
+            return
+        flush = queue.log.start_flush()
+        if flush is None:
+            self._rest(queue)
+            self._tell(queue, None)
+        else:
+            self._work.put((queue, flush))
+
+    def _run_flushes(self) -> None:
+        """A thread of the pool: fdatasync, and nothing else."""
+        while (work := self._work.get()) is not None:
+            queue, flush = work
+            error: StorageError | None = None
+            try:
+                flush.run()
+            except StorageError as failed:
+                error = failed
+            self._finished.append((queue, flush, error))
+            self._loop.call_soon_threadsafe(self._finish)
+
+    def _finish(self) -> None:
+        while self._finished:
+            queue, flush, error = self._finished.popleft()
+            log = queue.log
+            log.finish_flush(flush, error)
+            if queue.log not in self._queues:
+                self._rest(queue)
+            elif error is not None:
+                self._rest(queue)
+                self._tell(queue, PartitionOfflineError(f"{log.topic_partition}: {error}"))
+            else:
+                self._reached(queue)
+
+    def _reached(self, queue: _Queue) -> None:
+        log, waiting = queue.log, queue.waiting
+        high_watermark = log.high_watermark
+        while waiting and waiting[0][0] <= high_watermark:
+            waiting.popleft()[1](None)
+        self._advanced(log)
+        if log.log_end_offset > high_watermark:
+            self._loop.call_soon(self._start, queue)
+        else:
+            self._rest(queue)
+
+    def _rest(self, queue: _Queue) -> None:
+        queue.is_scheduled = False
+        if self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
+
+    @staticmethod
+    def _tell(queue: _Queue, error: MainstemError | None) -> None:
+        waiting, queue.waiting = queue.waiting, deque()
+        for _, done in waiting:
+            done(error)

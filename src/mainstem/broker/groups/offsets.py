@@ -1,0 +1,76 @@
+"""Committed offsets: the state, which is a replay of its records, and the steps that write them.
+
+Pure state without I/O; one owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from mainstem.broker.failures import refusal
+from mainstem.broker.groups.classic import ClassicGroup, GroupState
+from mainstem.broker.groups.records import CommittedOffset, OffsetChange, OffsetKey
+from mainstem.protocol.errors import ErrorCode
+
+_NONE: Mapping[tuple[str, int], CommittedOffset] = {}
+
+
+class OffsetStore:
+    """The last committed offset of each group and partition."""
+
+    def __init__(self) -> None:
+        self._of_group: dict[str, dict[tuple[str, int], CommittedOffset]] = {}
+
+    def apply(self, change: OffsetChange) -> None:
+        """Take a record in, at the start or when it was written."""
+        group_id, topic, partition = change.key
+        if change.committed is not None:
+            self._of_group.setdefault(group_id, {})[topic, partition] = change.committed
+            return
+        held = self._of_group.get(group_id)
+        if held is not None:
+            held.pop((topic, partition), None)
+            if not held:
+                del self._of_group[group_id]
+
+    def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
+        return self._of_group.get(group_id, _NONE).get((topic, partition))
+
+    def of_group(self, group_id: str) -> Mapping[tuple[str, int], CommittedOffset]:
+        """All that a group committed: (topic, partition) → offset."""
+        return self._of_group.get(group_id, _NONE)
+
+    def has(self, group_id: str) -> bool:
+        return group_id in self._of_group
+
+    def group_ids(self) -> list[str]:
+        return list(self._of_group)
+
+    def keys_of_topic(self, topic: str) -> Iterator[OffsetKey]:
+        """Every committed offset in ``topic``."""
+        for group_id, held in self._of_group.items():
+            for name, partition in held:
+                if name == topic:
+                    yield OffsetKey(group_id, name, partition)
+
+
+def check_commit(group: ClassicGroup | None, member_id: str, instance_id: str | None, generation_id: int) -> None:
+    """Whether this member may commit offsets now. Raises RemoteError.
+
+    Who is no member of a group (generation -1, no member id) may commit while the group has no members.
+    """
+    if group is None:
+        if generation_id >= 0:
+            raise refusal(ErrorCode.ILLEGAL_GENERATION)
+        return
+    if group.state is GroupState.DEAD:
+        raise refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    if generation_id < 0 and group.state is GroupState.EMPTY:
+        return
+    if generation_id < 0 and not member_id and instance_id is None:
+        raise refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+    group.member(member_id, instance_id)
+    if generation_id != group.generation_id:
+        raise refusal(ErrorCode.ILLEGAL_GENERATION)
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        raise refusal(ErrorCode.REBALANCE_IN_PROGRESS)

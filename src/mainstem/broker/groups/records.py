@@ -1,0 +1,157 @@
+"""The records of ``__consumer_offsets``, in Kafka's own format, so that Kafka's tools read them.
+
+Key: two bytes that say its type, then the key's struct. Value: two bytes that say its version, then the value's struct;
+a tombstone removes what the key names. What is written: offsets as version 3 of their value, groups as version 3 of
+theirs (without the fields that only newer groups have); every version that Kafka ever wrote is read.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from mainstem.broker.groups.effects import GroupRecord
+from mainstem.errors import FrameError
+from mainstem.protocol.codec import decode_message, encode_message
+from mainstem.protocol.messages.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+
+if TYPE_CHECKING:
+    from mainstem.broker.groups.classic import ClassicGroup
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+_VALUE_VERSION: Final = 3
+_INT16: Final = struct.Struct(">h")
+_OFFSET_KEY_TYPES: Final = (0, 1)
+_GROUP_KEY_TYPE: Final = 2
+
+
+class CommittedOffset(NamedTuple):
+    """Where a group wants to go on in one partition."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+
+
+class OffsetKey(NamedTuple):
+    """Whose committed offset of which partition."""
+
+    group_id: str
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetChange:
+    """A record that sets, or with None removes, a committed offset."""
+
+    key: OffsetKey
+    committed: CommittedOffset | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChange:
+    """A record that sets, or with None removes, a classic group."""
+
+    group_id: str
+    value: GroupMetadataValue | None
+
+
+Change: TypeAlias = OffsetChange | GroupChange
+
+
+def offset_record(key: OffsetKey, committed: CommittedOffset | None) -> GroupRecord:
+    """The record of a committed offset; its tombstone for None."""
+    body = OffsetCommitKey(group=key.group_id, topic=key.topic, partition=key.partition)
+    if committed is None:
+        return GroupRecord(_key(body), None)
+    value = OffsetCommitValue(
+        offset=committed.offset,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        commit_timestamp=committed.commit_timestamp_ms,
+    )
+    return GroupRecord(_key(body), _value(value))
+
+
+def group_record(group: ClassicGroup) -> GroupRecord:
+    """The record of a group as it is: its generation, its members and what each was assigned."""
+    value = GroupMetadataValue(
+        protocol_type=group.protocol_type or "",
+        generation=group.generation_id,
+        protocol=group.protocol,
+        leader=group.leader,
+        current_state_timestamp=group.state_timestamp_ms,
+        members=[
+            MemberMetadata(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout=member.rebalance_timeout_ms,
+                session_timeout=member.session_timeout_ms,
+                subscription=member.metadata_for(group.protocol),
+                assignment=member.assignment,
+            )
+            for member in group.members.values()
+        ],
+    )
+    return GroupRecord(_key(GroupMetadataKey(group=group.group_id)), _value(value))
+
+
+def group_tombstone(group_id: str) -> GroupRecord:
+    """The record that removes a group."""
+    return GroupRecord(_key(GroupMetadataKey(group=group_id)), None)
+
+
+def read_change(key: bytes, value: bytes | None) -> Change | None:
+    """What a record says; None for a type that is not known here. Raises FrameError for one that is damaged."""
+    kind = _leading_int16(key)
+    if kind in _OFFSET_KEY_TYPES:
+        name = decode_message(OffsetCommitKey, 0, key, 2)
+        offset_key = OffsetKey(name.group, name.topic, name.partition)
+        if value is None:
+            return OffsetChange(offset_key, None)
+        held = decode_message(OffsetCommitValue, _leading_int16(value), value, 2)
+        return OffsetChange(
+            offset_key, CommittedOffset(held.offset, held.leader_epoch, held.metadata, held.commit_timestamp)
+        )
+    if kind == _GROUP_KEY_TYPE:
+        group_id = decode_message(GroupMetadataKey, 0, key, 2).group
+        if value is None:
+            return GroupChange(group_id, None)
+        return GroupChange(group_id, decode_message(GroupMetadataValue, _leading_int16(value), value, 2))
+    return None
+
+
+def _key(body: OffsetCommitKey | GroupMetadataKey) -> bytes:
+    return _INT16.pack(body.__api_key__) + encode_message(body, 0)
+
+
+def _value(body: OffsetCommitValue | GroupMetadataValue) -> bytes:
+    return _INT16.pack(_VALUE_VERSION) + encode_message(body, _VALUE_VERSION)
+
+
+def _leading_int16(data: bytes) -> int:
+    if len(data) < 2:
+        raise FrameError(f"a group record's key or value is {len(data)} bytes long")
+    number: int = _INT16.unpack_from(data)[0]
+    return number
+
+
+def partition_of(group_id: str, partitions: int) -> int:
+    """The partition that keeps a group, as Kafka's coordinator picks it: by Java's hash of the name."""
+    code = 0
+    data = group_id.encode("utf-16-be")
+    for high, low in zip(data[::2], data[1::2], strict=True):
+        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
+    signed = code - (1 << 32) if code & 0x80000000 else code
+    return (0 if signed == -(1 << 31) else abs(signed)) % partitions

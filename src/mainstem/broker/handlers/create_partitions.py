@@ -1,0 +1,62 @@
+"""CreatePartitions (37), versions 0–3: adds partitions; there is an answer for each topic, and each fails alone.
+
+``validate_only`` changes nothing. Keys move to other partitions with the count, as in Kafka: existing records stay.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.failures import error_code, refusal
+from mainstem.errors import MainstemError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+def handle(node: Node, call: Call) -> CreatePartitionsResponse:
+    """Serve one request; the top of the file says how."""
+    body: CreatePartitionsRequest = call.body
+    counts = Counter(topic.name for topic in body.topics)
+    results = []
+    for topic in {topic.name: topic for topic in body.topics}.values():
+        result = CreatePartitionsTopicResult(name=topic.name, error_code=ErrorCode.NONE)
+        try:
+            if counts[topic.name] > 1:
+                raise refusal(ErrorCode.INVALID_REQUEST, f"topic {topic.name!r} stands twice in the request")
+            _create(node, topic, validate_only=body.validate_only)
+        except MainstemError as error:
+            result.error_code, result.error_message = error_code(error), str(error)
+        results.append(result)
+    return CreatePartitionsResponse(results=results)
+
+
+def _create(node: Node, asked: CreatePartitionsTopic, *, validate_only: bool) -> None:
+    topic = node.topics.find(asked.name)
+    has = len(topic.partitions)
+    if asked.count <= has:
+        raise refusal(
+            ErrorCode.INVALID_PARTITIONS, f"topic {asked.name} has {has} partitions; {asked.count} is no more"
+        )
+    if asked.assignments is not None:
+        assigned = [list(item.broker_ids) for item in asked.assignments]
+        if assigned != [[node.node_id]] * (asked.count - has):
+            raise refusal(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"each new partition can be on node {node.node_id} alone"
+            )
+    if not validate_only:
+        node.topics.add_partitions(topic, asked.count)
+
+
+API = Api(ApiKey.CREATE_PARTITIONS, Versions(0, 3), handle)

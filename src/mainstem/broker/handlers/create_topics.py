@@ -1,0 +1,105 @@
+"""CreateTopics (19), versions 2–7: creates topics; each is durable when answered, each fails alone.
+
+``validate_only`` changes nothing. An assignment by hand may name this node only, and no replication factor but 1 (or
+-1) is possible on one node: INVALID_REPLICATION_FACTOR says so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.config_entries import topic_entries
+from mainstem.broker.failures import error_code, refusal
+from mainstem.errors import MainstemError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from mainstem.protocol.schema import ZERO_UUID, Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+def handle(node: Node, call: Call) -> CreateTopicsResponse:
+    """Serve one request; the top of the file says how."""
+    body: CreateTopicsRequest = call.body
+    counts = Counter(topic.name for topic in body.topics)
+    results = []
+    for topic in {topic.name: topic for topic in body.topics}.values():
+        try:
+            if counts[topic.name] > 1:
+                raise refusal(ErrorCode.INVALID_REQUEST, f"topic {topic.name!r} stands twice in the request")
+            results.append(_create(node, topic, validate_only=body.validate_only))
+        except MainstemError as error:
+            results.append(
+                CreatableTopicResult(
+                    name=topic.name, error_code=error_code(error), error_message=str(error), configs=None
+                )
+            )
+    return CreateTopicsResponse(topics=results)
+
+
+def _create(node: Node, asked: CreatableTopic, *, validate_only: bool) -> CreatableTopicResult:
+    count = _partition_count(node, asked)
+    configs = {}
+    for config in asked.configs:
+        if config.value is None:
+            raise refusal(ErrorCode.INVALID_CONFIG, f"config {config.name} has no value")
+        configs[config.name] = config.value
+    topic = None
+    if validate_only:
+        node.topics.check_new(asked.name, count, configs)
+    else:
+        topic = node.topics.create(asked.name, count, configs)
+    return CreatableTopicResult(
+        name=asked.name,
+        topic_id=ZERO_UUID if topic is None else topic.topic_id,
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        num_partitions=count,
+        replication_factor=1,
+        configs=[
+            CreatableTopicConfigs(
+                name=entry.name,
+                value=entry.value,
+                read_only=False,
+                config_source=entry.source,
+                is_sensitive=False,
+            )
+            for entry in topic_entries(node.config, configs)
+        ],
+    )
+
+
+def _partition_count(node: Node, asked: CreatableTopic) -> int:
+    if asked.assignments:
+        if asked.num_partitions != -1 or asked.replication_factor != -1:
+            raise refusal(
+                ErrorCode.INVALID_REQUEST, "an assignment by hand goes with neither partitions nor a replication factor"
+            )
+        numbers = sorted(item.partition_index for item in asked.assignments)
+        if numbers != list(range(len(numbers))) or any(
+            list(item.broker_ids) != [node.node_id] for item in asked.assignments
+        ):
+            raise refusal(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"partitions must be numbered from 0, each on node {node.node_id} alone",
+            )
+        return len(numbers)
+    if asked.replication_factor not in (-1, 1):
+        raise refusal(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"replication factor {asked.replication_factor}: there is one node, so only 1 is possible",
+        )
+    return node.topics.default_partitions if asked.num_partitions == -1 else asked.num_partitions
+
+
+API = Api(ApiKey.CREATE_TOPICS, Versions(2, 7), handle)

@@ -1,0 +1,68 @@
+"""DeleteRecords (21), versions 0–2: moves a partition's start forward; durable when answered.
+
+Offset -1 means the high watermark. Deliberate: internal topics keep theirs (INVALID_TOPIC_EXCEPTION).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.failures import error_code
+from mainstem.broker.topics import Topic
+from mainstem.errors import MainstemError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+def handle(node: Node, call: Call) -> DeleteRecordsResponse:
+    """Serve one request; the top of the file says how."""
+    body: DeleteRecordsRequest = call.body
+    topics = [
+        DeleteRecordsTopicResult(
+            name=asked.name,
+            partitions=[_delete(node.topics.get(asked.name), item) for item in asked.partitions],
+        )
+        for asked in body.topics
+    ]
+    if any(partition.error_code == 0 for topic in topics for partition in topic.partitions):
+        try:
+            node.write_checkpoints()
+        except MainstemError as error:
+            for topic in topics:
+                for partition in topic.partitions:
+                    partition.error_code = partition.error_code or error_code(error)
+    return DeleteRecordsResponse(topics=topics)
+
+
+def _delete(topic: Topic | None, item: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    log = topic.partition(item.partition_index) if topic is not None else None
+    if topic is None or log is None:
+        return _refused(item, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if topic.is_internal:
+        return _refused(item, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    try:
+        low_watermark = log.delete_records(item.offset)
+    except MainstemError as error:
+        return _refused(item, error_code(error))
+    return DeleteRecordsPartitionResult(
+        partition_index=item.partition_index, low_watermark=low_watermark, error_code=ErrorCode.NONE
+    )
+
+
+def _refused(item: DeleteRecordsPartition, code: ErrorCode) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(partition_index=item.partition_index, low_watermark=-1, error_code=code)
+
+
+API = Api(ApiKey.DELETE_RECORDS, Versions(0, 2), handle)

@@ -1,0 +1,61 @@
+"""DeleteTopics (20), versions 1–6: removes topics by name, from version 6 by id; durable when answered.
+
+What groups committed in a topic goes with it. Deliberate: internal topics are not deleted (INVALID_TOPIC_EXCEPTION).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.topics import Topic
+from mainstem.errors import MainstemError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from mainstem.protocol.schema import ZERO_UUID, Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+_BY_ID_FROM: Final = 6
+
+
+async def handle(node: Node, call: Call) -> DeleteTopicsResponse:
+    """Serve one request; the top of the file says how."""
+    body: DeleteTopicsRequest = call.body
+    if call.api_version >= _BY_ID_FROM:
+        wanted = [(state.name, state.topic_id) for state in body.topics]
+    else:
+        wanted = [(name, ZERO_UUID) for name in body.topic_names]
+    results = []
+    for name, topic_id in wanted:
+        result = DeletableTopicResult(name=name, topic_id=topic_id, error_code=ErrorCode.NONE)
+        try:
+            topic = _find(node, name, topic_id)
+            result.name, result.topic_id = topic.name, topic.topic_id
+            await node.delete_topic(topic)
+        except MainstemError as error:
+            result.error_code, result.error_message = error_code(error), str(error)
+        results.append(result)
+    return DeleteTopicsResponse(responses=results)
+
+
+def _find(node: Node, name: str | None, topic_id: UUID) -> Topic:
+    if not node.deletes_topics:
+        raise refusal(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
+    if name is not None:
+        topic = node.topics.find(name)
+    else:
+        by_id = node.topics.by_id(topic_id)
+        if by_id is None:
+            raise refusal(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with the id {topic_id}")
+        topic = by_id
+    if topic.is_internal:
+        raise refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is internal and is not deleted")
+    return topic
+
+
+API = Api(ApiKey.DELETE_TOPICS, Versions(1, 6), handle)

@@ -1,0 +1,46 @@
+"""DescribeCluster (60), versions 0–2: the cluster's id and its one node.
+
+Deliberate: there are no controllers to talk to (endpoint type 2): UNSUPPORTED_ENDPOINT_TYPE.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mainstem.broker.api import Api, Call
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+_BROKERS: Final = 1
+
+
+def handle(node: Node, call: Call) -> DescribeClusterResponse:
+    """Serve one request; the top of the file says how."""
+    body: DescribeClusterRequest = call.body
+    if body.endpoint_type != _BROKERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message="this is a broker; there are no controllers to describe",
+            endpoint_type=body.endpoint_type,
+            cluster_id="",
+            brokers=[],
+        )
+    host, port = node.advertised
+    return DescribeClusterResponse(
+        error_code=ErrorCode.NONE,
+        cluster_id=node.cluster_id,
+        controller_id=node.node_id,
+        brokers=[DescribeClusterBroker(broker_id=node.node_id, host=host, port=port)],
+    )
+
+
+API = Api(ApiKey.DESCRIBE_CLUSTER, Versions(0, 2), handle)

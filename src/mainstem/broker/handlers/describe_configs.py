@@ -1,0 +1,82 @@
+"""DescribeConfigs (32), versions 1–4: every config of a topic or of the node, with default, type, source and doc.
+
+Deliberate: configs of groups, client metrics and loggers are not kept: INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.config_entries import ConfigEntry, ResourceType, broker_entries, topic_entries
+from mainstem.broker.failures import error_code, refusal
+from mainstem.errors import MainstemError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+def handle(node: Node, call: Call) -> DescribeConfigsResponse:
+    """Serve one request; the top of the file says how."""
+    body: DescribeConfigsRequest = call.body
+    results = []
+    for asked in body.resources:
+        result = DescribeConfigsResult(
+            error_code=ErrorCode.NONE,
+            error_message=None,
+            resource_type=asked.resource_type,
+            resource_name=asked.resource_name,
+            configs=(),
+        )
+        try:
+            wanted = None if asked.configuration_keys is None else set(asked.configuration_keys)
+            result.configs = [
+                _described(entry, body) for entry in _entries(node, asked) if wanted is None or entry.name in wanted
+            ]
+        except MainstemError as error:
+            result.error_code, result.error_message = error_code(error), str(error)
+        results.append(result)
+    return DescribeConfigsResponse(results=results)
+
+
+def _entries(node: Node, asked: DescribeConfigsResource) -> Iterable[ConfigEntry]:
+    if asked.resource_type == ResourceType.TOPIC:
+        return topic_entries(node.config, node.topics.find(asked.resource_name).configs)
+    if asked.resource_type == ResourceType.BROKER:
+        if asked.resource_name not in ("", str(node.node_id)):
+            raise refusal(ErrorCode.INVALID_REQUEST, f"this is node {node.node_id}, not {asked.resource_name}")
+        # Without a name the cluster's dynamic defaults are meant: there are none.
+        return broker_entries(node.config) if asked.resource_name else ()
+    raise refusal(ErrorCode.INVALID_REQUEST, f"resources of type {asked.resource_type} have no configs here")
+
+
+def _described(entry: ConfigEntry, body: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms = entry.synonyms if body.include_synonyms else ()
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.is_read_only,
+        config_source=entry.source,
+        is_sensitive=False,
+        synonyms=[
+            DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
+            for synonym in synonyms
+        ],
+        config_type=entry.type,
+        documentation=entry.doc if body.include_documentation else None,
+    )
+
+
+API = Api(ApiKey.DESCRIBE_CONFIGS, Versions(1, 4), handle)

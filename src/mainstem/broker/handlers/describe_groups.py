@@ -1,0 +1,72 @@
+"""DescribeGroups (15), versions 0–6: a classic group's state, members and assignments.
+
+A group that does not exist is shown as Dead; from version 6 it is GROUP_ID_NOT_FOUND as well.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.groups.classic import ClassicGroup, GroupState
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+_NOT_FOUND_FROM: Final = 6
+
+
+def handle(node: Node, call: Call) -> DescribeGroupsResponse:
+    """Serve one request; the top of the file says how."""
+    body: DescribeGroupsRequest = call.body
+    return DescribeGroupsResponse(groups=[_describe(node, call.api_version, group_id) for group_id in body.groups])
+
+
+def _describe(node: Node, version: int, group_id: str) -> DescribedGroup:
+    group = node.groups.group(group_id)
+    if group is None:
+        missing = version >= _NOT_FOUND_FROM
+        return DescribedGroup(
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND if missing else ErrorCode.NONE,
+            error_message=f"group {group_id!r} does not exist" if missing else None,
+            group_id=group_id,
+            group_state=GroupState.DEAD.value,
+            protocol_type="",
+            protocol_data="",
+            members=[],
+        )
+    return DescribedGroup(
+        error_code=ErrorCode.NONE,
+        group_id=group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol or "") if group.state is GroupState.STABLE else "",
+        members=_members(group),
+    )
+
+
+def _members(group: ClassicGroup) -> list[DescribedGroupMember]:
+    is_stable = group.state is GroupState.STABLE
+    return [
+        DescribedGroupMember(
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            member_metadata=member.metadata_for(group.protocol) if is_stable else b"",
+            member_assignment=member.assignment if is_stable else b"",
+        )
+        for member in group.members.values()
+    ]
+
+
+API = Api(ApiKey.DESCRIBE_GROUPS, Versions(0, 6), handle)

@@ -1,0 +1,46 @@
+"""DescribeLogDirs (35), versions 1–5: the data directory, and how many bytes each partition takes in it.
+
+Deliberate: the disk's total and free space are unknown (-1).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mainstem.broker.api import Api, Call
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+def handle(node: Node, call: Call) -> DescribeLogDirsResponse:
+    """Serve one request; the top of the file says how."""
+    body: DescribeLogDirsRequest = call.body
+    wanted = None if body.topics is None else {topic.topic: set(topic.partitions) for topic in body.topics}
+    topics = []
+    for topic in node.topics.all():
+        if wanted is not None and topic.name not in wanted:
+            continue
+        partitions = [
+            DescribeLogDirsPartition(
+                partition_index=number, partition_size=log.size_bytes, offset_lag=0, is_future_key=False
+            )
+            for number, log in enumerate(topic.partitions)
+            if wanted is None or number in wanted[topic.name]
+        ]
+        topics.append(DescribeLogDirsTopic(name=topic.name, partitions=partitions))
+    result = DescribeLogDirsResult(error_code=ErrorCode.NONE, log_dir=str(node.config.data_dir), topics=topics)
+    return DescribeLogDirsResponse(results=[result])
+
+
+API = Api(ApiKey.DESCRIBE_LOG_DIRS, Versions(1, 5), handle)

@@ -1,0 +1,89 @@
+"""DescribeTopicPartitions (75), version 0: topics and their partitions, page by page.
+
+Topics come in the order of their names; ``next_cursor`` says where the next page begins. Without names: all topics.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.topics import Topic
+from mainstem.model import is_topic_name
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+    ResponseCursor,
+)
+from mainstem.protocol.schema import ZERO_UUID, Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+def handle(node: Node, call: Call) -> DescribeTopicPartitionsResponse:
+    """Serve one request; the top of the file says how."""
+    body: DescribeTopicPartitionsRequest = call.body
+    names = sorted({topic.name for topic in body.topics} or {topic.name for topic in node.topics.all()})
+    first = 0
+    if body.cursor is not None:
+        start = body.cursor.topic_name
+        names = [name for name in names if name >= start]
+        if names and names[0] == start:
+            first = max(0, body.cursor.partition_index)
+    left = max(1, min(body.response_partition_limit, node.described_partitions_max))
+    topics = []
+    for name in names:
+        topic = node.topics.get(name)
+        if left == 0:
+            return DescribeTopicPartitionsResponse(
+                topics=topics, next_cursor=ResponseCursor(topic_name=name, partition_index=first)
+            )
+        if topic is None:
+            topics.append(_unknown(name))
+            continue
+        numbers = range(first, min(first + left, len(topic.partitions)))
+        topics.append(_described(node, topic, numbers))
+        left -= len(numbers)
+        if numbers.stop < len(topic.partitions):
+            return DescribeTopicPartitionsResponse(
+                topics=topics, next_cursor=ResponseCursor(topic_name=name, partition_index=numbers.stop)
+            )
+        first = 0
+    return DescribeTopicPartitionsResponse(topics=topics)
+
+
+def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_topic_name(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
+    return DescribeTopicPartitionsResponseTopic(error_code=code, name=name, topic_id=ZERO_UUID, partitions=[])
+
+
+def _described(node: Node, topic: Topic, numbers: range) -> DescribeTopicPartitionsResponseTopic:
+    nodes = (node.node_id,)
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[
+            DescribeTopicPartitionsResponsePartition(
+                error_code=ErrorCode.NONE,
+                partition_index=number,
+                leader_id=node.node_id,
+                leader_epoch=topic.partitions[number].leader_epoch,
+                replica_nodes=nodes,
+                isr_nodes=nodes,
+                eligible_leader_replicas=(),
+                last_known_elr=(),
+                offline_replicas=(),
+            )
+            for number in numbers
+        ],
+    )
+
+
+API = Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, Versions(0, 0), handle)

@@ -1,0 +1,23 @@
+"""Heartbeat (12), versions 0–4: a classic group's member lives, and learns whether it should join again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mainstem.broker.api import Api, Call
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+def handle(node: Node, call: Call) -> HeartbeatResponse:
+    """Serve one request; the top of the file says how."""
+    body: HeartbeatRequest = call.body
+    code = node.groups.heartbeat(body.group_id, body.member_id, body.group_instance_id, body.generation_id)
+    return HeartbeatResponse(error_code=code)
+
+
+API = Api(ApiKey.HEARTBEAT, Versions(0, 4), handle)

@@ -1,0 +1,24 @@
+"""JoinGroup (11), versions 0–9: a classic group's member joins; answered when the next generation begins.
+
+From version 4 a member without an id is given one and asked to join again with it (KIP-394); static members from 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from mainstem.broker.api import Answer, Api, Call
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+def handle(node: Node, call: Call) -> Awaitable[Answer]:
+    """Serve one request; the top of the file says how."""
+    return node.groups.join(call)
+
+
+API = Api(ApiKey.JOIN_GROUP, Versions(0, 9), handle)

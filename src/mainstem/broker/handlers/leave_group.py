@@ -1,0 +1,21 @@
+"""LeaveGroup (13), versions 0–5: members of a classic group leave; from version 3 several, also by instance id."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from mainstem.broker.api import Answer, Api, Call
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+def handle(node: Node, call: Call) -> Awaitable[Answer]:
+    """Serve one request; the top of the file says how."""
+    return node.groups.leave(call)
+
+
+API = Api(ApiKey.LEAVE_GROUP, Versions(0, 5), handle)

@@ -1,0 +1,97 @@
+"""ListOffsets (2), versions 1–11: the offset at the start, at the end, of a time, or of the greatest timestamp.
+
+The end is the high watermark: what a reader may see. ``isolation_level`` 1 asks for the last stable offset instead.
+Deliberate: nothing is ever moved to other storage, so the local start (-4) is the start, and the ends of what was moved
+(-5) or waits to be moved (-6) are unknown (-1).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.failures import error_code
+from mainstem.errors import MainstemError
+from mainstem.log.partition_log import PartitionLog
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+_LATEST: Final = -1
+_EARLIEST: Final = -2
+_MAX_TIMESTAMP: Final = -3
+_EARLIEST_LOCAL: Final = -4
+_LATEST_TIERED: Final = -5
+_EARLIEST_PENDING_UPLOAD: Final = -6
+# The first version whose clients may ask for it.
+_FROM_VERSION: Final = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9, _EARLIEST_PENDING_UPLOAD: 11}
+
+
+def handle(node: Node, call: Call) -> ListOffsetsResponse:
+    """Serve one request; the top of the file says how."""
+    body: ListOffsetsRequest = call.body
+    topics = []
+    for asked in body.topics:
+        topic = node.topics.get(asked.name)
+        partitions = []
+        for item in asked.partitions:
+            log = topic.partition(item.partition_index) if topic is not None else None
+            partitions.append(_find(call.api_version, body.isolation_level, log, item))
+        topics.append(ListOffsetsTopicResponse(name=asked.name, partitions=partitions))
+    return ListOffsetsResponse(topics=topics)
+
+
+def _find(
+    version: int, isolation_level: int, log: PartitionLog | None, item: ListOffsetsPartition
+) -> ListOffsetsPartitionResponse:
+    code = _check(version, log, item)
+    if log is None or code is not ErrorCode.NONE:
+        return ListOffsetsPartitionResponse(partition_index=item.partition_index, error_code=code)
+    try:
+        offset, timestamp, leader_epoch = _look_up(log, item.timestamp, isolation_level)
+    except MainstemError as error:
+        return ListOffsetsPartitionResponse(partition_index=item.partition_index, error_code=error_code(error))
+    return ListOffsetsPartitionResponse(
+        partition_index=item.partition_index,
+        error_code=ErrorCode.NONE,
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=leader_epoch,
+    )
+
+
+def _check(version: int, log: PartitionLog | None, item: ListOffsetsPartition) -> ErrorCode:
+    if log is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if item.timestamp < _EARLIEST_PENDING_UPLOAD or version < _FROM_VERSION.get(item.timestamp, 0):
+        return ErrorCode.UNSUPPORTED_VERSION
+    if 0 <= item.current_leader_epoch < log.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if item.current_leader_epoch > log.leader_epoch:
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+    return ErrorCode.NONE
+
+
+def _look_up(log: PartitionLog, timestamp: int, isolation_level: int) -> tuple[int, int, int]:
+    """Offset, timestamp and leader epoch, each -1 where there is none."""
+    if timestamp == _LATEST:
+        return (log.last_stable_offset if isolation_level else log.high_watermark), -1, log.leader_epoch
+    if timestamp in (_EARLIEST, _EARLIEST_LOCAL):
+        return log.log_start_offset, -1, -1
+    if timestamp in (_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD):
+        return -1, -1, -1
+    found = log.max_timestamp() if timestamp == _MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    return found if found is not None else (-1, -1, -1)
+
+
+API = Api(ApiKey.LIST_OFFSETS, Versions(1, 11), handle)

@@ -1,0 +1,85 @@
+"""Metadata (3), versions 0–13: the node, its topics and their partitions; creates topics that clients ask for.
+
+A topic that is created on demand (``auto.create.topics.enable``) is in the same answer, complete.
+Deliberate: one node leads everything; no rack; authorized operations are unknown (-2147483648) until there are ACLs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.failures import error_code
+from mainstem.broker.topics import Topic
+from mainstem.errors import MainstemError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from mainstem.protocol.schema import ZERO_UUID, Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+def handle(node: Node, call: Call) -> MetadataResponse:
+    """Serve one request; the top of the file says how."""
+    body: MetadataRequest = call.body
+    # Version 0 has no null: an empty list stands for all topics.
+    wants_all = body.topics is None or (call.api_version == 0 and not body.topics)
+    if wants_all:
+        topics = [_described(node, topic) for topic in node.topics.all()]
+    else:
+        topics = [_find(node, asked, body.allow_auto_topic_creation) for asked in body.topics or ()]
+    host, port = node.advertised
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=node.node_id, host=host, port=port)],
+        cluster_id=node.cluster_id,
+        controller_id=node.node_id,
+        topics=topics,
+    )
+
+
+def _find(node: Node, asked: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic:
+    if asked.name is None:
+        topic = node.topics.by_id(asked.topic_id)
+        if topic is None:
+            return MetadataResponseTopic(
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id, partitions=[]
+            )
+        return _described(node, topic)
+    try:
+        topic = node.topics.find_or_create(asked.name) if may_create else node.topics.find(asked.name)
+    except MainstemError as error:
+        return MetadataResponseTopic(error_code=error_code(error), name=asked.name, topic_id=ZERO_UUID, partitions=[])
+    return _described(node, topic)
+
+
+def _described(node: Node, topic: Topic) -> MetadataResponseTopic:
+    nodes = (node.node_id,)
+    return MetadataResponseTopic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[
+            MetadataResponsePartition(
+                error_code=ErrorCode.NONE,
+                partition_index=number,
+                leader_id=node.node_id,
+                leader_epoch=log.leader_epoch,
+                replica_nodes=nodes,
+                isr_nodes=nodes,
+            )
+            for number, log in enumerate(topic.partitions)
+        ],
+    )
+
+
+API = Api(ApiKey.METADATA, Versions(0, 13), handle)

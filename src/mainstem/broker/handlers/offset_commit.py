@@ -1,0 +1,88 @@
+"""OffsetCommit (8), versions 2–10: a group says where it wants to go on; answered when that is durable.
+
+A partition that is unknown, or metadata that is too long, is refused alone; the others are kept, metadata included.
+Deliberate: ``retention_time_ms`` (versions 2–4) is ignored, as by Kafka since version 5; offsets do not expire yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.failures import error_code
+from mainstem.broker.groups.records import CommittedOffset
+from mainstem.broker.topics import Topic
+from mainstem.errors import MainstemError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+_BY_ID_FROM: Final = 10
+
+
+async def handle(node: Node, call: Call) -> OffsetCommitResponse:
+    """Serve one request; the top of the file says how."""
+    body: OffsetCommitRequest = call.body
+    code = node.groups.check_commit(
+        body.group_id, body.member_id, body.group_instance_id, body.generation_id_or_member_epoch
+    )
+    kept: dict[tuple[str, int], CommittedOffset] = {}
+    topics = []
+    for asked in body.topics:
+        topic, unknown = _find(node, call.api_version, asked)
+        partitions = []
+        for item in asked.partitions:
+            answer = code or _check(node, topic, unknown, item)
+            partitions.append(OffsetCommitResponsePartition(partition_index=item.partition_index, error_code=answer))
+            if topic is not None and answer is ErrorCode.NONE:
+                kept[topic.name, item.partition_index] = _committed(node, item)
+        topics.append(OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=partitions))
+    response = OffsetCommitResponse(topics=topics)
+    if kept:
+        try:
+            await node.groups.commit_offsets(body.group_id, kept)
+        except MainstemError as error:
+            _refuse(response, error_code(error))
+    return response
+
+
+def _find(node: Node, version: int, asked: OffsetCommitRequestTopic) -> tuple[Topic | None, ErrorCode]:
+    if version >= _BY_ID_FROM:
+        return node.topics.by_id(asked.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
+    return node.topics.get(asked.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _check(node: Node, topic: Topic | None, unknown: ErrorCode, item: OffsetCommitRequestPartition) -> ErrorCode:
+    if topic is None:
+        return unknown
+    if topic.partition(item.partition_index) is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if len((item.committed_metadata or "").encode()) > node.offset_metadata_bytes_max:
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    return ErrorCode.NONE
+
+
+def _committed(node: Node, item: OffsetCommitRequestPartition) -> CommittedOffset:
+    return CommittedOffset(
+        item.committed_offset, item.committed_leader_epoch, item.committed_metadata or "", node.clock.time_ms()
+    )
+
+
+def _refuse(response: OffsetCommitResponse, code: ErrorCode) -> None:
+    for topic in response.topics:
+        for partition in topic.partitions:
+            partition.error_code = partition.error_code or code
+
+
+API = Api(ApiKey.OFFSET_COMMIT, Versions(2, 10), handle)

@@ -1,0 +1,119 @@
+"""OffsetFetch (9), versions 1–10: where groups want to go on; -1 where nothing was committed.
+
+From version 8 several groups in one request; from 10 topics by id. An offset that was committed is returned when it is
+durable, never before. Deliberate: no transactions yet, so ``require_stable`` has nothing to wait for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.failures import error_code
+from mainstem.broker.groups.records import CommittedOffset
+from mainstem.errors import MainstemError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+_GROUPS_FROM: Final = 8
+_BY_ID_FROM: Final = 10
+_NOTHING: Final = CommittedOffset(-1, -1, "", -1)
+_Held: TypeAlias = Mapping[tuple[str, int], CommittedOffset]
+
+
+async def handle(node: Node, call: Call) -> OffsetFetchResponse:
+    """Serve one request; the top of the file says how."""
+    body: OffsetFetchRequest = call.body
+    if call.api_version >= _GROUPS_FROM:
+        groups = [await _fetch_group(node, call.api_version, group) for group in body.groups]
+        return OffsetFetchResponse(groups=groups)
+    held, code = await _held(node, body.group_id)
+    wanted = _all(held) if body.topics is None else [(topic.name, topic.partition_indexes) for topic in body.topics]
+    topics = [
+        OffsetFetchResponseTopic(
+            name=name,
+            partitions=[
+                OffsetFetchResponsePartition(
+                    partition_index=number,
+                    committed_offset=(found := held.get((name, number), _NOTHING)).offset,
+                    committed_leader_epoch=found.leader_epoch,
+                    metadata=found.metadata,
+                    error_code=code,
+                )
+                for number in numbers
+            ],
+        )
+        for name, numbers in wanted
+    ]
+    return OffsetFetchResponse(topics=topics, error_code=code)
+
+
+async def _fetch_group(node: Node, version: int, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+    held, code = await _held(node, group.group_id)
+    topics = []
+    if group.topics is None:
+        for name, numbers in _all(held):
+            topic = node.topics.get(name)
+            if topic is not None or version < _BY_ID_FROM:
+                answer = OffsetFetchResponseTopics(name=name, partitions=_partitions(held, name, numbers, code))
+                if topic is not None:
+                    answer.topic_id = topic.topic_id
+                topics.append(answer)
+    else:
+        for asked in group.topics:
+            name, unknown = asked.name, code
+            if version >= _BY_ID_FROM:
+                topic = node.topics.by_id(asked.topic_id)
+                name = topic.name if topic is not None else ""
+                unknown = code if topic is not None else ErrorCode.UNKNOWN_TOPIC_ID
+            partitions = _partitions(held, name, asked.partition_indexes, unknown)
+            topics.append(OffsetFetchResponseTopics(name=asked.name, topic_id=asked.topic_id, partitions=partitions))
+    return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics, error_code=code)
+
+
+async def _held(node: Node, group_id: str) -> tuple[_Held, ErrorCode]:
+    try:
+        return await node.groups.fetch_offsets(group_id), ErrorCode.NONE
+    except MainstemError as error:
+        return {}, error_code(error)
+
+
+def _all(held: _Held) -> list[tuple[str, list[int]]]:
+    by_topic: dict[str, list[int]] = {}
+    for name, number in sorted(held):
+        by_topic.setdefault(name, []).append(number)
+    return list(by_topic.items())
+
+
+def _partitions(held: _Held, name: str, numbers: Iterable[int], code: ErrorCode) -> list[OffsetFetchResponsePartitions]:
+    answers = []
+    for number in numbers:
+        found = held.get((name, number), _NOTHING)
+        answers.append(
+            OffsetFetchResponsePartitions(
+                partition_index=number,
+                committed_offset=found.offset,
+                committed_leader_epoch=found.leader_epoch,
+                metadata=found.metadata,
+                error_code=code,
+            )
+        )
+    return answers
+
+
+API = Api(ApiKey.OFFSET_FETCH, Versions(1, 10), handle)

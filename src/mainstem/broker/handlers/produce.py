@@ -1,0 +1,141 @@
+"""Produce (0), versions 3–13: record batches, appended as they came.
+
+acks=all (-1) is answered when the records are on the disk; acks=1 when they are written, like any leader's answer
+before its replicas have them, so that a power cut may still take them; acks=0 is never answered, and an error then
+closes the connection. In every case no reader sees a record before it is on the disk.
+Versions 0–2 are listed, as Apache Kafka 4 does for the sake of librdkafka, and refused: their record formats are gone.
+Deliberate: no transactions yet (TRANSACTIONAL_ID_AUTHORIZATION_FAILED); ``timeout_ms`` is not needed, as there is no
+replica to wait for. Internal topics take no records from clients (INVALID_TOPIC_EXCEPTION).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from mainstem.broker.api import Answer, Api, Call
+from mainstem.broker.failures import error_code
+from mainstem.broker.topics import Topic
+from mainstem.errors import FrameError, MainstemError
+from mainstem.log.partition_log import PartitionLog
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+_ALL: Final = -1
+_BY_ID_FROM: Final = 13
+
+
+class _Waiting:
+    """An acks=all request: which partitions still wait for the disk, and the answer that is sent when none does."""
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self.left = 1  # one for the request itself, until all of it is appended
+        self.response: ProduceResponse | None = None
+
+    def add(self, node: Node, log: PartitionLog, next_offset: int, answer: PartitionProduceResponse) -> None:
+        self.left += 1
+
+        def done(error: MainstemError | None) -> None:
+            if error is not None:
+                answer.error_code, answer.error_message, answer.base_offset = error_code(error), str(error), -1
+            self.one_is_done()
+
+        node.commit.when_durable(log, next_offset, done)
+
+    def one_is_done(self) -> None:
+        self.left -= 1
+        if self.left == 0 and not self.future.done():
+            self.future.set_result(self.response)
+
+
+def handle(node: Node, call: Call) -> Answer | asyncio.Future[Answer]:
+    """Serve one request; the top of the file says how."""
+    body: ProduceRequest = call.body
+    waiting = _Waiting() if body.acks == _ALL else None
+    topics = []
+    for data in body.topic_data:
+        topic, code = _find(node, call, body, data)
+        partitions = [_append(node, topic, code, item, waiting) for item in data.partition_data]
+        topics.append(TopicProduceResponse(name=data.name, topic_id=data.topic_id, partition_responses=partitions))
+    response = ProduceResponse(responses=topics)
+    if waiting is not None:
+        waiting.response = response
+        waiting.one_is_done()
+        return waiting.response if waiting.future.done() else waiting.future
+    if body.acks == 0:
+        return _unanswered(response)
+    return response
+
+
+def _unanswered(response: ProduceResponse) -> None:
+    """With acks=0 nothing but the end of the connection tells the producer that its records were refused."""
+    for topic in response.responses:
+        for partition in topic.partition_responses:
+            if partition.error_code:
+                code = ErrorCode(partition.error_code)
+                raise FrameError(f"{topic.name or topic.topic_id}-{partition.index}: {code.name}, sent with acks=0")
+
+
+def _find(node: Node, call: Call, body: ProduceRequest, data: TopicProduceData) -> tuple[Topic | None, ErrorCode]:
+    if body.acks not in (0, 1, _ALL):
+        return None, ErrorCode.INVALID_REQUIRED_ACKS
+    if body.transactional_id is not None:
+        return None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if call.api_version >= _BY_ID_FROM:
+        topic = node.topics.by_id(data.topic_id)
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        topic = node.topics.get(data.name)
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic is None:
+        return None, unknown
+    return (None, ErrorCode.INVALID_TOPIC_EXCEPTION) if topic.is_internal else (topic, ErrorCode.NONE)
+
+
+def _append(
+    node: Node, topic: Topic | None, code: ErrorCode, item: PartitionProduceData, waiting: _Waiting | None
+) -> PartitionProduceResponse:
+    if topic is None:
+        return _refused(item.index, code, None)
+    log = topic.partition(item.index)
+    if log is None:
+        return _refused(item.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+    records = item.records
+    if not isinstance(records, memoryview) or not len(records):
+        return _refused(item.index, ErrorCode.INVALID_RECORD, "a produce request without records")
+    try:
+        result = log.append(records)
+    except MainstemError as error:
+        return _refused(item.index, error_code(error), str(error))
+    answer = PartitionProduceResponse(
+        index=item.index,
+        error_code=ErrorCode.NONE,
+        base_offset=result.base_offset,
+        log_append_time_ms=result.log_append_time_ms,
+        log_start_offset=result.log_start_offset,
+    )
+    if not result.duplicate:
+        node.commit.appended(log)
+    if waiting is not None:
+        waiting.add(node, log, result.last_offset + 1, answer)
+    return answer
+
+
+def _refused(index: int, code: ErrorCode, message: str | None) -> PartitionProduceResponse:
+    return PartitionProduceResponse(index=index, error_code=code, base_offset=-1, error_message=message)
+
+
+API = Api(ApiKey.PRODUCE, Versions(3, 13), handle, advertised=Versions(0, 13), pipelined=True)

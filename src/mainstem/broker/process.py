@@ -1,0 +1,100 @@
+"""The log process: ``python -m mainstem.broker.process --data DIR --listen HOST:PORT``.
+
+Prints one line, ``ready: kafka HOST:PORT``, when it accepts connections, and nothing else to standard output; warnings
+go to standard error. SIGTERM and SIGINT stop it cleanly, and so does the end of its standard input if it was started
+with ``--stop-with-parent``. Exit code 0 after a clean stop, 1 with one line of text when it cannot run, 2 for wrong
+arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvloop
+
+from mainstem.broker.config import BrokerConfig, parse_address
+from mainstem.broker.server import Broker
+from mainstem.errors import ConfigError, MainstemError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until stopped; returns the exit code."""
+    arguments = _parser().parse_args(argv)
+    logging.basicConfig(level=arguments.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        run(_config(arguments), stop_with_parent=arguments.stop_with_parent)
+    except MainstemError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+def run(config: BrokerConfig, *, stop_with_parent: bool = False) -> None:
+    """Run one broker until a signal, or the end of standard input, stops it. Raises what ``Broker.start`` raises."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(config, stop_with_parent))
+
+
+async def _serve(config: BrokerConfig, stop_with_parent: bool) -> None:
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    broker = Broker(config)
+    host, port = await broker.start()
+    if stop_with_parent:
+        loop.add_reader(sys.stdin.fileno(), _read_stdin, loop, stopping)
+    sys.stdout.write(f"ready: kafka {f'[{host}]' if ':' in host else host}:{port}\n")
+    sys.stdout.flush()
+    await stopping.wait()
+    await broker.stop()
+
+
+def _read_stdin(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
+    if not sys.stdin.buffer.raw.read(4096):  # type: ignore[attr-defined]
+        loop.remove_reader(sys.stdin.fileno())
+        stopping.set()
+
+
+def _config(arguments: argparse.Namespace) -> BrokerConfig:
+    host, port = parse_address(arguments.listen)
+    settings = {}
+    for text in arguments.set:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {text!r} is not NAME=VALUE, e.g. num.partitions=4")
+        settings[name.strip()] = value.strip()
+    return BrokerConfig(
+        data_dir=Path(arguments.data),
+        host=host,
+        port=port,
+        advertised=parse_address(arguments.advertise) if arguments.advertise else None,
+        settings=settings,
+        insecure=arguments.insecure,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m mainstem.broker.process", description="The log process.")
+    parser.add_argument(
+        "--data", required=True, metavar="DIR", help="the data directory; it is made if it is not there"
+    )
+    parser.add_argument("--listen", default="127.0.0.1:9092", metavar="HOST:PORT", help="port 0 takes a free one")
+    parser.add_argument("--advertise", metavar="HOST:PORT", help="the address that clients are told, if it is another")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="a broker setting by Kafka's name; repeatable"
+    )
+    parser.add_argument("--insecure", action="store_true", help="listen on other addresses than loopback all the same")
+    parser.add_argument("--stop-with-parent", action="store_true", help="stop when standard input ends")
+    parser.add_argument("--log-level", default="WARNING", choices=["DEBUG", "INFO", "WARNING", "ERROR"])
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

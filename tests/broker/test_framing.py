@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import random
+import struct
+
+import pytest
+
+from mainstem.broker.framing import SMALL_BUFFER_BYTES, FrameReceiver, RequestMemory
+from mainstem.errors import FrameError
+
+
+def framed(*payloads: bytes) -> bytes:
+    return b"".join(struct.pack(">i", len(payload)) + payload for payload in payloads)
+
+
+def feed(receiver: FrameReceiver, data: bytes) -> list[bytes]:
+    """All of ``data`` through the receiver, as a socket would, and the frames that come out."""
+    frames = []
+    while data:
+        space = receiver.writable()
+        count = min(len(space), len(data))
+        space[:count] = data[:count]
+        receiver.wrote(count)
+        data = data[count:]
+        while (frame := receiver.next_frame()) is not None:
+            frames.append(bytes(frame))
+    return frames
+
+
+def receiver(frame_bytes_max: int = 10_000_000, memory_bytes: int = 1 << 30) -> FrameReceiver:
+    return FrameReceiver(frame_bytes_max, RequestMemory(memory_bytes))
+
+
+def test_frames_that_come_together_are_taken_apart() -> None:
+    assert feed(receiver(), framed(b"one", b"", b"three")) == [b"one", b"", b"three"]
+
+
+@pytest.mark.parametrize("step", [1, 3, 1000, SMALL_BUFFER_BYTES - 1, SMALL_BUFFER_BYTES + 1])
+def test_frames_come_out_whole_however_the_bytes_are_cut(step: int) -> None:
+    rng = random.Random(step)
+    sizes = [0, 1, 100, SMALL_BUFFER_BYTES - 5, SMALL_BUFFER_BYTES - 4, SMALL_BUFFER_BYTES, 5, 3_000_000, 7]
+    payloads = [rng.randbytes(size) for size in sizes[: 7 if step < 1000 else 9]]
+    data, subject, frames = framed(*payloads), receiver(), []
+    for start in range(0, len(data), step):
+        frames += feed(subject, data[start : start + step])
+    assert frames == payloads
+    assert not subject.is_inside_frame
+
+
+@pytest.mark.parametrize("length", [-1, -(2**31), 1001, 2**31 - 1])
+def test_a_length_that_no_request_has_is_refused(length: int) -> None:
+    with pytest.raises(FrameError):
+        feed(receiver(frame_bytes_max=1000), struct.pack(">i", length))
+
+
+def test_a_large_length_alone_takes_no_memory() -> None:
+    subject = receiver(frame_bytes_max=2**31 - 1)
+    assert feed(subject, struct.pack(">i", 2**31 - 1) + b"x") == []
+    assert len(subject.writable()) < 2_000_000
+
+
+def test_a_request_waits_while_the_memory_is_taken_and_goes_on_when_it_is_given_back() -> None:
+    memory = RequestMemory(100)
+    subject = FrameReceiver(10_000, memory)
+    woken: list[bool] = []
+    assert feed(subject, framed(b"a" * 150, b"b")) == [b"a" * 150]
+    assert subject.is_blocked
+    memory.when_free(lambda: woken.append(True))
+    memory.give_back(150)
+    assert woken == [True]
+    assert subject.next_frame() == b"b"
+
+
+def test_a_frame_that_never_became_whole_gives_its_memory_back() -> None:
+    memory = RequestMemory(1000)
+    subject = FrameReceiver(1_000_000, memory)
+    feed(subject, struct.pack(">i", 500_000) + b"x")
+    assert memory.used_bytes == 500_000
+    subject.close()
+    assert memory.used_bytes == 0

@@ -1,6 +1,7 @@
 """JSON over HTTP with the standard library: one kept connection for each thread, problems raised as errors.
 
-Thread-safe. A request over a kept connection that the server has closed meanwhile is sent once more: all of them may be.
+Thread-safe. A request over a kept connection that the server has closed meanwhile is sent once more: each of them may
+be repeated.
 """
 
 from __future__ import annotations

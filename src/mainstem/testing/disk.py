@@ -1,0 +1,391 @@
+"""A disk in memory that loses what was not synced: for tests of everything that must survive a power cut.
+
+``FaultyDisk`` keeps two states, what programs see and what is on the platter, and all steps in between:
+
+* ``power_cut`` throws away what programs saw. Of the writes to each file since its last sync it keeps a part, chosen by
+  the seed: none, all, or some 512-byte sectors in any order (so writes are dropped, torn and reordered); of the names made,
+  renamed and removed since each directory's last sync it keeps the first few. ``kill`` ends programs only: they find
+  what they wrote, and a lock is free again.
+* ``cut_power_at_call = n`` stops the n-th call from now on with PowerCutError, before or in the middle of its work;
+  every call after it fails alike until ``power_cut``.
+* ``fail_syncs`` makes syncs fail with an input/output error. As in Linux, the pages are then taken for clean: a later
+  sync succeeds and writes nothing.
+* ``capacity_bytes`` makes writes fail half way when the disk is full. ``flip_bit`` rots what is stored.
+
+The same seed and calls give the same result. Not safe from several threads at once.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatch
+from pathlib import PurePath
+from typing import Final
+
+from mainstem.errors import DirectoryLockedError, StorageError
+
+Buffer = bytes | bytearray | memoryview
+
+SECTOR_BYTES: Final = 512
+
+
+class PowerCutError(Exception):
+    """The power is off. Not a StorageError: no program survives it to handle it."""
+
+
+class _Write:
+    """Bytes written at a file position; ``data`` None is a truncation to that size."""
+
+    __slots__ = ("data", "file_position")
+
+    def __init__(self, file_position: int, data: bytes | None) -> None:
+        self.file_position = file_position
+        self.data = data
+
+    def apply(self, content: bytearray) -> None:
+        if self.data is None:
+            del content[self.file_position :]
+            content.extend(bytes(self.file_position - len(content)))
+            return
+        if len(content) < self.file_position:
+            content.extend(bytes(self.file_position - len(content)))
+        content[self.file_position : self.file_position + len(self.data)] = self.data
+
+    def sectors(self) -> list[_Write]:
+        """The same as writes of single sectors, which reach the platter one by one."""
+        if self.data is None:
+            return [self]
+        parts = []
+        start, end = self.file_position, self.file_position + len(self.data)
+        while start < end:
+            stop = min(end, start - start % SECTOR_BYTES + SECTOR_BYTES)
+            parts.append(_Write(start, self.data[start - self.file_position : stop - self.file_position]))
+            start = stop
+        return parts
+
+
+class _Content:
+    """A file's content: what programs see, what is on the platter, and the writes between them."""
+
+    __slots__ = ("on_platter", "pending", "seen")
+
+    def __init__(self) -> None:
+        self.seen = bytearray()
+        self.on_platter = b""
+        self.pending: list[_Write] = []
+
+    def change(self, write: _Write) -> None:
+        write.apply(self.seen)
+        self.pending.append(write)
+
+    def sync(self) -> None:
+        content = bytearray(self.on_platter)
+        for write in self.pending:
+            write.apply(content)
+        self.on_platter = bytes(content)
+        self.pending.clear()
+
+    def lose_power(self, chance: random.Random) -> None:
+        content = bytearray(self.on_platter)
+        share = chance.choice((0.0, 0.5, 0.9, 1.0))
+        for write in self.pending:
+            for sector in write.sectors():
+                if chance.random() < share:
+                    sector.apply(content)
+        self.seen, self.on_platter = content, bytes(content)
+        self.pending.clear()
+
+
+class _Directory:
+    """Names, as programs see them and as they are on the platter."""
+
+    __slots__ = ("on_platter", "pending", "seen")
+
+    def __init__(self) -> None:
+        self.seen: dict[str, _Content | _Directory] = {}
+        self.on_platter: dict[str, _Content | _Directory] = {}
+        self.pending: list[Callable[[dict[str, _Content | _Directory]], None]] = []
+
+    def change(self, step: Callable[[dict[str, _Content | _Directory]], None]) -> None:
+        step(self.seen)
+        self.pending.append(step)
+
+    def sync(self) -> None:
+        self.keep(len(self.pending))
+
+    def keep(self, steps: int) -> None:
+        for step in self.pending[:steps]:
+            step(self.on_platter)
+        self.pending.clear()
+
+    def lose_power(self, chance: random.Random) -> None:
+        self.keep(chance.choice((0, chance.randint(0, len(self.pending)), len(self.pending))))
+        self.seen = dict(self.on_platter)
+        for _, entry in sorted(self.seen.items()):
+            entry.lose_power(chance)
+
+
+class FaultyDisk:
+    """See the module's text. ``calls`` counts the storage calls that were made."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.calls = 0
+        self.cut_power_at_call: int | None = None
+        self.capacity_bytes: int | None = None
+        self._chance = random.Random(seed)
+        self._root = _Directory()
+        self._is_off = False
+        self._locks: set[PurePath] = set()
+        self._failing_syncs: dict[str, int] = {}
+
+    # Faults
+
+    def power_cut(self) -> None:
+        """Lose what was not synced, then have power again."""
+        self._root.lose_power(self._chance)
+        self.kill()
+
+    def kill(self) -> None:
+        """End the programs that use the disk; what they wrote stays visible, synced or not."""
+        self._locks.clear()
+        self._is_off = False
+        self.cut_power_at_call = None
+
+    def fail_syncs(self, pattern: str, times: int = 1) -> None:
+        """Let the next syncs of files (or directories) whose path matches ``pattern`` fail."""
+        self._failing_syncs[pattern] = times
+
+    def flip_bit(self, path: PurePath, file_position: int, bit: int = 0) -> None:
+        """Rot one bit of a file, for programs and on the platter."""
+        content = self._content(path)
+        content.sync()
+        content.seen[file_position] ^= 1 << bit
+        content.on_platter = bytes(content.seen)
+
+    def content(self, path: PurePath) -> bytes:
+        """What programs see of a file."""
+        return bytes(self._content(path).seen)
+
+    def durable_content(self, path: PurePath) -> bytes:
+        """What a power cut would certainly leave of a file, if its name survives."""
+        return self._content(path).on_platter
+
+    def used_bytes(self) -> int:
+        """The size of all files."""
+        return sum(len(content.seen) for content in self._all_contents(self._root))
+
+    def _all_contents(self, directory: _Directory) -> list[_Content]:
+        found = []
+        for entry in directory.seen.values():
+            found += self._all_contents(entry) if isinstance(entry, _Directory) else [entry]
+        return found
+
+    # The Disk port
+
+    def open(self, path: PurePath) -> FaultyFile:
+        """Open a file that exists."""
+        self._call()
+        return FaultyFile(self, path, self._content(path))
+
+    def create(self, path: PurePath) -> FaultyFile:
+        """Open a file that is new or emptied."""
+        self._call()
+        directory = self._directory(path.parent)
+        content = directory.seen.get(path.name)
+        if isinstance(content, _Directory):
+            raise StorageError(f"cannot create {path}: Is a directory")
+        if content is None:
+            content = _Content()
+            self._put(directory, path.name, content)
+        else:
+            content.change(_Write(0, None))
+        return FaultyFile(self, path, content)
+
+    def exists(self, path: PurePath) -> bool:
+        """Whether a file or directory of this name is there."""
+        self._call()
+        return self._find(path) is not None
+
+    def list(self, path: PurePath) -> list[str]:
+        """The names in a directory."""
+        self._call()
+        return sorted(self._directory(path).seen)
+
+    def make_directory(self, path: PurePath) -> None:
+        """Make a directory and its parents."""
+        self._call()
+        for each in reversed((path, *path.parents)):
+            if self._find(each) is None:
+                self._put(self._directory(each.parent), each.name, _Directory())
+
+    def rename(self, source: PurePath, target: PurePath) -> None:
+        """Rename within one directory."""
+        self._call()
+        if source.parent != target.parent:
+            raise StorageError(f"cannot rename {source} to {target}: another directory")
+        directory = self._directory(source.parent)
+        if source.name not in directory.seen:
+            raise StorageError(f"cannot rename {source}: No such file or directory")
+
+        def step(names: dict[str, _Content | _Directory]) -> None:
+            names[target.name] = names.pop(source.name)
+
+        directory.change(step)
+
+    def remove(self, path: PurePath) -> None:
+        """Remove a file if it is there."""
+        self._call()
+        directory = self._directory(path.parent)
+        if path.name in directory.seen:
+            directory.change(lambda names: names.pop(path.name, None) and None)
+
+    def remove_directory(self, path: PurePath) -> None:
+        """Remove a directory with all that is in it."""
+        self._directory(path)
+        self.remove(path)
+
+    def sync_directory(self, path: PurePath) -> None:
+        """Make the names in a directory durable."""
+        self._call()
+        directory = self._directory(path)
+        if self._sync_fails(path):
+            raise StorageError(f"cannot sync the directory {path}: Input/output error")
+        directory.sync()
+
+    def lock(self, path: PurePath) -> FaultyLock:
+        """Take a lock."""
+        self._call()
+        if path in self._locks:
+            raise DirectoryLockedError(f"{path.parent} is in use by another process")
+        self._locks.add(path)
+        return FaultyLock(self._locks, path)
+
+    # What files call
+
+    def write(self, path: PurePath, content: _Content, file_position: int, data: bytes) -> None:
+        """One write call: all of it, or as much as there was power or space for."""
+        half = data[: len(data) // 2]
+        try:
+            self._call()
+        except PowerCutError:
+            content.change(_Write(file_position, half))
+            raise
+        if self.capacity_bytes is not None:
+            room = self.capacity_bytes - self.used_bytes() + max(0, len(content.seen) - file_position)
+            if len(data) > room:
+                content.change(_Write(file_position, data[: max(0, room)]))
+                raise StorageError(f"cannot write {path}: No space left on device")
+        content.change(_Write(file_position, data))
+
+    def truncate(self, content: _Content, size_bytes: int) -> None:
+        """One truncate call."""
+        self._call()
+        content.change(_Write(size_bytes, None))
+
+    def sync(self, path: PurePath, content: _Content) -> None:
+        """One fdatasync call."""
+        self._call()
+        if self._sync_fails(path):
+            content.pending.clear()  # the kernel has given up on these pages, and shows them all the same
+            raise StorageError(f"cannot sync {path}: Input/output error")
+        content.sync()
+
+    def call(self) -> None:
+        """One call that changes nothing."""
+        self._call()
+
+    def _call(self) -> None:
+        if self._is_off:
+            raise PowerCutError
+        self.calls += 1
+        if self.cut_power_at_call is not None:
+            self.cut_power_at_call -= 1
+            if self.cut_power_at_call <= 0:
+                self._is_off = True
+                raise PowerCutError
+
+    def _sync_fails(self, path: PurePath) -> bool:
+        for pattern, times in self._failing_syncs.items():
+            if times > 0 and fnmatch(str(path), pattern):
+                self._failing_syncs[pattern] -= 1
+                return True
+        return False
+
+    def _put(self, directory: _Directory, name: str, entry: _Content | _Directory) -> None:
+        def step(names: dict[str, _Content | _Directory]) -> None:
+            names[name] = entry
+
+        directory.change(step)
+
+    def _find(self, path: PurePath) -> _Content | _Directory | None:
+        entry: _Content | _Directory | None = self._root
+        for name in path.parts:
+            if name == path.root:
+                continue
+            if not isinstance(entry, _Directory):
+                return None
+            entry = entry.seen.get(name)
+        return entry
+
+    def _directory(self, path: PurePath) -> _Directory:
+        entry = self._find(path)
+        if not isinstance(entry, _Directory):
+            raise StorageError(f"cannot open the directory {path}: No such file or directory")
+        return entry
+
+    def _content(self, path: PurePath) -> _Content:
+        entry = self._find(path)
+        if not isinstance(entry, _Content):
+            raise StorageError(f"cannot open {path}: No such file or directory")
+        return entry
+
+
+class FaultyFile:
+    """A file of a FaultyDisk."""
+
+    def __init__(self, disk: FaultyDisk, path: PurePath, content: _Content) -> None:
+        self.path = path
+        self._disk = disk
+        self._content = content
+
+    def size_bytes(self) -> int:
+        """The file's size."""
+        self._disk.call()
+        return len(self._content.seen)
+
+    def read(self, file_position: int, length: int) -> bytes:
+        """At most ``length`` bytes."""
+        self._disk.call()
+        return bytes(self._content.seen[file_position : file_position + length])
+
+    def view(self, file_position: int, length: int) -> memoryview:
+        """As ``read``."""
+        return memoryview(self.read(file_position, length))
+
+    def write(self, file_position: int, buffers: Sequence[Buffer]) -> None:
+        """Write all buffers."""
+        self._disk.write(self.path, self._content, file_position, b"".join(buffers))
+
+    def truncate(self, size_bytes: int) -> None:
+        """Cut or extend."""
+        self._disk.truncate(self._content, size_bytes)
+
+    def sync(self) -> None:
+        """Put the writes so far on the platter."""
+        self._disk.sync(self.path, self._content)
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class FaultyLock:
+    """A lock of a FaultyDisk."""
+
+    def __init__(self, locks: set[PurePath], path: PurePath) -> None:
+        self._locks = locks
+        self._path = path
+
+    def release(self) -> None:
+        """Let others take it."""
+        self._locks.discard(self._path)

@@ -1,0 +1,118 @@
+"""A real broker in the test's own process: its event loop in a thread, a real socket, a directory of its own.
+
+It is the product's broker and not a stand-in: what a test sees is what a user gets, fsync included. It is ready in well
+under a second. ``restart`` keeps the directory and the port, so that clients come back to it. To see what SIGKILL does,
+take ``BrokerProcess``.
+
+Concurrency: the broker lives in its thread alone; the methods here may be called from one other thread at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Final
+
+from mainstem.broker.config import BrokerConfig
+from mainstem.broker.server import Broker
+from mainstem.clock import Clock
+from mainstem.log.disk import Disk
+
+_TIMEOUT_S: Final = 30.0
+_HOST: Final = "127.0.0.1"
+
+
+class EmbeddedBroker:
+    """A broker at ``bootstrap``, from ``start`` to ``stop``; a context manager."""
+
+    def __init__(
+        self,
+        directory: Path | None = None,
+        *,
+        settings: Mapping[str, str] | None = None,
+        port: int = 0,
+        disk: Disk | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Without a ``directory`` it makes one, and removes it at the end. ``settings`` are Kafka's, by name."""
+        self._own_directory = directory is None
+        self.directory = directory or Path(tempfile.mkdtemp(prefix="mainstem-test-"))
+        self.port = port
+        self._settings = dict(settings or {})
+        self._disk = disk
+        self._clock = clock
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """The broker's address, for any Kafka client."""
+        return f"{_HOST}:{self.port}"
+
+    def start(self) -> EmbeddedBroker:
+        """Start it, and return when it accepts connections. Raises what the broker raises."""
+        started: Future[int] = Future()
+        self._thread = threading.Thread(target=self._run, args=(started,), name="mainstem-embedded-broker", daemon=True)
+        self._thread.start()
+        try:
+            self.port = started.result(_TIMEOUT_S)
+        except BaseException:
+            self._join()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Stop it cleanly, and remove its directory if it was made here. Stopping twice does nothing."""
+        self._stop_broker()
+        if self._own_directory:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def restart(self) -> None:
+        """Stop it cleanly, and start it again on the same directory and port."""
+        self._stop_broker()
+        self.start()
+
+    def __enter__(self) -> EmbeddedBroker:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _stop_broker(self) -> None:
+        if self._thread is None:
+            return
+        if self._loop is not None and self._stopping is not None:
+            self._loop.call_soon_threadsafe(self._stopping.set)
+        self._join()
+
+    def _join(self) -> None:
+        assert self._thread is not None, "joined only after a start"
+        self._thread.join(_TIMEOUT_S)
+        if self._thread.is_alive():
+            raise TimeoutError(f"the embedded broker did not stop within {_TIMEOUT_S:g} s")
+        self._thread = self._loop = self._stopping = None
+
+    def _run(self, started: Future[int]) -> None:
+        try:
+            asyncio.run(self._serve(started))
+        except BaseException as error:
+            if started.done():
+                raise
+            started.set_exception(error)
+
+    async def _serve(self, started: Future[int]) -> None:
+        config = BrokerConfig(data_dir=self.directory, host=_HOST, port=self.port, settings=self._settings)
+        broker = Broker(config, self._disk, self._clock)
+        _, port = await broker.start()
+        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        started.set_result(port)
+        try:
+            await self._stopping.wait()
+        finally:
+            await broker.stop()

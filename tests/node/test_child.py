@@ -19,15 +19,21 @@ def test_a_child_says_when_it_is_ready(tmp_path: Path) -> None:
 
 
 def test_the_error_line_of_a_child_that_fails_to_start_is_the_error(tmp_path: Path) -> None:
-    child = Child(role("print('error: the port is taken', flush=True); print('bye'); raise SystemExit(3)"), tmp_path)
+    child = Child(role("import sys; print('starting'); sys.exit('error: the port is taken')"), tmp_path)
     with pytest.raises(ChildFailedError, match=r"^the port is taken$") as caught:
         child.wait_ready()
-    assert caught.value.exit_code == 3
+    assert caught.value.exit_code == 1
 
 
 def test_a_child_without_an_error_line_is_described_by_its_end_and_its_last_line(tmp_path: Path) -> None:
     child = Child(role("import os; print('so far', flush=True); os.kill(os.getpid(), 9)"), tmp_path)
     with pytest.raises(ChildFailedError, match=r"the fake process ended at start with SIGKILL: so far; .*fake\.log"):
+        child.wait_ready()
+
+
+def test_the_last_line_of_a_traceback_does_not_pass_for_an_error_line(tmp_path: Path) -> None:
+    child = Child(role("raise ValueError('oops')"), tmp_path)
+    with pytest.raises(ChildFailedError, match=r"ended at start with exit code 1: ValueError: oops; "):
         child.wait_ready()
 
 

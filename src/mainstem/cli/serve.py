@@ -20,7 +20,7 @@ def serve(
     from mainstem.node.stack import Stack
 
     with stopping_cleanly(), Stack(data, note) as stack:
-        ready = {"kafka": stack.launch_log(listen, [*(settings or []), *(["insecure=true"] if insecure else [])])}
+        ready = {"kafka": stack.launch_log(listen, settings or (), insecure=insecure)}
         if not no_http:
             ready["http"] = stack.launch_gateway(ready["kafka"], http, insecure=insecure)
         stack.supervisor.wait_ready("log")

@@ -30,7 +30,8 @@ from mainstem.schema.types import TopicSchema
 _BLOCK_BYTES = 4 << 20
 _FIRST_ROW = 2  # rows count from 1, and the header is the first
 _BOOLEANS = pa.array(["true", "false", "True", "False", "TRUE", "FALSE"])
-_TOO_LONG_FOR_A_DOUBLE = r"^-?\d{17,}$"
+# numbers by their look only: more digits than a double keeps, leading zeros, a plus
+_NOT_A_PLAIN_DOUBLE = r"^-?\d{17,}$|^-?0\d|^\+"
 _LADDER = (pa.null(), pa.bool_(), pa.int64(), pa.float64(), pa.string())
 
 
@@ -173,7 +174,7 @@ def _fits(column: pa.Array, wanted: pa.DataType) -> bool:
         return bool(pc.all(pc.equal(pc.cast(numbers, pa.string()), column)).as_py())
     if not pc.all(pc.is_finite(numbers)).as_py():
         return False
-    return not pc.any(pc.match_substring_regex(column, _TOO_LONG_FOR_A_DOUBLE)).as_py()
+    return not pc.any(pc.match_substring_regex(column, _NOT_A_PLAIN_DOUBLE)).as_py()
 
 
 def _reason(error: Exception) -> str:

@@ -26,7 +26,7 @@ from mainstem.node.roles import Role
 
 _TAIL_LINES = 20
 _LOG_BYTES_MAX = 8 << 20
-_ERROR_PREFIXES = ("error: ", "mainstem: error: ")
+_SAID_WHY = 1  # the exit code of a process whose last line is the reason
 
 
 class ChildFailedError(MachineError):
@@ -143,11 +143,10 @@ class Child:
 
     def _last_words(self) -> str:
         """The child's own error line, or else how it ended and what it printed last."""
-        for line in reversed(self._tail):
-            for prefix in _ERROR_PREFIXES:
-                if line.startswith(prefix):
-                    return line[len(prefix) :]
-        said = f": {self._tail[-1]}" if self._tail else ""
+        last = self._tail[-1] if self._tail else ""
+        if self._process.returncode == _SAID_WHY and last and not any("Traceback" in line for line in self._tail):
+            return last.removeprefix("error: ")
+        said = f": {last}" if last else ""
         return (
             f"the {self.role.name} process ended at start with {exit_text(self._process.returncode)}{said}; "
             f"its output is in {self.log_path}"

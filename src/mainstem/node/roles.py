@@ -33,9 +33,9 @@ def _python(module: str, *arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-P", "-m", module, *arguments, "--stop-with-parent")
 
 
-def log_role(data: Path, listen: str, settings: Sequence[str] = ()) -> Role:
+def log_role(data: Path, listen: str, settings: Sequence[str] = (), *, insecure: bool = False) -> Role:
     """The log process. ``settings`` are NAME=VALUE by Kafka's names."""
-    arguments = ["--data", str(data), "--listen", listen]
+    arguments = ["--data", str(data), "--listen", listen, *(["--insecure"] if insecure else [])]
     for setting in settings:
         arguments += ["--set", setting]
     argv = _python("mainstem.broker.process", *arguments)

@@ -26,10 +26,10 @@ class Stack:
         self.layout.make_directories()
         self.supervisor = Supervisor(self.layout.run, report)
 
-    def launch_log(self, listen: str, settings: Sequence[str] = ()) -> str:
+    def launch_log(self, listen: str, settings: Sequence[str] = (), *, insecure: bool = False) -> str:
         """Start the log; its address. ``supervisor.wait_ready("log")`` tells when it accepts."""
         address = settled(listen)
-        self.supervisor.launch(roles.log_role(self.layout.data, address, settings))
+        self.supervisor.launch(roles.log_role(self.layout.data, address, settings, insecure=insecure))
         return address
 
     def start_log(self, listen: str, settings: Sequence[str] = ()) -> str:

@@ -1,0 +1,113 @@
+"""CSV: types over the whole file, nulls, and one clear error for each way in which a file can be broken."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mainstem.connectors import csv_files
+from mainstem.connectors.csv_files import CsvFile
+from mainstem.errors import InputError, SchemaError
+from mainstem.schema.infer import schema_of
+
+
+def written(tmp_path: Path, data: str | bytes, name: str = "file.csv") -> Path:
+    path = tmp_path / name
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return path
+
+
+def rows_of(path: Path, schema: str | None = None, key: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    file = CsvFile(path)
+    file.check(schema_of(schema) if schema else None)
+    return [json.loads(value) for rows in file.encoded(key, {}) for value in rows.values]
+
+
+def test_types_are_found(tmp_path: Path) -> None:
+    path = written(tmp_path, "i,d,b,s,t\n1,1.5,true,x,2013-01-01T10:00:00Z\n-2,2,false,y,2013-01-01T11:00:00Z\n")
+    assert rows_of(path) == [
+        {"i": 1, "d": 1.5, "b": True, "s": "x", "t": "2013-01-01T10:00:00Z"},
+        {"i": -2, "d": 2.0, "b": False, "s": "y", "t": "2013-01-01T11:00:00Z"},
+    ]
+
+
+@pytest.mark.parametrize("text", ["007", "+5", "0x1F", "1e999", "12345678901234567890", " 5", "NaN"])
+def test_what_is_no_plain_number_stays_text(tmp_path: Path, text: str) -> None:
+    assert rows_of(written(tmp_path, f"x\n1\n{text}\n"))[1] == {"x": text}
+
+
+def test_null_tokens_are_null_in_every_column(tmp_path: Path) -> None:
+    assert rows_of(written(tmp_path, 'a,b\n1,NA\n,x\nNA,""\n')) == [
+        {"a": 1, "b": None},
+        {"a": None, "b": "x"},
+        {"a": None, "b": None},
+    ]
+
+
+def test_a_column_gets_its_type_from_the_whole_file_and_not_from_its_first_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csv_files, "_BLOCK_BYTES", 64)
+    path = written(tmp_path, "x,y\n" + "NA,1\n" * 100 + "7,2\n" + "1.5,3\n")
+    rows = rows_of(path)
+    assert len(rows) == 102
+    assert rows[-2:] == [{"x": 7.0, "y": 2}, {"x": 1.5, "y": 3}]
+
+
+def test_quotes_newlines_and_other_scripts_survive(tmp_path: Path) -> None:
+    path = written(tmp_path, 'x\n"a ""quoted"" \\ word"\n"two\nlines"\n日本\n')
+    assert [row["x"] for row in rows_of(path)] == ['a "quoted" \\ word', "two\nlines", "日本"]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
+    assert rows_of(written(tmp_path, b"\xef\xbb\xbfx\n1\n")) == [{"x": 1}]
+
+
+def test_a_header_alone_is_no_rows(tmp_path: Path) -> None:
+    assert rows_of(written(tmp_path, "a,b\n")) == []
+
+
+def test_the_schema_decides_the_type(tmp_path: Path) -> None:
+    path = written(tmp_path, "zip,n,when\n01234,5,2013-01-01T10:00:00Z\n")
+    rows = rows_of(path, "zip STRING, n DOUBLE, when TIMESTAMP")
+    assert rows == [{"zip": "01234", "n": 5.0, "when": "2013-01-01T10:00:00Z"}]
+
+
+def test_a_value_that_does_not_fit_the_schema_names_row_and_column(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match=r"row 3: column 'n': 'many' is not a int32"):
+        rows_of(written(tmp_path, "n\n1\nmany\n"), "n INT")
+
+
+def test_a_row_with_too_few_columns_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match=r"row 3: [Ee]xpected 2 columns, got 1"):
+        rows_of(written(tmp_path, "a,b\n1,2\n3\n4,5\n"))
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "the file is empty"),
+        (b"a,a\n1,2\n", "names column 'a' twice"),
+        (b"a,\n1,2\n", "a column without a name"),
+        (b"a\n\xff\n", "not UTF-8"),
+        (b"a\xff\n1\n", "not UTF-8"),
+    ],
+    ids=["empty", "name twice", "name missing", "bytes in a value", "bytes in the header"],
+)
+def test_a_broken_file_is_one_clear_error(tmp_path: Path, data: bytes, reason: str) -> None:
+    with pytest.raises(SchemaError, match=reason):
+        rows_of(written(tmp_path, data))
+
+
+def test_a_row_longer_than_a_block_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_files, "_BLOCK_BYTES", 64)
+    with pytest.raises(SchemaError, match="a row is longer than"):
+        rows_of(written(tmp_path, "a\n" + "x" * 500 + "\n"))
+
+
+def test_a_missing_file_is_an_input_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        rows_of(tmp_path / "none.csv")

@@ -21,7 +21,8 @@ from queue import SimpleQueue
 from typing import Final, TypeAlias
 
 from mainstem.errors import MainstemError, PartitionOfflineError, StorageError
-from mainstem.log.partition_log import Flush, PartitionLog
+from mainstem.log.flush import Flush
+from mainstem.log.partition_log import PartitionLog
 
 Done: TypeAlias = "Callable[[MainstemError | None], None]"
 FLUSH_THREADS: Final = 2

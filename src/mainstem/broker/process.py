@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -57,7 +58,7 @@ async def _serve(config: BrokerConfig, stop_with_parent: bool) -> None:
 
 
 def _read_stdin(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
-    if not sys.stdin.buffer.raw.read(4096):  # type: ignore[attr-defined]
+    if not os.read(sys.stdin.fileno(), 4096):
         loop.remove_reader(sys.stdin.fileno())
         stopping.set()
 

@@ -77,8 +77,11 @@ class Broker:
         is_refused = False
         while True:
             await asyncio.sleep(_CHECKPOINT_INTERVAL_S)
+            write = node.start_checkpoint()
+            if write is None:
+                continue
             try:
-                node.write_checkpoints()
+                await asyncio.to_thread(write.run)
                 is_refused = False
             except StorageError as error:
                 if not is_refused:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from mainstem.errors import FrameError
 from mainstem.protocol.apis import ApiKey, entity
@@ -54,6 +54,16 @@ class Request(NamedTuple):
     correlation_id: int
     client_id: str | None
     body: Any
+
+
+class Answerable(Protocol):
+    """What an answer needs of the request that it belongs to."""
+
+    @property
+    def api_version(self) -> int: ...
+
+    @property
+    def correlation_id(self) -> int: ...
 
 
 class Response(NamedTuple):
@@ -94,7 +104,7 @@ def decode_request(frame: Buffer, header: RequestHeader | None = None) -> Reques
     return Request(header.api_key, header.api_version, header.correlation_id, header.client_id, body)
 
 
-def encode_response(request: Request | RequestHeader, body: Message, version: int | None = None) -> Chunks:
+def encode_response(request: Answerable, body: Message, version: int | None = None) -> Chunks:
     """The answer to ``request`` as buffers to be sent one after another: small parts joined, record batches uncopied.
 
     ``version`` is the response's, where it is not the request's: an ApiVersions request of an unknown version is

@@ -183,7 +183,8 @@ class Struct:
                 fields.append(value)
                 delattr(cls, name)
         cls.__fields__ = tuple(fields)
-        cls.__init__ = _make_init(cls)  # type: ignore[method-assign]
+        if fields:
+            cls.__init__ = _first_init(cls)  # type: ignore[method-assign]
 
     @classmethod
     def of_defaults(cls) -> Any:
@@ -197,10 +198,19 @@ class Struct:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.__dict__.items())})"
 
 
+def _first_init(cls: type[Struct]) -> Callable[..., None]:
+    """Makes the real ``__init__`` when the first instance is: most structs of most APIs are never used."""
+
+    def __init__(self: Struct, **values: Any) -> None:  # noqa: N807 - it stands in for the method of that name
+        if cls.__init__ is __init__:
+            cls.__init__ = _make_init(cls)  # type: ignore[method-assign]
+        cls.__init__(self, **values)
+
+    return __init__
+
+
 def _make_init(cls: type[Struct]) -> Callable[..., None]:
     """An ``__init__`` with one keyword for each field: a misspelt or missing one is a TypeError."""
-    if not cls.__fields__:
-        return object.__init__
     namespace: dict[str, Any] = {}
     parameters, body = [], []
     for field in cls.__fields__:

@@ -380,7 +380,7 @@ def leave(group: ClassicGroup, request: LeaveGroupRequest, reply: Reply, now: No
     if group.state is GroupState.DEAD:
         effects.answer(reply, LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
         return effects
-    identities = [(request.member_id, None)] if request.member_id else []
+    identities: list[tuple[str, str | None]] = [(request.member_id, None)] if request.member_id else []
     identities += [(member.member_id, member.group_instance_id) for member in request.members]
     members = []
     left = False

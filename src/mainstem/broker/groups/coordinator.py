@@ -20,7 +20,6 @@ from mainstem.broker.groups import classic_steps, offsets
 from mainstem.broker.groups.classic import NEVER, ClassicGroup, GroupState, Member
 from mainstem.broker.groups.effects import Effects, GroupRecord, Reply
 from mainstem.broker.groups.records import (
-    OFFSETS_TOPIC,
     CommittedOffset,
     GroupChange,
     OffsetChange,
@@ -30,6 +29,7 @@ from mainstem.broker.groups.records import (
     partition_of,
     read_change,
 )
+from mainstem.broker.topics import OFFSETS_TOPIC
 from mainstem.errors import MainstemError, RemoteError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.group_records import GroupMetadataValue

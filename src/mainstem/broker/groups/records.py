@@ -25,7 +25,6 @@ from mainstem.protocol.messages.group_records import (
 if TYPE_CHECKING:
     from mainstem.broker.groups.classic import ClassicGroup
 
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 _VALUE_VERSION: Final = 3
 _INT16: Final = struct.Struct(">h")
 _OFFSET_KEY_TYPES: Final = (0, 1)

@@ -36,7 +36,7 @@ def handle(node: Node, call: Call) -> DescribeTopicPartitionsResponse:
         if names and names[0] == start:
             first = max(0, body.cursor.partition_index)
     left = max(1, min(body.response_partition_limit, node.described_partitions_max))
-    topics = []
+    topics: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
         topic = node.topics.get(name)
         if left == 0:

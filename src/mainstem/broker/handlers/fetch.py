@@ -78,9 +78,8 @@ def _read(node: Node, call: Call) -> _Read:
         answers = []
         for item in asked.partitions:
             log = partitions[item.partition] if 0 <= item.partition < len(partitions) else None
-            answer = _read_partition(log, unknown, body, item, left_bytes, is_first=size_bytes == 0)
+            answer, got_bytes = _read_partition(log, unknown, body, item, left_bytes, is_first=size_bytes == 0)
             answers.append(answer)
-            got_bytes = sum(map(len, answer.records or ()))
             size_bytes += got_bytes
             left_bytes = max(0, left_bytes - got_bytes)
             if log is not None:
@@ -110,18 +109,19 @@ def _read_partition(
     left_bytes: int,
     *,
     is_first: bool,
-) -> PartitionData:
+) -> tuple[PartitionData, int]:
+    """What one partition has to give, and its size in bytes."""
     if log is None:
-        return _refused(item.partition, unknown)
+        return _refused(item.partition, unknown), 0
     if item.current_leader_epoch >= 0 and item.current_leader_epoch != log.leader_epoch:
         older = item.current_leader_epoch < log.leader_epoch
-        return _refused(item.partition, ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH)
+        return _refused(item.partition, ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH), 0
     max_bytes = min(left_bytes, max(0, item.partition_max_bytes))
     try:
         result = log.read(item.fetch_offset, max_bytes, minimum_one=is_first)
     except MainstemError as error:
-        return _refused(item.partition, error_code(error))
-    return PartitionData(
+        return _refused(item.partition, error_code(error)), 0
+    answer = PartitionData(
         partition_index=item.partition,
         error_code=ErrorCode.NONE,
         high_watermark=result.high_watermark,
@@ -130,6 +130,7 @@ def _read_partition(
         aborted_transactions=() if body.isolation_level == _READ_COMMITTED else None,
         records=result.buffers,
     )
+    return answer, result.size_bytes
 
 
 def _refused(index: int, code: ErrorCode) -> PartitionData:

@@ -76,11 +76,12 @@ def handle(node: Node, call: Call) -> Answer | asyncio.Future[Answer]:
         waiting.one_is_done()
         return waiting.response if waiting.future.done() else waiting.future
     if body.acks == 0:
-        return _unanswered(response)
+        _check_unanswered(response)
+        return None
     return response
 
 
-def _unanswered(response: ProduceResponse) -> None:
+def _check_unanswered(response: ProduceResponse) -> None:
     """With acks=0 nothing but the end of the connection tells the producer that its records were refused."""
     for topic in response.responses:
         for partition in topic.partition_responses:

@@ -1,0 +1,100 @@
+"""What a running broker consists of, as handlers use it: the log, its commit, its groups, and the settings they obey.
+
+Concurrency: the event loop only, but for what ``GroupCommit`` and the checkpoint writes do in threads of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from mainstem.broker.apis import APIS
+from mainstem.broker.delayed_fetch import DelayedFetches
+from mainstem.broker.framing import RequestMemory
+from mainstem.broker.group_commit import GroupCommit
+from mainstem.broker.groups.classic_steps import Settings
+from mainstem.broker.groups.coordinator import GroupCoordinator
+from mainstem.broker.topics import Topic, Topics
+from mainstem.log.node_log import NodeLog
+
+if TYPE_CHECKING:
+    from mainstem.broker.api import Api
+    from mainstem.broker.config import BrokerConfig
+    from mainstem.clock import Clock
+    from mainstem.log.checkpoint_write import CheckpointWrite
+    from mainstem.log.disk import Disk
+
+
+class Node:
+    """The services of one broker. ``advertised`` is the address that clients are told, known once it listens."""
+
+    def __init__(self, config: BrokerConfig, clock: Clock, log: NodeLog) -> None:
+        self.config = config
+        self.clock = clock
+        self.log = log
+        self.apis: Mapping[int, Api] = APIS
+        self.node_id = int(config.get("node.id"))
+        self.cluster_id = log.directory.cluster_id
+        self.advertised = (config.host, config.port)
+        self.frame_bytes_max = int(config.get("socket.request.max.bytes"))
+        self.connections_max = int(config.get("max.connections"))
+        self.fetch_bytes_max = int(config.get("fetch.max.bytes"))
+        self.offset_metadata_bytes_max = int(config.get("offset.metadata.max.bytes"))
+        self.described_partitions_max = int(config.get("message.max.request.partitions"))
+        self.deletes_topics = bool(config.get("delete.topic.enable"))
+        self.request_memory = RequestMemory(int(config.get("queued.max.request.bytes")))
+        self.fetches = DelayedFetches()
+        self.commit = GroupCommit(self.fetches.wake)
+        self.topics = Topics(log, config)
+        self.groups = GroupCoordinator(self.topics, self.commit, clock, _group_settings(config))
+        self._producer_ids = iter(range(0))
+
+    @classmethod
+    def open(cls, config: BrokerConfig, disk: Disk, clock: Clock) -> Node:
+        """Open the data directory, recover it and replay the groups.
+
+        Raises ConfigError, DirectoryLockedError, StorageError.
+        """
+        log = NodeLog.open(disk, clock, config.data_dir, config.topic_defaults())
+        node = cls(config, clock, log)
+        node.groups.load()
+        return node
+
+    def next_producer_id(self) -> int:
+        """An id that no producer ever had. Raises StorageError."""
+        producer_id = next(self._producer_ids, None)
+        if producer_id is None:
+            self._producer_ids = iter(self.log.metadata.allocate_producer_ids())
+            producer_id = next(self._producer_ids)
+        return producer_id
+
+    async def delete_topic(self, topic: Topic) -> None:
+        """Delete a topic, tell who waits for it, and forget what groups committed in it. Raises StorageError."""
+        self.topics.delete(topic)
+        for log in topic.partitions:
+            self.commit.forget(log)
+            self.fetches.wake(log)
+        await self.groups.topic_deleted(topic.name)
+
+    def start_checkpoint(self) -> CheckpointWrite | None:
+        """What the checkpoint files should say now; ``run`` it in a thread."""
+        return self.log.directory.start_checkpoint()
+
+    def write_checkpoints(self) -> None:
+        """Write the checkpoint files now. Raises StorageError."""
+        self.log.directory.write_checkpoints()
+
+    async def close(self) -> None:
+        """Make everything durable and release the directory. Raises StorageError."""
+        self.groups.stop()
+        await self.commit.stop()
+        self.log.close()
+
+
+def _group_settings(config: BrokerConfig) -> Settings:
+    return Settings(
+        session_timeout_ms_min=int(config.get("group.min.session.timeout.ms")),
+        session_timeout_ms_max=int(config.get("group.max.session.timeout.ms")),
+        initial_rebalance_delay_ms=int(config.get("group.initial.rebalance.delay.ms")),
+        members_max=int(config.get("group.max.size")),
+    )

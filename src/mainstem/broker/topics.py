@@ -1,0 +1,157 @@
+"""The topics as handlers see them: by name, by id, with their partition logs; and what changes them.
+
+Every change is durable when the call returns: the node's metadata log says so first. Concurrency: the event loop only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from mainstem.broker.config import BrokerConfig
+from mainstem.broker.failures import refusal
+from mainstem.errors import TopicExistsError, UnknownTopicError
+from mainstem.log.config import LogConfig
+from mainstem.log.metadata import METADATA_PARTITION, PARTITIONS_MAX, TopicMetadata
+from mainstem.log.node_log import NodeLog
+from mainstem.log.partition_log import PartitionLog
+from mainstem.model import is_topic_name
+from mainstem.protocol.errors import ErrorCode
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__transaction_state"})
+_OFFSETS_MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic as it is now; a change makes a new one."""
+
+    name: str
+    topic_id: UUID
+    configs: Mapping[str, str]
+    partitions: Sequence[PartitionLog]
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether the node itself writes it, and clients may not."""
+        return self.name in INTERNAL_TOPICS
+
+    def partition(self, number: int) -> PartitionLog | None:
+        return self.partitions[number] if 0 <= number < len(self.partitions) else None
+
+
+class Topics:
+    """All topics of the node."""
+
+    def __init__(self, log: NodeLog, config: BrokerConfig) -> None:
+        self._log = log
+        self._auto_create = bool(config.get("auto.create.topics.enable"))
+        self.default_partitions = int(config.get("num.partitions"))
+        self._offsets_partitions = int(config.get("offsets.topic.num.partitions"))
+        self._offsets_segment_bytes = config.text("offsets.topic.segment.bytes")
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[UUID, Topic] = {}
+        for topic in log.metadata.topics.values():
+            self._keep(topic)
+
+    # ---- what there is
+
+    def all(self) -> Iterable[Topic]:
+        return self._by_name.values()
+
+    def get(self, name: str) -> Topic | None:
+        return self._by_name.get(name)
+
+    def by_id(self, topic_id: UUID) -> Topic | None:
+        return self._by_id.get(topic_id)
+
+    def find(self, name: str) -> Topic:
+        """The topic of that name. Raises UnknownTopicError, RemoteError for a name that no topic can have."""
+        topic = self._by_name.get(name)
+        if topic is None:
+            _check_name(name)
+            raise UnknownTopicError(f"there is no topic {name!r}")
+        return topic
+
+    def find_or_create(self, name: str) -> Topic:
+        """The topic of that name, created if that is allowed. Raises what ``find`` and ``create`` raise."""
+        topic = self._by_name.get(name)
+        if topic is None and name == OFFSETS_TOPIC:
+            self.ensure_internal(name)
+        elif topic is None and self._auto_create and name not in INTERNAL_TOPICS:
+            return self.create(name, self.default_partitions, {})
+        return self.find(name)
+
+    def partitions(self, name: str) -> Sequence[PartitionLog]:
+        """The partitions of a topic; none when it is not there."""
+        topic = self._by_name.get(name)
+        return () if topic is None else topic.partitions
+
+    # ---- changes
+
+    def check_new(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+        """Whether a topic could be created. Raises RemoteError, TopicExistsError, ConfigError."""
+        _check_name(name)
+        if name in self._by_name:
+            raise TopicExistsError(f"topic {name!r} is there already")
+        # Metric names made of topic names cannot tell "." from "_": Kafka refuses a topic that differs in them alone.
+        if ("." in name or "_" in name) and any(
+            other.replace(".", "_") == name.replace(".", "_") for other in self._by_name
+        ):
+            raise refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name!r} differs from a topic's name only in . and _")
+        if not 1 <= partitions <= PARTITIONS_MAX:
+            raise refusal(ErrorCode.INVALID_PARTITIONS, f"{partitions} partitions: from 1 to {PARTITIONS_MAX} can be")
+        LogConfig.of(configs, self._log.defaults)
+
+    def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
+        """Create a topic. Raises what ``check_new`` raises, and StorageError."""
+        self.check_new(name, partitions, configs)
+        return self._keep(self._log.create_topic(name, partitions, configs))
+
+    def ensure_internal(self, name: str) -> Sequence[PartitionLog]:
+        """The partitions of an internal topic, which is created when it is not there. Raises StorageError."""
+        topic = self._by_name.get(name)
+        if topic is None:
+            configs = {
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": self._offsets_segment_bytes,
+                "max.message.bytes": str(_OFFSETS_MESSAGE_BYTES_MAX),
+            }
+            topic = self._keep(self._log.create_topic(name, self._offsets_partitions, configs))
+        return topic.partitions
+
+    def add_partitions(self, topic: Topic, count: int) -> Topic:
+        """Let a topic have ``count`` partitions in all. Raises RemoteError, StorageError."""
+        if count > PARTITIONS_MAX:
+            raise refusal(ErrorCode.INVALID_PARTITIONS, f"{count} partitions: from 1 to {PARTITIONS_MAX} can be")
+        return self._keep(self._log.create_partitions(topic.name, count))
+
+    def set_configs(self, topic: Topic, configs: Mapping[str, str], *, validate_only: bool) -> None:
+        """Replace the configs that are set on a topic. Raises ConfigError, StorageError."""
+        LogConfig.of(configs, self._log.defaults)
+        if not validate_only:
+            self._keep(self._log.set_topic_configs(topic.name, configs))
+
+    def delete(self, topic: Topic) -> None:
+        """Delete a topic with all that it holds. Raises StorageError."""
+        self._by_name.pop(topic.name, None)
+        self._by_id.pop(topic.topic_id, None)
+        self._log.delete_topic(topic.name)
+
+    def _keep(self, metadata: TopicMetadata) -> Topic:
+        logs = [self._log.get(topic_partition) for topic_partition in metadata.topic_partitions]
+        topic = Topic(metadata.name, metadata.topic_id, metadata.configs, logs)
+        self._by_name[topic.name] = self._by_id[topic.topic_id] = topic
+        return topic
+
+
+def _check_name(name: str) -> None:
+    if not is_topic_name(name) or name == METADATA_PARTITION.topic:
+        raise refusal(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"topic name {name[:300]!r}: letters, digits, '.', '_' and '-', at most 249, not '.' or '..'",
+        )

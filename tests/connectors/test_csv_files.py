@@ -23,7 +23,7 @@ def written(tmp_path: Path, data: str | bytes, name: str = "file.csv") -> Path:
 def rows_of(path: Path, schema: str | None = None, key: tuple[str, ...] = ()) -> list[dict[str, Any]]:
     file = CsvFile(path)
     file.check(schema_of(schema) if schema else None)
-    return [json.loads(value) for rows in file.encoded(key, {}) for value in rows.values]
+    return [json.loads(value) for rows in file.encoded(key, {}) for value in rows.values.to_pylist()]
 
 
 def test_types_are_found(tmp_path: Path) -> None:

@@ -20,14 +20,14 @@ def written(tmp_path: Path, data: str | bytes) -> JsonLinesFile:
 def test_a_line_is_kept_as_it_stands(tmp_path: Path) -> None:
     file = written(tmp_path, '{"a":  1.10,"b":[1,{"c":null}]}\n\n{"a": "é"}')
     (rows,) = file.encoded(("a",), {})
-    assert rows.values == [b'{"a":  1.10,"b":[1,{"c":null}]}', '{"a": "é"}'.encode()]
-    assert rows.keys == [b"1.1", "é".encode()]
+    assert rows.values.to_pylist() == [b'{"a":  1.10,"b":[1,{"c":null}]}', '{"a": "é"}'.encode()]
+    assert rows.keys.to_pylist() == [b"1.1", "é".encode()]
 
 
 def test_a_derived_column_is_added(tmp_path: Path) -> None:
     (rows,) = written(tmp_path, '{"a": 1, "b": "{a}"}').encoded(("id",), {"id": "{a}-{b}"})
-    assert rows.values == [b'{"a":1,"b":"{a}","id":"1-{a}"}']
-    assert rows.keys == [b"1-{a}"]
+    assert rows.values.to_pylist() == [b'{"a":1,"b":"{a}","id":"1-{a}"}']
+    assert rows.keys.to_pylist() == [b"1-{a}"]
 
 
 @pytest.mark.parametrize(

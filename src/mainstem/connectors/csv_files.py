@@ -28,6 +28,7 @@ from mainstem.schema.arrow import arrow_type
 from mainstem.schema.types import TopicSchema
 
 _BLOCK_BYTES = 4 << 20
+_HEADER_BYTES_MAX = 1 << 20
 _FIRST_ROW = 2  # rows count from 1, and the header is the first
 _BOOLEANS = pa.array(["true", "false", "True", "False", "TRUE", "FALSE"])
 # numbers by their look only: more digits than a double keeps, leading zeros, a plus
@@ -96,7 +97,7 @@ class CsvFile:
         """The column names alone: the types of columns can only be set by name."""
         with open_source(self.path) as source:
             try:
-                options = pa.csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False)
+                options = pa.csv.ReadOptions(block_size=min(_BLOCK_BYTES, _HEADER_BYTES_MAX), use_threads=False)
                 parse = pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
                 return tuple(pa.csv.open_csv(source.stream, read_options=options, parse_options=parse).schema.names)
             except (pa.ArrowInvalid, UnicodeDecodeError) as error:

@@ -5,17 +5,18 @@ append all rows in the file's order, and return the position after them. When th
 be in the file and its types decide how text is read.
 
 **At least once**: a load that is cut short has appended a part of its rows, and run again it repeats them. Memory is
-bounded by a few blocks of the file and the client's queue. One thread runs one load.
+bounded by a few blocks of the file. One thread runs one load.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mainstem.connectors.bulk import BulkAppender
 from mainstem.connectors.sources import inner_suffix
 from mainstem.connectors.tables import RowsFile, check_columns, pieces_of
 from mainstem.errors import InputError
@@ -106,9 +107,16 @@ def load(
     _check(file, Path(source), registered[0] if registered else None, key, options)
     configs = {"cleanup.policy": "compact"} if options.compacted else {}
     log.create_topic(topic, partitions=options.partitions, configs=configs, exist_ok=True)
-    rows = _Rows(file, key, options.derived, on_progress)
-    position = log.append_many(topic, rows)
-    return Loaded(topic, rows.records, position, time.monotonic() - started_s)
+    records = 0
+    with BulkAppender(log, topic) as appender:
+        for rows in file.encoded(key, options.derived):
+            appender.append(rows.keys, rows.values)
+            records += len(rows.values)
+            if on_progress is not None:
+                rate = records / max(time.monotonic() - started_s, 1e-6)
+                on_progress(LoadProgress(records, rows.bytes_read, rows.bytes_total, rate))
+        position = appender.finish()
+    return Loaded(topic, records, position, time.monotonic() - started_s)
 
 
 def open_rows(path: Path, options: LoadOptions) -> RowsFile:
@@ -148,30 +156,3 @@ def _check(file: RowsFile, path: Path, schema: TopicSchema | None, key: tuple[st
     check_columns(str(path), columns, {"is the key": key})
     if schema is not None:
         check_columns(str(path), columns, {"the topic's schema asks for": schema.names})
-
-
-class _Rows:
-    """The rows as (key, value), counting, for ``append_many``."""
-
-    def __init__(
-        self,
-        file: RowsFile,
-        key: tuple[str, ...],
-        derived: Mapping[str, str],
-        on_progress: Callable[[LoadProgress], None] | None,
-    ) -> None:
-        self._file = file
-        self._key = key
-        self._derived = derived
-        self._on_progress = on_progress
-        self.records = 0
-
-    def __iter__(self) -> Iterator[tuple[bytes | None, bytes]]:
-        started_s = time.monotonic()
-        for rows in self._file.encoded(self._key, self._derived):
-            keys: Sequence[bytes | None] = rows.keys if rows.keys is not None else [None] * len(rows.values)
-            yield from zip(keys, rows.values, strict=True)
-            self.records += len(rows.values)
-            if self._on_progress is not None:
-                rate = self.records / max(time.monotonic() - started_s, 1e-6)
-                self._on_progress(LoadProgress(self.records, rows.bytes_read, rows.bytes_total, rate))

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+import pyarrow as pa
+
 from mainstem.client.values import key_bytes
 from mainstem.connectors.sources import Source, open_source
 from mainstem.connectors.tables import EncodedRows, pieces_of
@@ -63,9 +65,9 @@ class JsonLinesFile:
                     keys.append(row_key)
                 values.append((encode_value(row) or b"") if derived else text)
                 if len(values) == _RUN_LINES:
-                    yield EncodedRows(keys if key else None, values, source.bytes_read, source.total_bytes)
+                    yield _encoded(keys if key else None, values, source)
                     keys, values = [], []
-            yield EncodedRows(keys if key else None, values, source.bytes_read, source.total_bytes)
+            yield _encoded(keys if key else None, values, source)
 
     def _rows(self, source: Source) -> Iterator[tuple[int, bytes, dict[str, Any]]]:
         lines = io.BufferedReader(source.stream, 1 << 20)  # type: ignore[type-var]  # any readable stream will do
@@ -86,6 +88,11 @@ class JsonLinesFile:
         if not isinstance(row, dict):
             raise SchemaError(f"{self.path}: line {number} is not a JSON object")
         return row
+
+
+def _encoded(keys: list[bytes] | None, values: list[bytes], source: Source) -> EncodedRows:
+    key_column = None if keys is None else pa.array(keys, pa.binary())
+    return EncodedRows(key_column, pa.array(values, pa.binary()), source.bytes_read, source.total_bytes)
 
 
 def _fill(template: str, row: Mapping[str, Any]) -> str:

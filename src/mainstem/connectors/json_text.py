@@ -36,7 +36,7 @@ def json_objects(arrow_batch: pa.RecordBatch) -> pa.StringArray:
     return pc.binary_join_element_wise(*parts, "}", "", null_handling="replace", null_replacement="null")
 
 
-def keys(arrow_batch: pa.RecordBatch, names: Sequence[str], *, first_row: int) -> list[bytes] | None:
+def keys(arrow_batch: pa.RecordBatch, names: Sequence[str], *, first_row: int) -> pa.StringArray | None:
     """The key of each row; None when there are no key columns.
 
     Raises SchemaError when a key column is missing or null; rows are counted from ``first_row``.
@@ -44,12 +44,12 @@ def keys(arrow_batch: pa.RecordBatch, names: Sequence[str], *, first_row: int) -
     if not names:
         return None
     if len(names) == 1:
-        return pc.cast(key_texts(arrow_batch, names[0], first_row), pa.binary()).to_pylist()  # type: ignore[no-any-return]
+        return key_texts(arrow_batch, names[0], first_row)
     columns = [_key_column(arrow_batch, name, first_row) for name in names]
     parts: list[Any] = ["["]
     for index, column in enumerate(columns):
         parts += [_texts(column)] if index == 0 else [",", _texts(column)]
-    return pc.cast(pc.binary_join_element_wise(*parts, "]", ""), pa.binary()).to_pylist()  # type: ignore[no-any-return]
+    return pc.binary_join_element_wise(*parts, "]", "")
 
 
 def as_plain(column: pa.Array) -> pa.Array:

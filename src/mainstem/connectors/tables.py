@@ -21,10 +21,10 @@ _PLACE = re.compile(r"\{([^{}]+)\}")
 
 
 class EncodedRows(NamedTuple):
-    """A run of rows as they will be appended, and how far the reading is."""
+    """A run of rows as they will be appended, columns of text or bytes, and how far the reading is."""
 
-    keys: Sequence[bytes] | None
-    values: Sequence[bytes]
+    keys: pa.Array | None
+    values: pa.Array
     bytes_read: int
     bytes_total: int
 
@@ -59,8 +59,9 @@ def encode_batch(
     """Add the derived columns, and encode."""
     for name, template in derived.items():
         batch = batch.append_column(name, fill(template, batch, first_row))
-    values = pc.cast(json_objects(batch), pa.binary()).to_pylist()
-    return EncodedRows(keys(batch, key, first_row=first_row), values, reading.bytes_read, reading.total_bytes)
+    return EncodedRows(
+        keys(batch, key, first_row=first_row), json_objects(batch), reading.bytes_read, reading.total_bytes
+    )
 
 
 def pieces_of(template: str) -> list[str]:

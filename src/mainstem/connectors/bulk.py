@@ -1,0 +1,126 @@
+"""``BulkAppender``: append Arrow columns of keys and values to a topic, natively encoded.
+
+Rows are split by their keys' partitions (as every other writer of the product splits them), encoded into record
+batches without a step for each record in Python, and sent over ``client.wire`` by a few lanes, each a thread with a
+connection of its own. A partition belongs to one lane, so its rows keep their order; batches carry a producer's stamp,
+so that one whose answer got lost is sent again without standing in the log twice. Memory is bounded: a lane holds at
+most a few batches. Used by one thread; ``finish`` returns only when everything is durable.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from mainstem.client.wire.cluster import WireClient
+from mainstem.client.wire.producers import ProducerIdentity, init_producer_id
+from mainstem.model import Position, TopicPartition
+from mainstem.record.arrow_encode import MAX_BATCH_BYTES, encode
+from mainstem.record.arrow_partition import partitions_for
+from mainstem.record.constants import INT32_MAX, Compression
+from mainstem.record.header import read_header
+from mainstem.record.writer import ProducerStamp
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from mainstem.client.log import Log
+
+_LANES_MAX = 2
+_BATCHES_IN_FLIGHT_MAX = 4
+
+
+class BulkAppender:
+    """A context manager; after an error nothing more is sent."""
+
+    def __init__(self, log: Log, topic: str) -> None:
+        """Raises UnknownTopicError, LogUnavailableError."""
+        described = log.describe_topic(topic)
+        limit = described.configs.get("max.message.bytes")
+        self._topic = topic
+        self._partitions = described.info.partitions
+        self._batch_bytes = min(int(limit), MAX_BATCH_BYTES) if limit else MAX_BATCH_BYTES
+        self._lanes = [_Lane(log) for _ in range(min(_LANES_MAX, self._partitions))]
+        self._sequences = [0] * self._partitions
+        self._keyless = 0
+        self._producer: ProducerIdentity = self._lanes[0].run(init_producer_id).result()
+
+    def append(self, keys: pa.Array | None, values: pa.Array) -> None:
+        """Send rows on their way; returns when a lane has room. Raises what an earlier send failed with."""
+        producer, now_ms = self._producer, time.time_ns() // 1_000_000
+        for partition, chosen in self._split(keys, len(values)):
+            part_keys = None if keys is None else keys.take(chosen)
+            batches = encode(
+                part_keys,
+                values.take(chosen),
+                timestamps_ms=now_ms,
+                compression=Compression.LZ4,
+                max_batch_bytes=self._batch_bytes,
+                producer=ProducerStamp(producer.producer_id, producer.producer_epoch, self._sequences[partition]),
+            )
+            self._sequences[partition] = (self._sequences[partition] + len(chosen)) & INT32_MAX
+            for batch in batches:
+                self._lanes[partition % len(self._lanes)].send(TopicPartition(self._topic, partition), batch)
+
+    def finish(self) -> Position:
+        """Wait for everything; the position just after it. Raises the first error."""
+        return Position.join(lane.finish() for lane in self._lanes)
+
+    def _split(self, keys: pa.Array | None, count: int) -> list[tuple[int, Any]]:
+        """(partition, the rows that go there), rows in order. Rows without a key go round in blocks."""
+        if self._partitions == 1 or keys is None:
+            partition = self._keyless % self._partitions
+            self._keyless += 1
+            return [(partition, np.arange(count))]
+        assigned = partitions_for(keys, self._partitions)
+        return [(number, np.flatnonzero(assigned == number)) for number in range(self._partitions)]
+
+    def __enter__(self) -> BulkAppender:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for lane in self._lanes:
+            lane.close()
+
+
+class _Lane:
+    """One thread with one connection; its batches go out one after the other."""
+
+    def __init__(self, log: Log) -> None:
+        self._client = WireClient(log.bootstrap, client_id="mainstem-load", timeout_s=log.timeout_s)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="append")
+        self._in_flight: deque[Future[Position]] = deque()
+        self._position = Position()
+
+    def run(self, work: Any) -> Future[Any]:
+        """Run ``work`` with the lane's client."""
+        return self._thread.submit(work, self._client)
+
+    def send(self, topic_partition: TopicPartition, batch: bytes) -> None:
+        """Queue a batch; waits while too many are queued."""
+        while len(self._in_flight) >= _BATCHES_IN_FLIGHT_MAX:
+            self._position |= self._in_flight.popleft().result()
+        self._in_flight.append(self._thread.submit(self._produce, topic_partition, batch))
+
+    def finish(self) -> Position:
+        """Wait for what is queued."""
+        while self._in_flight:
+            self._position |= self._in_flight.popleft().result()
+        return self._position
+
+    def close(self) -> None:
+        """Drop what is queued, and disconnect."""
+        self._thread.shutdown(cancel_futures=True)
+        self._client.close()
+
+    def _produce(self, topic_partition: TopicPartition, batch: bytes) -> Position:
+        base_offset = self._client.produce(topic_partition, batch)
+        next_offset = base_offset + read_header(batch).record_count
+        return Position({topic_partition: next_offset})

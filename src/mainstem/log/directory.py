@@ -23,7 +23,13 @@ from uuid import UUID, uuid4
 from mainstem.clock import Clock
 from mainstem.errors import StorageError, TopicExistsError, UnknownTopicError
 from mainstem.log.checkpoint_write import CheckpointWrite, CheckpointWriter, read_checkpoint
-from mainstem.log.checkpoints import decode_partition_metadata, decode_properties, encode_properties, encode_uuid
+from mainstem.log.checkpoints import (
+    decode_partition_metadata,
+    decode_properties,
+    encode_partition_metadata,
+    encode_properties,
+    encode_uuid,
+)
 from mainstem.log.config import LogConfig
 from mainstem.log.disk import Disk, DiskLock
 from mainstem.log.names import (
@@ -41,7 +47,7 @@ from mainstem.log.node_checkpoint import NodeCheckpoint, PartitionOffsets
 from mainstem.log.partition_log import PartitionLog
 from mainstem.log.partition_recovery import LastKnown, Partition, create_partition, open_partition
 from mainstem.log.segment import SegmentContext
-from mainstem.log.small_files import read_file, replace_file
+from mainstem.log.small_files import make_directory, read_file, replace_file
 from mainstem.model import TopicPartition
 
 _logger = logging.getLogger(__name__)
@@ -51,6 +57,7 @@ _RETRACE_POINTS_A_CHECKPOINT: Final = 8
 _CLEAN_SHUTDOWN_TEXT: Final = json.dumps({"version": 0, "brokerEpoch": -1}).encode()
 
 ConfigOf = Callable[[TopicPartition], LogConfig]
+TopicIdOf = Callable[[TopicPartition], UUID | None]
 
 
 class LogDirectory:
@@ -91,7 +98,7 @@ class LogDirectory:
 
         Raises DirectoryLockedError, StorageError.
         """
-        disk.make_directory(path)
+        make_directory(disk, path)
         directory = cls(disk, clock, path, disk.lock(path / LOCK), new_id)
         try:
             directory._read_identity()
@@ -154,30 +161,34 @@ class LogDirectory:
         found = (parse_partition_directory(name) for name in self.disk.list(self.path))
         return [topic_partition for topic_partition in found if topic_partition is not None]
 
-    def open_partitions(self, config_of: ConfigOf) -> None:
+    def open_partitions(self, config_of: ConfigOf, topic_id_of: TopicIdOf = lambda _: None) -> None:
         """Open all partitions that are not open yet, and make the leader epoch durable. Raises StorageError."""
         for name in self.disk.list(self.path):
             if name.endswith(DELETED_DIRECTORY):
                 self.disk.remove_directory(self.path / name)
         for topic_partition in self._partition_directories():
             if topic_partition not in self._partitions:
-                self.open_partition(topic_partition, config_of(topic_partition))
+                self.open_partition(topic_partition, config_of(topic_partition), topic_id_of(topic_partition))
         epochs = [self._checkpoint.leader_epoch, *(each.leader_epoch for each in self._partitions.values())]
         self.leader_epoch = max(epochs) + (not self.was_clean)
         for partition in self._partitions.values():
             partition.leader_epoch = self.leader_epoch
         self.write_checkpoints()
 
-    def open_partition(self, topic_partition: TopicPartition, config: LogConfig) -> PartitionLog:
-        """Open one partition from its directory, or make it where there is none. Raises StorageError."""
+    def open_partition(
+        self, topic_partition: TopicPartition, config: LogConfig, topic_id: UUID | None = None
+    ) -> PartitionLog:
+        """Open one partition from its directory; ``topic_id`` if another knows it. Raises StorageError."""
         directory = self.path / partition_directory(topic_partition)
-        topic_id = decode_partition_metadata(read_file(self.disk, directory / PARTITION_METADATA))
         known = self._checkpoint.partitions.get(topic_partition)
-        last_known = LastKnown()
-        if topic_id is None:
-            topic_id = known.topic_id if known is not None and known.topic_id is not None else UUID(int=0)
+        path = directory / PARTITION_METADATA
+        written_id = decode_partition_metadata(read_file(self.disk, path))
+        topic_id = topic_id or written_id or (known.topic_id if known is not None else None) or UUID(int=0)
+        if written_id != topic_id:
+            replace_file(self.disk, path, encode_partition_metadata(topic_id), sync=False)
+        last_known = LastKnown(was_clean=self.was_clean)
         if known is not None and known.topic_id in (None, topic_id):
-            last_known = LastKnown(known.recovery_point, known.log_start_offset)
+            last_known = LastKnown(known.recovery_point, known.log_start_offset, self.was_clean)
         partition = Partition(directory, topic_partition, topic_id, config)
         opened = open_partition(self._context, self._clock, partition, last_known)
         self._partitions[topic_partition] = opened

@@ -2,7 +2,8 @@
 
 The metadata is the truth. A change is written there first, durably, then done in the directory; so a crash in between
 leaves work that the next ``open`` does: partitions that are missing are made (they never held anything), those of
-deleted topics are removed, and a directory that the metadata knows nothing of is set aside as ``-stray``, never removed.
+deleted topics are removed, and a directory that the metadata knows nothing of is set aside as ``-stray``, never
+removed.
 
 Concurrency: owned by one thread.
 """
@@ -58,7 +59,7 @@ class NodeLog:
 
     def _reconcile(self) -> None:
         self.directory.set_aside_unless(self._is_known, self.metadata.was_deleted)
-        self.directory.open_partitions(self.config_of)
+        self.directory.open_partitions(self.config_of, self._topic_id_of)
         for topic in self.metadata.topics.values():
             self._create_missing(topic)
 
@@ -74,6 +75,10 @@ class NodeLog:
             return _METADATA_CONFIG
         topic = self.metadata.topics.get(topic_partition.topic)
         return LogConfig.of(topic.configs if topic is not None else {}, self.defaults)
+
+    def _topic_id_of(self, topic_partition: TopicPartition) -> UUID | None:
+        topic = self.metadata.topics.get(topic_partition.topic)
+        return topic.topic_id if topic is not None else None
 
     def get(self, topic_partition: TopicPartition) -> PartitionLog:
         """The partition's log. Raises UnknownTopicError; the metadata's own log is not a topic."""

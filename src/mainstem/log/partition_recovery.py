@@ -66,11 +66,11 @@ class Partition(NamedTuple):
 
 
 class LastKnown(NamedTuple):
-    """What the node's checkpoint remembers of a partition; ``leader_epoch`` is the one that it is opened with."""
+    """What the node's checkpoint remembers of a partition, and whether the node came to a clean end."""
 
     recovery_point: int = 0
     log_start_offset: int = 0
-    leader_epoch: int = 0
+    was_clean: bool = False
 
 
 def create_partition(
@@ -126,10 +126,28 @@ class _Recovery:
         log_start = min(max(self._last_known.log_start_offset, self._segments[0].base_offset), log_end)
         producers = self._rebuild_producers(log_start, kept_end)
         epochs = self._rebuild_leader_epochs(kept_end, log_start)
-        leader_epoch = max(self._last_known.leader_epoch, epochs.latest, 0)
         return PartitionState(
-            self._segments, log_start, log_end, producers, epochs, leader_epoch, cut_files=self._cut_files
+            self._segments,
+            log_start,
+            log_end,
+            producers,
+            epochs,
+            max(epochs.latest, 0),
+            cut_files=self._cut_files,
+            unsynced_directories=self._sync_directories(log_end),
         )
+
+    def _sync_directories(self, log_end: int) -> tuple[PurePath, ...]:
+        """Make sure that the segments' names are durable, and the partition's: now if records depend on it.
+
+        What a process made before it was killed, another finds, but not after a power cut.
+        """
+        directories = (self._directory, self._directory.parent)
+        if log_end > self._recovery_point:
+            for directory in directories:
+                self._disk.sync_directory(directory)
+            return ()
+        return () if self._last_known.was_clean else directories
 
     # Step 1
 
@@ -197,15 +215,16 @@ class _Recovery:
     def _walk_trusted(self, segment: Segment, indexes: SegmentIndexes) -> bool:
         """Index the batches before the recovery point; whether any of them is damaged or missing."""
         is_damaged = False
-        for place in segment.walk_proving(indexes.log_bytes, indexes.end_offset):
-            if place.file_position != indexes.log_bytes:
-                is_damaged = True
-            elif place.header.base_offset >= self._recovery_point:
-                return is_damaged
-            if place.header.base_offset >= self._recovery_point:
+        places = segment.walk_proving(indexes.log_bytes, indexes.end_offset)
+        while indexes.end_offset < self._recovery_point:
+            place = next(places, None)
+            if place is None:
                 return True
+            is_damaged = is_damaged or place.file_position != indexes.log_bytes
+            if place.header.base_offset >= self._recovery_point:
+                return is_damaged
             indexes.add(place.header, place.file_position)
-        return is_damaged or indexes.end_offset < self._recovery_point
+        return is_damaged
 
     def _keep_damaged(self, segment: Segment, indexes: SegmentIndexes) -> None:
         """Index what is whole in a segment with damage before the recovery point, and leave every byte of it."""

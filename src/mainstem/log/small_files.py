@@ -1,4 +1,4 @@
-"""Reading and replacing small files whole. A reader sees the old content or the new, never a mixture.
+"""Reading and replacing small files whole: a reader sees the old content or the new, never a mixture. And directories.
 
 Stateless functions over the disk port; safe from any thread, one writer a path.
 """
@@ -39,3 +39,12 @@ def replace_file(disk: Disk, path: PurePath, data: bytes, *, sync: bool) -> None
     disk.rename(temporary, path)
     if sync:
         disk.sync_directory(path.parent)
+
+
+def make_directory(disk: Disk, path: PurePath) -> None:
+    """Make a directory and its parents, where they are missing, durably."""
+    missing = [each for each in (path, *path.parents) if not disk.exists(each)]
+    if missing:
+        disk.make_directory(path)
+    for each in missing:
+        disk.sync_directory(each.parent)

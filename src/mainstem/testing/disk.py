@@ -3,9 +3,9 @@
 ``FaultyDisk`` keeps two states, what programs see and what is on the platter, and all steps in between:
 
 * ``power_cut`` throws away what programs saw. Of the writes to each file since its last sync it keeps a part, chosen by
-  the seed: none, all, or some 512-byte sectors in any order (so writes are dropped, torn and reordered); of the names made,
-  renamed and removed since each directory's last sync it keeps the first few. ``kill`` ends programs only: they find
-  what they wrote, and a lock is free again.
+  the seed: none, all, or some 512-byte sectors (so writes are dropped, torn and reordered); of the names made, renamed
+  and removed since each directory's last sync it keeps the first few. ``kill`` ends programs only: they find what they
+  wrote, and a lock is free again.
 * ``cut_power_at_call = n`` stops the n-th call from now on with PowerCutError, before or in the middle of its work;
   every call after it fails alike until ``power_cut``.
 * ``fail_syncs`` makes syncs fail with an input/output error. As in Linux, the pages are then taken for clean: a later
@@ -86,15 +86,20 @@ class _Content:
         self.on_platter = bytes(content)
         self.pending.clear()
 
-    def lose_power(self, chance: random.Random) -> None:
+    def give_up(self, chance: random.Random) -> None:
+        """A sync has failed: some sectors got there, the rest never will, and programs see them all the same."""
         content = bytearray(self.on_platter)
         share = chance.choice((0.0, 0.5, 0.9, 1.0))
         for write in self.pending:
             for sector in write.sectors():
                 if chance.random() < share:
                     sector.apply(content)
-        self.seen, self.on_platter = content, bytes(content)
+        self.on_platter = bytes(content)
         self.pending.clear()
+
+    def lose_power(self, chance: random.Random) -> None:
+        self.give_up(chance)
+        self.seen = bytearray(self.on_platter)
 
 
 class _Directory:
@@ -105,9 +110,9 @@ class _Directory:
     def __init__(self) -> None:
         self.seen: dict[str, _Content | _Directory] = {}
         self.on_platter: dict[str, _Content | _Directory] = {}
-        self.pending: list[Callable[[dict[str, _Content | _Directory]], None]] = []
+        self.pending: list[Callable[[dict[str, _Content | _Directory]], object]] = []
 
-    def change(self, step: Callable[[dict[str, _Content | _Directory]], None]) -> None:
+    def change(self, step: Callable[[dict[str, _Content | _Directory]], object]) -> None:
         step(self.seen)
         self.pending.append(step)
 
@@ -238,7 +243,7 @@ class FaultyDisk:
         self._call()
         directory = self._directory(path.parent)
         if path.name in directory.seen:
-            directory.change(lambda names: names.pop(path.name, None) and None)
+            directory.change(lambda names: names.pop(path.name, None))
 
     def remove_directory(self, path: PurePath) -> None:
         """Remove a directory with all that is in it."""
@@ -287,7 +292,7 @@ class FaultyDisk:
         """One fdatasync call."""
         self._call()
         if self._sync_fails(path):
-            content.pending.clear()  # the kernel has given up on these pages, and shows them all the same
+            content.give_up(self._chance)
             raise StorageError(f"cannot sync {path}: Input/output error")
         content.sync()
 

@@ -10,7 +10,6 @@ the threads that wait for them; there is no thread of its own. Thread-safe.
 
 from __future__ import annotations
 
-import logging
 import threading
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -18,6 +17,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from mainstem.client.failures import error_of
+from mainstem.client.librdkafka import LOGGER
 from mainstem.client.partitioner import LIBRDKAFKA_NAME
 from mainstem.client.records import EncodedRecord
 from mainstem.client.wire.deadline import Deadline
@@ -25,8 +25,6 @@ from mainstem.clock import Clock
 from mainstem.errors import LogUnavailableError, MainstemError
 from mainstem.model import Position, TopicPartition
 
-_LOGGER = logging.getLogger("mainstem.client.librdkafka")
-_LOGGER.addHandler(logging.NullHandler())  # what it retries is nobody's news, unless somebody listens
 _POLL_S: Final = 0.05
 _LAST_RESORT_S: Final = 5.0  # librdkafka reports a time-out of its own long before
 BATCH_BYTES_MAX: Final = 1_000_000
@@ -105,7 +103,7 @@ class DurableProducer:
         """Whether librdkafka has given up on this producer: make another."""
         self._options = options
         self._clock = clock
-        self._producer = Producer(options.to_librdkafka(), logger=_LOGGER)
+        self._producer = Producer(options.to_librdkafka(), logger=LOGGER)
         self._serving = threading.Lock()
         self._waiters: dict[int, Appended] = {}
 

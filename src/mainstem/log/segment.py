@@ -168,7 +168,10 @@ class Segment:
         for place in self.walk_proving(known, indexes.end_offset):
             self._is_damaged = self._is_damaged or place.file_position != indexes.log_bytes
             indexes.add(place.header, place.file_position)
-        self._is_damaged = self._is_damaged or indexes.log_bytes != self.size_bytes
+        seal = read_seal(self._context.disk, self.directory, self.base_offset)
+        if seal is not None and seal.log_bytes > self.size_bytes:
+            self._lost_until = seal.end_offset
+        self._is_damaged = self._is_damaged or indexes.log_bytes != self.size_bytes or self._lost_until > 0
         self._indexes = indexes
         if indexes.log_bytes != known and self._lost_until == 0:
             indexes.close()
@@ -184,14 +187,10 @@ class Segment:
         """The indexes as far as their files vouch for them: all, a part, or empty ones."""
         disk, file = self._context.disk, self.file()
         seal = read_seal(disk, self.directory, self.base_offset)
-        if seal is not None and seal.log_bytes > file.size_bytes():
-            self._is_damaged = True
-            self._lost_until = seal.end_offset
-        elif seal is not None:
+        indexes = None
+        if seal is not None and seal.log_bytes <= file.size_bytes():
             indexes = SegmentIndexes.read(disk, self.directory, seal, self._interval_bytes, file)
-            if indexes is not None:
-                return indexes
-        return SegmentIndexes(self.base_offset, self._interval_bytes)
+        return indexes or SegmentIndexes(self.base_offset, self._interval_bytes)
 
     def unload_indexes(self) -> None:
         """Forget the indexes in memory; they are loaded again when needed."""

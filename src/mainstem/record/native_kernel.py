@@ -2,8 +2,8 @@
 
 Cost: the first process on a machine compiles each kernel once (a second or two in all) and writes it into
 ``__pycache__`` beside the source, or into numba's per-user cache directory when that is not writable; later processes
-load it in milliseconds. Where no directory is writable, or the disk is full, each process compiles for itself: slower
-to start, otherwise the same.
+load it in milliseconds. Where no directory is writable, the disk is full or a cache file is damaged, each process
+compiles for itself: slower to start, otherwise the same.
 
 Kernels work on addresses and take each from its array once: an array that is passed to a helper or sliced in a loop has
 its references counted there, atomically, which costs more than the loop's own work.
@@ -61,9 +61,9 @@ def kernel(*signature: Any, returns: Any) -> Callable[[_F], _F]:
     def compile_kernel(function: _F) -> _F:
         try:
             return _compile(returns(*signature), cache=True)(function)
-        except (RuntimeError, OSError) as error:
-            # RuntimeError is how numba says that it found no directory to write to.
-            _logger.debug("the native kernel %s is compiled without a cache: %s", function.__name__, error)
+        except Exception as error:  # noqa: BLE001 - what is wrong with the kernel itself is raised again below
+            # No directory to write to (RuntimeError), a full disk, a cache file that a power cut left in pieces.
+            _logger.info("the native kernel %s is compiled without a cache: %s", function.__name__, error)
             return _compile(returns(*signature))(function)
 
     return compile_kernel

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+
+import crc32c
+import numpy as np
+import pytest
+from numba import types
+from numba.core import caching, config
+
+from mainstem.record import native_kernel
+from mainstem.record.native_kernel import READ_ONLY_BYTES, address_of, kernel
+
+
+def _crc_by_table(data: bytes) -> int:
+    crc, whole = 0xFFFFFFFF, len(data) & ~7
+    for at in range(0, whole, 8):
+        word = int.from_bytes(data[at : at + 8], "little")
+        crc = int(native_kernel.crc_word_by_table(np.uint64(crc), np.uint64(word)))
+    for byte in data[whole:]:
+        crc = int(native_kernel.crc_byte_by_table(np.uint64(crc), np.uint64(byte)))
+    return crc ^ 0xFFFFFFFF
+
+
+@kernel(READ_ONLY_BYTES, returns=types.int64)
+def _crc_by_instruction(data):
+    start = address_of(data)
+    return native_kernel.crc32c(start, start + data.size)
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 100, 1001])
+def test_both_ways_to_a_checksum_agree_with_the_library(size: int) -> None:
+    data = random.Random(size).randbytes(size)
+    assert _crc_by_table(data) == crc32c.crc32c(data)
+    assert _crc_by_instruction(np.frombuffer(data, np.uint8)) == crc32c.crc32c(data)
+
+
+def test_a_processor_that_was_named_by_hand_gets_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "CPU_NAME", "generic")
+    assert native_kernel._crc_instructions() is None
+
+
+def test_a_kernel_works_where_no_cache_directory_is_writable() -> None:
+    names: dict = {}
+    exec("def add_one(n):\n    return n + 1", names)  # numba finds no directory for a function without a file
+    with pytest.raises(RuntimeError, match="cannot cache"):
+        native_kernel._compile(types.int64(types.int64), cache=True)(names["add_one"])
+    assert kernel(types.int64, returns=types.int64)(names["add_one"])(1) == 2
+
+
+@pytest.mark.parametrize("error", [OSError("No space left on device"), EOFError("Ran out of input")])
+def test_a_kernel_works_when_the_cache_fails(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(caching.IndexDataCacheFile, "load", fail)
+
+    def add_two(n):
+        return n + 2
+
+    assert kernel(types.int64, returns=types.int64)(add_two)(1) == 3
+
+
+def test_a_kernel_that_does_not_compile_says_so() -> None:
+    def nonsense(n):
+        return n.no_such_thing
+
+    with pytest.raises(Exception, match="no_such_thing"):
+        kernel(types.int64, returns=types.int64)(nonsense)
+
+
+def test_a_second_process_loads_the_kernels_from_the_cache() -> None:
+    program = (
+        "from mainstem.record import native_decode as d, native_encode as e\n"
+        "kernels = [d.scan_batches, d.parse_records, d.copy_fields, e.write_payloads]\n"
+        "print([sum(kernel.stats.cache_hits.values()) for kernel in kernels])"
+    )
+    argv = [sys.executable, "-c", program]
+    first = subprocess.run(argv, capture_output=True, text=True, timeout=100, check=True)
+    second = subprocess.run(argv, capture_output=True, text=True, timeout=100, check=True)
+    assert first.returncode == 0
+    assert second.stdout.strip() == "[1, 1, 1, 1]"
+
+
+def test_the_plain_modules_load_neither_numba_nor_pyarrow() -> None:
+    modules = ["constants", "header", "compress", "writer", "reader", "partitioner"]
+    imports = "; ".join(f"import mainstem.record.{module}" for module in modules)
+    program = f"{imports}; import sys; print({{'numba', 'numpy', 'pyarrow'}} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "set()"

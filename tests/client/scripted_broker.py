@@ -37,7 +37,8 @@ class ScriptedBroker:
         self._connections: list[socket.socket] = []
         self._thread = threading.Thread(target=self._accept, daemon=True)
 
-    def versions(self, *apis: tuple[int, int, int]) -> ApiVersionsResponse:
+    @staticmethod
+    def versions(*apis: tuple[int, int, int]) -> ApiVersionsResponse:
         listed = [ApiVersion(api_key=key, min_version=low, max_version=high) for key, low, high in apis]
         return ApiVersionsResponse(error_code=0, api_keys=listed)
 

@@ -94,12 +94,28 @@ def test_an_append_to_a_partition_that_is_not_there_is_refused(log: Log, new_top
     assert log.append(topic, "x") == Position.of(topic, 0, 1)
 
 
-def test_a_record_over_the_limit_is_refused_and_nothing_else_is_lost(log: Log, new_topic: NewTopic) -> None:
+@pytest.mark.parametrize("count", [100, 2000], ids=["at once", "in bulk"])
+def test_a_record_over_the_limit_is_refused_and_nothing_else_is_lost(log: Log, new_topic: NewTopic, count: int) -> None:
     topic = new_topic(max_message_bytes="10000")
-    assert log.append_many(topic, ["x" * 1000] * 100) == Position.of(topic, 0, 100)
+    assert log.append_many(topic, ["x" * 1000] * count) == Position.of(topic, 0, count)
     with pytest.raises(RecordTooLargeError, match=r"max\.message\.bytes is 10000"):
         log.append(topic, "x" * 20_000)
-    assert log.append(topic, "after") == Position.of(topic, 0, 101)
+    assert log.append(topic, "after") == Position.of(topic, 0, count + 1)
+
+
+def test_one_record_over_the_limit_fails_the_bulk_it_is_in(log: Log, new_topic: NewTopic) -> None:
+    topic = new_topic(max_message_bytes="10000")
+    with pytest.raises(RecordTooLargeError, match=r"max\.message\.bytes is 10000"):
+        log.append_many(topic, (("x" * 20_000) if number == 700 else "x" for number in range(2000)))
+    assert log.append(topic, "after")
+
+
+def test_a_topic_made_again_is_appended_to_from_its_beginning(log: Log, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    log.append_many(topic, ["a", "b"])
+    log.delete_topic(topic)
+    log.create_topic(topic)
+    assert log.append(topic, "c") == Position.of(topic, 0, 1)
 
 
 def test_a_value_without_a_json_form_is_refused_before_anything_is_sent(log: Log, new_topic: NewTopic) -> None:

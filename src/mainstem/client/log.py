@@ -1,7 +1,7 @@
 """``Log``: append to a log, read it, follow it, and look after its topics. Any log that speaks the Kafka protocol.
 
-Appends go through librdkafka, idempotent and with ``acks=all``: when an append returns, its records are durable and its
-position names them. Reads go over ``client.wire``, committed records only, so that positions are exact.
+Appends are idempotent and ``acks=all``: when an append returns, its records are durable and its position names them.
+Few records go at once, many through librdkafka. Reads are of committed records only, and their positions are exact.
 
 A topic is never created by mistake: appending to one that does not exist is an UnknownTopicError.
 
@@ -11,15 +11,13 @@ Thread-safe. Nothing connects before the first call. After ``close`` every call 
 from __future__ import annotations
 
 import datetime
-import threading
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
+from mainstem.client.appending import Appender
 from mainstem.client.partitioner import partition_of
-from mainstem.client.producer import BATCH_BYTES_MAX, Appended, DurableProducer, ProducerOptions
 from mainstem.client.reader import BoundedReader, Follower
 from mainstem.client.records import EncodedRecord, HeadersLike, encoded, encoded_headers
 from mainstem.client.start import Moment, bounds, end_offsets, offsets_at_time, partitions_of, start_offsets
@@ -29,22 +27,13 @@ from mainstem.client.wire import topics as wire_topics
 from mainstem.client.wire.address import parse_bootstrap
 from mainstem.client.wire.cluster import EARLIEST, WireClient
 from mainstem.client.wire.metadata import TopicMetadata
-from mainstem.client.wire.pool import ClientPool
+from mainstem.client.wire.pool import Pool
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import (
     InputError,
-    LogUnavailableError,
-    RecordTooLargeError,
-    RemoteError,
     TopicExistsError,
-    UnknownTopicError,
 )
 from mainstem.model import Position
-
-_BULK_LINGER_MS: Final = 5.0
-_SERVE_EVERY: Final = 1000
-_MAX_MESSAGE_BYTES: Final = "max.message.bytes"
-_MAX_MESSAGE_BYTES_DEFAULT: Final = 1_048_588
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +82,8 @@ class Log:
         self.timeout_s = timeout_s
         self._client_id = client_id
         self._clock = clock or SystemClock()
-        self._pool = ClientPool(self._wire_client)
-        self._lock = threading.Lock()
-        self._is_closed = False
-        self._producers: dict[tuple[float, int], DurableProducer] = {}
-        self._limits_bytes: dict[str, int] = {}
+        self._pool = Pool(self._wire_client)
+        self._appender = Appender(bootstrap, self._wire_client, self._clock, client_id=client_id, timeout_s=timeout_s)
 
     # ---- appending
 
@@ -118,10 +104,7 @@ class Log:
         not have been appended), and RemoteError.
         """
         record = EncodedRecord(value_bytes(value), key_bytes(key), encoded_headers(headers), partition, timestamp_ms)
-        with self._producing(topic, linger_ms=0.0) as producer:
-            appended = Appended()
-            producer.send(topic, record, appended)
-            return producer.wait(appended, topic)
+        return self._appender.append_at_once(topic, [record])
 
     def append_many(self, topic: str, records: Iterable[Any]) -> Position:
         """Append records in few, large batches; returns the position just after all of them, once they are durable.
@@ -130,15 +113,7 @@ class Log:
         within each partition. Memory is bounded: the iterable is taken as fast as the log takes its records. When one
         fails, the first failure is raised; others may have been appended.
         """
-        with self._producing(topic, linger_ms=_BULK_LINGER_MS) as producer:
-            appended = Appended()
-            for number, record in enumerate(records, 1):
-                producer.send(topic, encoded(record), appended)
-                if number % _SERVE_EVERY == 0:
-                    producer.serve()
-                    if appended.error is not None:
-                        break
-            return producer.wait(appended, topic, flush=True)
+        return self._appender.append(topic, map(encoded, records))
 
     # ---- reading
 
@@ -229,7 +204,7 @@ class Log:
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and all its records. Raises UnknownTopicError."""
-        self._limits_bytes.pop(name, None)
+        self._appender.forget(name)
         with self._pool.borrow() as client:
             wire_topics.delete_topic(client, name)
 
@@ -254,12 +229,8 @@ class Log:
 
     def close(self) -> None:
         """Deliver what is on its way, then disconnect. Raises LogUnavailableError when something was not delivered."""
-        with self._lock:
-            self._is_closed = True
-            producers, self._producers = list(self._producers.values()), {}
-            self._pool.close()
-        for producer in producers:
-            producer.close(self.timeout_s)
+        self._pool.close()
+        self._appender.close()
 
     def __enter__(self) -> Log:
         return self
@@ -274,51 +245,6 @@ class Log:
 
     def _wire_client(self) -> WireClient:
         return WireClient(self.bootstrap, client_id=self._client_id, timeout_s=self.timeout_s, clock=self._clock)
-
-    @contextmanager
-    def _producing(self, topic: str, *, linger_ms: float) -> Iterator[DurableProducer]:
-        """The producer for a topic that exists; what goes wrong with it is said in the topic's terms."""
-        limit_bytes = self._limits_bytes.get(topic)
-        if limit_bytes is None:
-            limit_bytes = self._limits_bytes[topic] = self._look_up(topic)
-        producer = self._producer(linger_ms, min(limit_bytes, BATCH_BYTES_MAX))
-        try:
-            yield producer
-        except RecordTooLargeError as error:
-            raise RecordTooLargeError(
-                f"the record is too large for topic {topic!r}, whose max.message.bytes is {limit_bytes}"
-            ) from error
-        except UnknownTopicError:
-            self._limits_bytes.pop(topic, None)
-            raise
-        finally:
-            if producer.is_broken:
-                with self._lock:
-                    self._producers = {k: kept for k, kept in self._producers.items() if kept is not producer}
-
-    def _producer(self, linger_ms: float, batch_bytes: int) -> DurableProducer:
-        with self._lock:
-            if self._is_closed:
-                raise LogUnavailableError("the log's client is closed")
-            producer = self._producers.get((linger_ms, batch_bytes))
-            if producer is None:
-                options = ProducerOptions(self.bootstrap, self.timeout_s, linger_ms, batch_bytes, self._client_id)
-                producer = self._producers[linger_ms, batch_bytes] = DurableProducer(options, self._clock)
-            return producer
-
-    def _look_up(self, topic: str) -> int:
-        """The topic's ``max.message.bytes``. Raises UnknownTopicError, which says how to create the topic."""
-        with self._pool.borrow() as client:
-            if topic not in client.metadata([topic]):
-                raise UnknownTopicError(
-                    f"there is no topic {topic!r}; create it: log.create_topic({topic!r}), "
-                    f"or: mainstem topics create {topic}"
-                )
-            try:
-                value = wire_topics.topic_configs(client, topic, [_MAX_MESSAGE_BYTES]).get(_MAX_MESSAGE_BYTES)
-            except RemoteError:  # who may write need not be allowed to describe: then the default has to do
-                value = None
-        return int(value) if value else _MAX_MESSAGE_BYTES_DEFAULT
 
 
 def _info(topic: TopicMetadata) -> TopicInfo:

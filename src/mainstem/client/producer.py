@@ -1,11 +1,8 @@
-"""Durable appends over librdkafka: idempotent, ``acks=all``, delivery reports turned into positions and errors.
-
-Two producers share this code: one sends at once (a single append waits for nothing but the log), one lingers a few
-milliseconds so that many records travel in few batches.
+"""Bulk appends over librdkafka: idempotent, ``acks=all``, delivery reports turned into positions and errors.
 
 Invariants: a record counts as appended only when its delivery report says so, and then it has its offset; memory for
 records in flight is bounded by librdkafka's queue, and ``send`` waits when it is full. Delivery reports are served by
-the threads that wait for them; there is no thread of its own. Thread-safe.
+the threads that send and wait, one at a time; there is no thread of its own. Thread-safe.
 """
 
 from __future__ import annotations
@@ -25,40 +22,41 @@ from mainstem.clock import Clock
 from mainstem.errors import LogUnavailableError, MainstemError
 from mainstem.model import Position, TopicPartition
 
+BATCH_BYTES_MAX: Final = 1_000_000
 _POLL_S: Final = 0.05
 _LAST_RESORT_S: Final = 5.0  # librdkafka reports a time-out of its own long before
-BATCH_BYTES_MAX: Final = 1_000_000
 _MESSAGE_BYTES_MAX: Final = 1_000_000_000
+_LINGER_MS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerOptions:
-    """How a producer sends. ``batch_bytes`` keeps batches under a topic's ``max.message.bytes``."""
+    """Which log, and how long to wait for it."""
 
     bootstrap: str
     timeout_s: float = 30.0
-    linger_ms: float = 0.0
-    batch_bytes: int = BATCH_BYTES_MAX
     client_id: str = "mainstem"
 
-    def to_librdkafka(self) -> dict[str, Any]:
+    def to_librdkafka(self, batch_bytes: int) -> dict[str, Any]:
+        """Librdkafka's own words for it; no batch is larger than ``batch_bytes``, unless a single record is."""
+        timeout_ms = max(1, int(self.timeout_s * 1000))
         return {
             "bootstrap.servers": self.bootstrap,
             "client.id": self.client_id,
             "enable.idempotence": True,
             "acks": "all",
             "partitioner": LIBRDKAFKA_NAME,
-            "linger.ms": self.linger_ms,
-            "batch.size": self.batch_bytes,
-            "message.max.bytes": _MESSAGE_BYTES_MAX,  # the broker knows the limit, and its answer names it
+            "linger.ms": _LINGER_MS,
+            "batch.size": batch_bytes,
+            "message.max.bytes": _MESSAGE_BYTES_MAX,  # the broker knows the limit
             "queue.buffering.max.messages": 100_000,
             "queue.buffering.max.kbytes": 64 * 1024,
-            "delivery.timeout.ms": max(1, int(self.timeout_s * 1000)),
-            "request.timeout.ms": max(1, min(30_000, int(self.timeout_s * 1000))),
+            "delivery.timeout.ms": timeout_ms,
+            "request.timeout.ms": min(30_000, timeout_ms),
+            "topic.metadata.propagation.max.ms": min(5_000, timeout_ms),
             "socket.nagle.disable": True,
             "reconnect.backoff.ms": 20,
             "reconnect.backoff.max.ms": 1000,
-            "topic.metadata.propagation.max.ms": min(5_000, int(self.timeout_s * 1000)),
         }
 
 
@@ -73,39 +71,31 @@ class Appended:
     delivered: int = 0
     error: KafkaError | None = None
     next_offsets: dict[TopicPartition, int] = field(default_factory=dict)
-    changed: threading.Event = field(default_factory=threading.Event)
 
     def report(self, error: KafkaError | None, message: Message) -> None:
         """Librdkafka's delivery report of one record."""
+        self.delivered += 1
         if error is not None:
             self.error = self.error or error
-        else:
-            topic, partition, offset = message.topic(), message.partition(), message.offset()
-            if topic is None or partition is None or offset is None:
-                raise AssertionError("a delivered record has its place")
-            tp, next_offset = TopicPartition(topic, partition), offset + 1
-            if next_offset > self.next_offsets.get(tp, 0):
-                self.next_offsets[tp] = next_offset
-        self.delivered += 1
-        if self.is_complete:
-            self.changed.set()
-
-    @property
-    def is_complete(self) -> bool:
-        return self.delivered == self.sent
+            return
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        if topic is None or partition is None or offset is None:
+            raise AssertionError("a delivered record has its place")
+        tp = TopicPartition(topic, partition)
+        if offset >= self.next_offsets.get(tp, 0):
+            self.next_offsets[tp] = offset + 1
 
 
-class DurableProducer:
+class BulkProducer:
     """One librdkafka producer; see the module's docstring for its contract."""
 
-    def __init__(self, options: ProducerOptions, clock: Clock) -> None:
+    def __init__(self, options: ProducerOptions, clock: Clock, batch_bytes: int) -> None:
         self.is_broken = False
         """Whether librdkafka has given up on this producer: make another."""
         self._options = options
         self._clock = clock
-        self._producer = Producer(options.to_librdkafka(), logger=LOGGER)
+        self._producer = Producer(options.to_librdkafka(batch_bytes), logger=LOGGER)
         self._serving = threading.Lock()
-        self._waiters: dict[int, Appended] = {}
 
     def send(self, topic: str, record: EncodedRecord, appended: Appended) -> None:
         """Hand a record to librdkafka; waits while its queue is full. ``appended`` hears of its delivery."""
@@ -132,25 +122,17 @@ class DurableProducer:
         with self._serving:
             self._producer.poll(timeout_s)
 
-    def wait(self, appended: Appended, topic: str, *, flush: bool = False) -> Position:
-        """Wait until all records of ``appended`` are delivered; returns their position, or raises the first error.
+    def wait(self, appended: Appended, topic: str) -> Position:
+        """Send what lingers, and wait until all records of ``appended`` are delivered.
 
-        Of the threads that wait one serves the reports of all; when its own are there, another takes over. ``flush``
-        sends at once what lingers.
+        Returns their position, or raises the first error.
         """
         deadline = Deadline(self._clock, self._options.timeout_s + _LAST_RESORT_S)
-        self._waiters[id(appended)] = appended
-        try:
-            while not appended.is_complete:
-                if deadline.is_over:
-                    raise LogUnavailableError(f"the log did not answer within {self._options.timeout_s:g} s")
-                if self._serving.acquire(blocking=False):
-                    self._serve_until_complete(appended, deadline, flush=flush)
-                else:
-                    appended.changed.wait(_POLL_S)
-                    appended.changed.clear()
-        finally:
-            del self._waiters[id(appended)]
+        while appended.delivered < appended.sent:
+            if deadline.is_over:
+                raise LogUnavailableError(f"the log did not answer within {self._options.timeout_s:g} s")
+            with self._serving:
+                self._producer.flush(_POLL_S)
         if appended.error is not None:
             raise self._error(appended.error, topic)
         return Position(appended.next_offsets)
@@ -161,19 +143,6 @@ class DurableProducer:
             left = self._producer.flush(timeout_s)
         if left:
             raise LogUnavailableError(f"{left} records were not acknowledged within {timeout_s:g} s")
-
-    def _serve_until_complete(self, appended: Appended, deadline: Deadline, *, flush: bool) -> None:
-        """With the serving lock held, which it gives up; then wakes a thread that still waits."""
-        wait = self._producer.flush if flush else self._producer.poll
-        try:
-            while not appended.is_complete and not deadline.is_over:
-                wait(_POLL_S)
-        finally:
-            self._serving.release()
-            for other in list(self._waiters.values()):
-                if not other.is_complete:
-                    other.changed.set()
-                    break
 
     def _error(self, error: KafkaError, topic: str) -> MainstemError:
         if error.fatal():

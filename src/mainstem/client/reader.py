@@ -14,7 +14,7 @@ from typing import Final
 from mainstem.client.decoding import Chunk
 from mainstem.client.start import Moment, Offsets, end_offsets, partitions_of, start_offsets
 from mainstem.client.wire.cluster import WireClient
-from mainstem.client.wire.pool import ClientPool
+from mainstem.client.wire.pool import Pool
 from mainstem.clock import Clock
 from mainstem.errors import LogUnavailableError
 from mainstem.model import Position, Record, TopicPartition
@@ -64,7 +64,13 @@ class BoundedReader(Iterator[Record]):
     """The records between two offsets of each partition; ends by itself. See the module's docstring."""
 
     def __init__(
-        self, pool: ClientPool, start: Offsets, end: Offsets, *, key: bytes | None = None, limit: int | None = None
+        self,
+        pool: Pool[WireClient],
+        start: Offsets,
+        end: Offsets,
+        *,
+        key: bytes | None = None,
+        limit: int | None = None,
     ) -> None:
         self._pool = pool
         self._chunks = _Chunks(start)

@@ -29,9 +29,15 @@ class EncodedRecord:
 
     value: bytes | None
     key: bytes | None
-    headers: Headers
-    partition: int | None
-    timestamp_ms: int | None
+    headers: Headers = ()
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """About how long it is in a batch."""
+        headers = sum(len(name) + len(value or b"") + 4 for name, value in self.headers)
+        return len(self.key or b"") + len(self.value or b"") + headers + 16
 
 
 def encoded(record: Any) -> EncodedRecord:

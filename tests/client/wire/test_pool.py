@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mainstem.client.wire.cluster import WireClient
-from mainstem.client.wire.pool import ClientPool
+from mainstem.client.wire.pool import Pool
 from mainstem.errors import LogUnavailableError
 
 
@@ -12,7 +12,7 @@ def make() -> WireClient:
 
 
 def test_a_client_is_used_again_and_never_by_two_at_once() -> None:
-    pool = ClientPool(make)
+    pool = Pool(make)
     with pool.borrow() as first, pool.borrow() as second:
         assert first is not second
     with pool.borrow() as again:
@@ -20,7 +20,7 @@ def test_a_client_is_used_again_and_never_by_two_at_once() -> None:
 
 
 def test_a_closed_pool_lends_nothing_and_closes_what_comes_back() -> None:
-    pool = ClientPool(make)
+    pool = Pool(make)
     with pool.borrow() as client:
         pool.close()
     with pytest.raises(LogUnavailableError, match="closed"):

@@ -44,6 +44,7 @@ EARLIEST: Final = -2
 """The log start offset."""
 _PRODUCE_VERSION_MAX_BY_NAME: Final = 12
 _CLOSE_TIMEOUT_S: Final = 1.0
+_PARTITION_COUNT_S: Final = 60.0
 
 
 class Isolation(IntEnum):
@@ -84,6 +85,7 @@ class WireClient:
         self._cluster = ClusterMetadata()
         self._buffers: dict[Address, ReceiveBuffer] | None = {} if reuse_buffers else None
         self._clock = clock or SystemClock()
+        self._partition_counts: dict[str, tuple[int, float]] = {}
         self._closed = threading.Event()
         self._in_use = threading.Lock()
 
@@ -99,6 +101,17 @@ class WireClient:
         if not wait or names is None:
             return self._retrying(lambda deadline: self._ask_metadata(names, deadline))
         return self._retrying(lambda deadline: self._complete(names, deadline))
+
+    def partition_count(self, topic: str) -> int:
+        """How many partitions a topic has, as of a minute ago or later. Raises UnknownTopicError."""
+        count, until_s = self._partition_counts.get(topic, (0, 0.0))
+        if topic not in self._cluster.topics or self._clock.monotonic_s() >= until_s:
+            found = self.metadata([topic])
+            if topic not in found:
+                raise UnknownTopicError(f"there is no topic {topic!r}")
+            count = len(found[topic].partitions)
+            self._partition_counts[topic] = count, self._clock.monotonic_s() + _PARTITION_COUNT_S
+        return count
 
     @property
     def brokers(self) -> Mapping[int, Address]:

@@ -1,47 +1,56 @@
-"""Wire clients to be borrowed: each by one thread at a time, and kept connected for the next. Thread-safe."""
+"""Connected things to be borrowed: each by one thread at a time, and kept for the next. Thread-safe."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Generic, Protocol, TypeVar
 
-from mainstem.client.wire.cluster import WireClient
 from mainstem.errors import LogUnavailableError
 
 
-class ClientPool:
-    """As many clients as are in use at once; ``close`` closes the idle ones now and the others when they come back."""
+class Closable(Protocol):
+    """What a pool lends."""
 
-    def __init__(self, make: Callable[[], WireClient]) -> None:
+    def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=Closable)
+
+
+class Pool(Generic[C]):
+    """As many as are in use at once; ``close`` closes the idle ones now and the others when they come back."""
+
+    def __init__(self, make: Callable[[], C]) -> None:
         self._make = make
-        self._idle: list[WireClient] = []
+        self._idle: list[C] = []
         self._lock = threading.Lock()
         self._is_closed = False
 
     @contextmanager
-    def borrow(self) -> Iterator[WireClient]:
-        """A client for the block's time. Raises LogUnavailableError when the pool is closed."""
+    def borrow(self) -> Iterator[C]:
+        """One for the block's time. Raises LogUnavailableError when the pool is closed."""
         with self._lock:
             if self._is_closed:
                 raise LogUnavailableError("the client is closed")
-            client = self._idle.pop() if self._idle else None
-        client = client or self._make()
+            lent = self._idle.pop() if self._idle else None
+        lent = lent or self._make()
         try:
-            yield client
+            yield lent
         finally:
-            self._give_back(client)
+            self._give_back(lent)
 
     def close(self) -> None:
         with self._lock:
             self._is_closed = True
             idle, self._idle = self._idle, []
-        for client in idle:
-            client.close()
+        for lent in idle:
+            lent.close()
 
-    def _give_back(self, client: WireClient) -> None:
+    def _give_back(self, lent: C) -> None:
         with self._lock:
             if not self._is_closed:
-                self._idle.append(client)
+                self._idle.append(lent)
                 return
-        client.close()
+        lent.close()

@@ -1,0 +1,138 @@
+"""How records get into the log: a few at once over a session of their own, many through librdkafka.
+
+Both ways are idempotent with ``acks=all`` and partition alike. Errors are said in the topic's terms: how to create one
+that is not there, and how large its records may be. Thread-safe.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from mainstem.client.producer import BATCH_BYTES_MAX, Appended, BulkProducer, ProducerOptions
+from mainstem.client.records import EncodedRecord
+from mainstem.client.session import AppendSession
+from mainstem.client.wire.cluster import WireClient
+from mainstem.client.wire.pool import Pool
+from mainstem.client.wire.topics import topic_configs
+from mainstem.clock import Clock
+from mainstem.errors import LogUnavailableError, MainstemError, RecordTooLargeError, RemoteError, UnknownTopicError
+from mainstem.model import Position
+
+_AT_ONCE_RECORDS: Final = 500
+_AT_ONCE_BYTES: Final = 256 * 1024
+_SERVE_EVERY: Final = 1000
+_MAX_MESSAGE_BYTES: Final = "max.message.bytes"
+_MAX_MESSAGE_BYTES_DEFAULT: Final = 1_048_588
+
+
+class Appender:
+    """Appends to the log at ``bootstrap``."""
+
+    def __init__(
+        self, bootstrap: str, make_client: Callable[[], WireClient], clock: Clock, *, client_id: str, timeout_s: float
+    ) -> None:
+        self._options = ProducerOptions(bootstrap, timeout_s, client_id=client_id)
+        self._clock = clock
+        self._sessions = Pool(lambda: AppendSession(make_client(), clock))
+        self._clients = Pool(make_client)
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._producers: dict[int, BulkProducer] = {}
+        self._limits_bytes: dict[str, int] = {}
+
+    def append(self, topic: str, records: Iterator[EncodedRecord]) -> Position:
+        """Append records by the way that suits their number; returns the position just after all of them."""
+        head, size_bytes = [], 0
+        for record in records:
+            head.append(record)
+            size_bytes += record.size_bytes
+            if len(head) >= _AT_ONCE_RECORDS or size_bytes >= _AT_ONCE_BYTES:
+                return self.append_in_bulk(topic, itertools.chain(head, records))
+        return self.append_at_once(topic, head)
+
+    def append_at_once(self, topic: str, records: Iterable[EncodedRecord]) -> Position:
+        """Append a few records, with the least latency."""
+        with self._explaining(topic), self._sessions.borrow() as session:
+            return session.append(topic, records)
+
+    def append_in_bulk(self, topic: str, records: Iterable[EncodedRecord]) -> Position:
+        """Append many records, in few batches; memory is bounded."""
+        with self._explaining(topic):
+            producer, appended = self._producer(self._limit_bytes(topic)), Appended()
+            try:
+                for number, record in enumerate(records, 1):
+                    producer.send(topic, record, appended)
+                    if number % _SERVE_EVERY == 0:
+                        producer.serve()
+                        if appended.error is not None:
+                            break
+                return producer.wait(appended, topic)
+            except MainstemError:
+                self._drop_broken(producer)
+                raise
+
+    def forget(self, topic: str) -> None:
+        """Forget what was known of a topic, as it is being deleted."""
+        self._limits_bytes.pop(topic, None)
+
+    def close(self) -> None:
+        """Deliver what was sent, then disconnect. Raises LogUnavailableError when something was not delivered."""
+        with self._lock:
+            self._is_closed = True
+            producers, self._producers = list(self._producers.values()), {}
+        self._sessions.close()
+        self._clients.close()
+        for producer in producers:
+            producer.close(self._options.timeout_s)
+
+    @contextmanager
+    def _explaining(self, topic: str) -> Iterator[None]:
+        try:
+            yield
+        except RecordTooLargeError as error:
+            limit = f"whose {_MAX_MESSAGE_BYTES} is {self._limit_bytes(topic)}"
+            raise RecordTooLargeError(f"the record is too large for topic {topic!r}, {limit}") from error
+        except UnknownTopicError as error:
+            self.forget(topic)
+            if self._exists(topic):
+                raise
+            raise UnknownTopicError(
+                f"there is no topic {topic!r}; create it: log.create_topic({topic!r}), "
+                f"or: mainstem topics create {topic}"
+            ) from error
+
+    def _exists(self, topic: str) -> bool:
+        with self._clients.borrow() as client:
+            return topic in client.metadata([topic])
+
+    def _limit_bytes(self, topic: str) -> int:
+        """The topic's ``max.message.bytes``, looked up once. Raises UnknownTopicError."""
+        limit = self._limits_bytes.get(topic)
+        if limit is None:
+            with self._clients.borrow() as client:
+                client.partition_count(topic)
+                try:
+                    text = topic_configs(client, topic, [_MAX_MESSAGE_BYTES]).get(_MAX_MESSAGE_BYTES)
+                except RemoteError:  # who may write need not be allowed to describe: then the default has to do
+                    text = None
+            limit = self._limits_bytes[topic] = int(text) if text else _MAX_MESSAGE_BYTES_DEFAULT
+        return limit
+
+    def _producer(self, limit_bytes: int) -> BulkProducer:
+        batch_bytes = min(limit_bytes, BATCH_BYTES_MAX)
+        with self._lock:
+            if self._is_closed:
+                raise LogUnavailableError("the client is closed")
+            producer = self._producers.get(batch_bytes)
+            if producer is None:
+                producer = self._producers[batch_bytes] = BulkProducer(self._options, self._clock, batch_bytes)
+            return producer
+
+    def _drop_broken(self, producer: BulkProducer) -> None:
+        with self._lock:
+            if producer.is_broken:
+                self._producers = {size: kept for size, kept in self._producers.items() if kept is not producer}

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from mainstem.client.records import EncodedRecord
+from mainstem.client.session import AppendSession
+from mainstem.client.wire.cluster import WireClient
+from mainstem.clock import SystemClock
+from mainstem.errors import PartitionOfflineError
+from mainstem.model import Position, TopicPartition
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.codec import Request
+from mainstem.protocol.messages.init_producer_id import InitProducerIdResponse
+from mainstem.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from mainstem.record.header import read_header
+from tests.client.scripted_broker import FALL_BACK, Answer, ScriptedBroker
+
+OUT_OF_ORDER = 45
+STORAGE_ERROR = 56
+
+
+class Producing:
+    """Answers produce requests with the given error codes, or by breaking the connection; keeps the stamps it saw."""
+
+    def __init__(self, *codes: int | None) -> None:
+        self.codes = iter(codes)
+        self.stamps: list[tuple[int, int]] = []
+        self.producers = 0
+
+    def __call__(self, request: Request) -> Answer | NotImplementedError:
+        if request.api_key == ApiKey.API_VERSIONS:
+            return ScriptedBroker.versions((0, 3, 9), (3, 0, 12), (18, 0, 4), (22, 0, 4))
+        if request.api_key == ApiKey.INIT_PRODUCER_ID:
+            self.producers += 1
+            return InitProducerIdResponse(error_code=0, producer_id=self.producers, producer_epoch=0)
+        if request.api_key != ApiKey.PRODUCE:
+            return FALL_BACK
+        header = read_header(request.body.topic_data[0].partition_data[0].records)
+        self.stamps.append((header.producer_id, header.base_sequence))
+        code = next(self.codes)
+        partition = PartitionProduceResponse(index=0, error_code=code or 0, base_offset=40)
+        topic = TopicProduceResponse(name="t", partition_responses=[partition])
+        return None if code is None else ProduceResponse(responses=[topic])
+
+
+def session(broker: ScriptedBroker, timeout_s: float = 5.0) -> AppendSession:
+    return AppendSession(WireClient(broker.bootstrap, timeout_s=timeout_s), SystemClock())
+
+
+def records(*values: bytes) -> list[EncodedRecord]:
+    return [EncodedRecord(value, None) for value in values]
+
+
+def test_sequences_follow_from_what_was_acknowledged() -> None:
+    with ScriptedBroker(producing := Producing(0, 0)) as broker:
+        one = session(broker)
+        assert one.append("t", records(b"a", b"b")) == Position.of("t", 0, 42)
+        one.append("t", records(b"c"))
+        one.close()
+    assert producing.stamps == [(1, 0), (1, 2)]
+
+
+def test_a_batch_whose_answer_got_lost_is_sent_again_as_the_same() -> None:
+    with ScriptedBroker(producing := Producing(None, 0, 0)) as broker:
+        one = session(broker)
+        one.append("t", records(b"a"))
+        one.append("t", records(b"b"))
+        one.close()
+    assert producing.stamps == [(1, 0), (1, 0), (1, 1)]
+
+
+def test_a_batch_whose_fate_is_unknown_ends_the_producer() -> None:
+    with ScriptedBroker(producing := Producing(STORAGE_ERROR, 0)) as broker:
+        one = session(broker)
+        with pytest.raises(PartitionOfflineError):
+            one.append("t", records(b"a"))
+        one.append("t", records(b"b"))
+        one.close()
+    assert producing.stamps[-1] == (2, 0)
+
+
+def test_a_producer_that_the_log_has_forgotten_is_replaced_without_a_word() -> None:
+    with ScriptedBroker(producing := Producing(0, OUT_OF_ORDER, 0)) as broker:
+        one = session(broker)
+        one.append("t", records(b"a"))
+        assert one.append("t", records(b"b")) == Position.of("t", 0, 41)
+        one.close()
+    assert producing.stamps == [(1, 0), (1, 1), (2, 0)]
+
+
+def test_records_without_a_key_stay_together_and_keys_have_their_partition(
+    wire: WireClient, new_topic: Callable[..., str]
+) -> None:
+    topic, one = new_topic(partitions=8), AppendSession(wire, SystemClock())
+    assert len(one.append(topic, records(b"a", b"b", b"c"))) == 1
+    position = one.append(topic, [EncodedRecord(b"v", b"k%d" % n) for n in range(100)])
+    assert position.keys() == {TopicPartition(topic, partition) for partition in range(8)}

@@ -1,0 +1,51 @@
+"""The plugin as its users have it: a pytest of its own, in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from mainstem.client.log import Log
+from mainstem.testing import EmbeddedBroker
+
+TEST_OF_A_USER = """
+import mainstem
+
+def test_round_trip(mainstem_log, mainstem_topic):
+    position = mainstem_log.append(mainstem_topic, {"a": 1})
+    assert [r.value for r in mainstem_log.read(mainstem_topic)] == [b'{"a":1}']
+    assert mainstem_log.end(mainstem_topic) == position
+"""
+
+
+def pytest_of_a_user(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+    return subprocess.run(argv, cwd=directory, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_fixtures_share_a_broker_and_not_a_topic(
+    mainstem_broker: EmbeddedBroker, mainstem_log: Log, mainstem_topic: str
+) -> None:
+    assert mainstem_log.bootstrap == mainstem_broker.bootstrap
+    assert mainstem_log.describe_topic(mainstem_topic).records == 0
+
+
+def test_a_users_test_runs_with_nothing_but_the_fixtures(tmp_path: Path) -> None:
+    (tmp_path / "test_user.py").write_text(TEST_OF_A_USER)
+    done = pytest_of_a_user(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_pytest_lists_the_fixtures_with_what_they_give(tmp_path: Path) -> None:
+    listed = pytest_of_a_user(tmp_path, "--fixtures").stdout
+    assert "mainstem_broker [session scope]" in listed
+    assert "A ``mainstem.Log`` connected to ``mainstem_broker``" in listed
+    assert "The name of a new topic of one partition" in listed
+
+
+def test_the_plugin_loads_nothing_for_those_who_do_not_use_it(tmp_path: Path) -> None:
+    loaded = "import sys; print([m for m in sys.modules if m.startswith('mainstem')])"
+    (tmp_path / "test_other.py").write_text(f"def test_other():\n    {loaded}\n")
+    done = pytest_of_a_user(tmp_path, "-s", "-q")
+    assert "['mainstem', 'mainstem.testing', 'mainstem.testing.plugin']" in done.stdout, done.stdout

@@ -3,12 +3,14 @@ from __future__ import annotations
 import mmap
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mainstem.errors import CorruptBatchError, InputError
+from mainstem.record import arrow_decode, native_decode
 from mainstem.record.arrow_columns import COLUMNS, SCHEMA
 from mainstem.record.arrow_decode import DecodeOptions, decode
 from mainstem.record.constants import Compression, ControlType
@@ -23,7 +25,7 @@ def _decode(log, start=0, end=None, **settings):
     return decode(log, topic="topic", partition=3, start_offset=start, end_offset=end, **settings)
 
 
-def _rows(arrow_batch: pa.RecordBatch) -> list[DecodedRecord]:
+def _rows(arrow_batch: pa.RecordBatch | pa.Table) -> list[DecodedRecord]:
     columns = {name: arrow_batch.column(name).to_pylist() for name in ("key", "value", "offset", "headers")}
     times = [time // 1000 for time in arrow_batch.column("timestamp").cast(pa.int64()).to_pylist()]
     headers = [tuple((h["key"], h["value"]) for h in entry or ()) for entry in columns["headers"]]
@@ -175,6 +177,28 @@ def test_the_decompression_limit_stops_before_the_batch() -> None:
     assert _decode(sample() + bomb, options=options).next_offset == 3
     with pytest.raises(CorruptBatchError, match="offset 3: zstd data would come to more than the limit"):
         _decode(bomb, 3, options=options)
+
+
+def test_a_batch_of_more_records_than_one_call_takes_is_decoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow_decode, "_RECORDS_MAX", 4)
+    log = sample(3, log_append_time_ms=1) + sample(7, base_offset=3, compression=Compression.ZSTD)
+    parts, start = [], 0
+    while start < 10:
+        decoded = _decode(log, start)
+        assert decoded.next_offset == start + decoded.arrow_batch.num_rows
+        parts, start = [*parts, decoded.arrow_batch], decoded.next_offset
+    assert [part.num_rows for part in parts] == [4, 4, 2]
+    table = pa.Table.from_batches(parts)
+    assert _rows(table) == list(iter_records(log))
+    assert table.column("timestamp_type").to_pylist() == [1] * 3 + [0] * 7
+
+
+def test_a_buffer_that_changes_while_it_is_decoded_is_refused() -> None:
+    notes = np.full((native_decode.NOTE_ROWS, 1), 0, np.int64)
+    notes[native_decode.HEADERS_END], notes[native_decode.HEADER_COUNT] = 2, 1
+    source = np.frombuffer(b"\x7e\x7e", np.uint8)
+    room = np.empty((native_decode.HEADER_NOTE_ROWS, 1), np.int64)
+    assert not native_decode.note_headers(source, notes, 1, room)
 
 
 def test_timestamps_beyond_microseconds_are_saturated() -> None:

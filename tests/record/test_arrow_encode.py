@@ -39,7 +39,7 @@ def test_a_batch_is_byte_for_byte_the_plain_writers(rows: list[NewRecord], codec
 
 
 @repeatable
-@given(rows=st.lists(new_records, max_size=20), limit=st.integers(1300, 2500), codec=st.sampled_from(CODECS))
+@given(rows=st.lists(new_records, max_size=20), limit=st.integers(800, 1600), codec=st.sampled_from(CODECS))
 def test_batches_are_cut_below_the_limit_and_hold_every_record(rows: list, limit: int, codec: Compression) -> None:
     batches = encode(**_columns(rows), compression=codec, max_batch_bytes=limit)
     read = [record for batch in batches for record in read_records(batch)]

@@ -10,7 +10,7 @@ import pytest
 from numba import types
 from numba.core import caching, config
 
-from mainstem.record import native_kernel
+from mainstem.record import native_decode, native_kernel
 from mainstem.record.native_kernel import READ_ONLY_BYTES, address_of, kernel
 
 
@@ -72,16 +72,14 @@ def test_a_kernel_that_does_not_compile_says_so() -> None:
 
 
 def test_a_second_process_loads_the_kernels_from_the_cache() -> None:
+    assert native_decode.parse_records.signatures, "this process is the first: its import has filled the cache"
     program = (
-        "from mainstem.record import native_decode as d, native_encode as e\n"
-        "kernels = [d.scan_batches, d.parse_records, d.copy_fields, e.write_payloads]\n"
+        "from mainstem.record import native_decode as d\n"
+        "kernels = [d.scan_batches, d.parse_records, d.copy_fields]\n"
         "print([sum(kernel.stats.cache_hits.values()) for kernel in kernels])"
     )
-    argv = [sys.executable, "-c", program]
-    first = subprocess.run(argv, capture_output=True, text=True, timeout=100, check=True)
-    second = subprocess.run(argv, capture_output=True, text=True, timeout=100, check=True)
-    assert first.returncode == 0
-    assert second.stdout.strip() == "[1, 1, 1, 1]"
+    second = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=True)
+    assert second.stdout.strip() == "[1, 1, 1]"
 
 
 def test_the_plain_modules_load_neither_numba_nor_pyarrow() -> None:

@@ -1,6 +1,6 @@
 """Compiling the native kernels: numba with its cache on disk, and the few primitives that its Python lacks.
 
-Cost: the first process on a machine compiles each kernel once (a second or two in all) and writes it into
+Cost: the first process on a machine compiles each kernel once (some seconds in all) and writes it into
 ``__pycache__`` beside the source, or into numba's per-user cache directory when that is not writable; later processes
 load it in milliseconds. Where no directory is writable, the disk is full or a cache file is damaged, each process
 compiles for itself: slower to start, otherwise the same.

@@ -37,6 +37,7 @@ from mainstem.protocol.messages.join_group import JoinGroupRequest, JoinGroupRes
 from mainstem.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from mainstem.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from mainstem.protocol.schema import Message
+from mainstem.record.header import iter_headers
 from mainstem.record.reader import read_records
 from mainstem.record.writer import NewRecord, build_batch
 
@@ -83,10 +84,11 @@ class GroupCoordinator:
             result = log.read(offset, _REPLAY_BYTES)
             if not result.buffers:
                 return
-            for record in read_records(b"".join(result.buffers)):
-                offset = record.offset + 1
-                if record.key is not None:
-                    self._apply(record.key, record.value)
+            for buffer in result.buffers:
+                for file_position, header in iter_headers(buffer):
+                    for record in read_records(buffer[file_position : file_position + header.size_bytes]):
+                        self._apply(record.key or b"", record.value)
+                    offset = header.next_offset
 
     def stop(self) -> None:
         """Forget all timers."""

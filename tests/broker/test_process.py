@@ -1,0 +1,120 @@
+"""The log process: its one line, its stop, and one clear line for each reason not to run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.broker.harness import TIMEOUT_S, LogProcess
+
+HEAVY = (
+    "pyspark",
+    "numba",
+    "pyarrow",
+    "pandas",
+    "numpy",
+    "fastapi",
+    "uvicorn",
+    "starlette",
+    "duckdb",
+    "rocksdict",
+    "kio",
+)
+
+
+def run_to_its_end(process: LogProcess, *more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        process.argv(*more), capture_output=True, text=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL, check=False
+    )
+
+
+def refusal(process: LogProcess, *more: str) -> str:
+    """The one line with which the process refuses to run."""
+    done = run_to_its_end(process, *more)
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    return line
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_it_cleanly(tmp_path: Path, number: signal.Signals) -> None:
+    process = LogProcess(tmp_path / "data").start()
+    os.kill(process.pid, number)
+    assert process.stop() == 0
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_the_end_of_its_standard_input_stops_it_when_asked_to(tmp_path: Path) -> None:
+    process = LogProcess(tmp_path / "data").start("--stop-with-parent")
+    assert process._process is not None
+    process._process.stdin.close()
+    assert process._process.wait(TIMEOUT_S) == 0
+
+
+def test_without_being_asked_it_outlives_its_standard_input(tmp_path: Path) -> None:
+    process = LogProcess(tmp_path / "data").start()
+    assert process._process is not None
+    process._process.stdin.close()
+    socket.create_connection(("127.0.0.1", int(process.bootstrap.split(":")[1])), timeout=TIMEOUT_S).close()
+    assert process.stop() == 0
+
+
+def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        process = LogProcess(tmp_path / "data")
+        process.bootstrap = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert "is in use" in refusal(process)
+    assert LogProcess(tmp_path / "data").start().stop() == 0
+
+
+def test_a_directory_that_another_process_owns_is_one_clear_line(tmp_path: Path) -> None:
+    with LogProcess(tmp_path / "data"):
+        assert str(tmp_path / "data") in refusal(LogProcess(tmp_path / "data"))
+
+
+def test_a_directory_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    assert str(tmp_path / "file") in refusal(LogProcess(tmp_path / "file" / "data"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_directory_that_is_not_writable_is_one_clear_line(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    assert str(tmp_path) in refusal(LogProcess(tmp_path / "data"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--set", "nonsense=1"], "unknown setting 'nonsense'"),
+        (["--set", "num.partitions=0"], "num.partitions='0'"),
+        (["--set", "log.segment.bytes=x"], "segment.bytes='x'"),
+        (["--set", "num.partitions"], "NAME=VALUE"),
+        (["--listen", "nowhere"], "HOST:PORT"),
+        (["--listen", "127.0.0.1:99999"], "HOST:PORT"),
+        (["--listen", "0.0.0.0:0"], "--insecure"),
+        (["--listen", "no.such.host.invalid:0", "--insecure"], "no.such.host.invalid"),
+    ],
+)
+def test_an_impossible_setting_is_one_clear_line(tmp_path: Path, arguments: list[str], says: str) -> None:
+    assert says in refusal(LogProcess(tmp_path / "data"), *arguments)
+
+
+def test_it_listens_elsewhere_when_someone_insists(tmp_path: Path) -> None:
+    process = LogProcess(tmp_path / "data")
+    process.bootstrap = "0.0.0.0:0"
+    assert process.start("--insecure").stop() == 0
+
+
+def test_the_log_process_loads_nothing_heavy() -> None:
+    code = f"import sys, mainstem.broker.process; print([name for name in {HEAVY!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,196 @@
+"""Every API at every version that ApiVersions lists: it is answered, and the answer can be read."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from pathlib import Path
+
+import pytest
+
+from mainstem.broker.apis import APIS
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages import (
+    alter_configs,
+    create_partitions,
+    create_topics,
+    delete_records,
+    delete_topics,
+    describe_configs,
+    describe_log_dirs,
+    fetch,
+    find_coordinator,
+    heartbeat,
+    incremental_alter_configs,
+    join_group,
+    leave_group,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    offset_for_leader_epoch,
+    produce,
+    sync_group,
+)
+from mainstem.protocol.messages.api_versions import ApiVersionsRequest
+from mainstem.protocol.messages.delete_groups import DeleteGroupsRequest
+from mainstem.protocol.messages.describe_cluster import DescribeClusterRequest
+from mainstem.protocol.messages.describe_groups import DescribeGroupsRequest
+from mainstem.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from mainstem.protocol.messages.init_producer_id import InitProducerIdRequest
+from mainstem.protocol.messages.list_groups import ListGroupsRequest
+from mainstem.record.writer import NewRecord, build_batch
+from tests.broker.harness import Client, api_name, running, with_broker
+
+_BATCH = build_batch([NewRecord(None, b"v", (), -1)])
+_GROUP = {"group_id": "g", "member_id": "nobody"}
+
+REQUESTS = {
+    ApiKey.PRODUCE: produce.ProduceRequest(
+        acks=-1,
+        timeout_ms=1000,
+        topic_data=[
+            produce.TopicProduceData(name="t", partition_data=[produce.PartitionProduceData(index=0, records=_BATCH)])
+        ],
+    ),
+    ApiKey.FETCH: fetch.FetchRequest(
+        max_wait_ms=0,
+        min_bytes=0,
+        topics=[
+            fetch.FetchTopic(
+                topic="t",
+                partitions=[fetch.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)],
+            )
+        ],
+    ),
+    ApiKey.LIST_OFFSETS: list_offsets.ListOffsetsRequest(
+        replica_id=-1,
+        topics=[
+            list_offsets.ListOffsetsTopic(
+                name="t", partitions=[list_offsets.ListOffsetsPartition(partition_index=0, timestamp=-1)]
+            )
+        ],
+    ),
+    ApiKey.METADATA: metadata.MetadataRequest(topics=[]),
+    ApiKey.OFFSET_COMMIT: offset_commit.OffsetCommitRequest(
+        group_id="g",
+        member_id="",
+        topics=[
+            offset_commit.OffsetCommitRequestTopic(
+                name="t",
+                partitions=[
+                    offset_commit.OffsetCommitRequestPartition(
+                        partition_index=0, committed_offset=1, committed_metadata="m"
+                    )
+                ],
+            )
+        ],
+    ),
+    ApiKey.OFFSET_FETCH: offset_fetch.OffsetFetchRequest(
+        group_id="g",
+        topics=[offset_fetch.OffsetFetchRequestTopic(name="t", partition_indexes=[0])],
+        groups=[offset_fetch.OffsetFetchRequestGroup(group_id="g", topics=None)],
+    ),
+    ApiKey.FIND_COORDINATOR: find_coordinator.FindCoordinatorRequest(key="g", coordinator_keys=["g"]),
+    ApiKey.JOIN_GROUP: join_group.JoinGroupRequest(
+        session_timeout_ms=10_000, protocol_type="consumer", protocols=[], **_GROUP
+    ),
+    ApiKey.HEARTBEAT: heartbeat.HeartbeatRequest(generation_id=1, **_GROUP),
+    ApiKey.LEAVE_GROUP: leave_group.LeaveGroupRequest(**_GROUP),
+    ApiKey.SYNC_GROUP: sync_group.SyncGroupRequest(generation_id=1, assignments=[], **_GROUP),
+    ApiKey.DESCRIBE_GROUPS: DescribeGroupsRequest(groups=["g", "other"]),
+    ApiKey.LIST_GROUPS: ListGroupsRequest(),
+    ApiKey.API_VERSIONS: ApiVersionsRequest(client_software_name="me", client_software_version="1"),
+    ApiKey.CREATE_TOPICS: create_topics.CreateTopicsRequest(
+        topics=[
+            create_topics.CreatableTopic(name="new", num_partitions=1, replication_factor=1, assignments=(), configs=())
+        ],
+        validate_only=True,
+    ),
+    ApiKey.DELETE_TOPICS: delete_topics.DeleteTopicsRequest(
+        topics=[delete_topics.DeleteTopicState(name="gone")], topic_names=["gone"], timeout_ms=1000
+    ),
+    ApiKey.DELETE_RECORDS: delete_records.DeleteRecordsRequest(
+        topics=[
+            delete_records.DeleteRecordsTopic(
+                name="t", partitions=[delete_records.DeleteRecordsPartition(partition_index=0, offset=0)]
+            )
+        ],
+        timeout_ms=1000,
+    ),
+    ApiKey.INIT_PRODUCER_ID: InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.OffsetForLeaderEpochRequest(
+        topics=[
+            offset_for_leader_epoch.OffsetForLeaderTopic(
+                topic="t", partitions=[offset_for_leader_epoch.OffsetForLeaderPartition(partition=0, leader_epoch=0)]
+            )
+        ]
+    ),
+    ApiKey.DESCRIBE_CONFIGS: describe_configs.DescribeConfigsRequest(
+        resources=[
+            describe_configs.DescribeConfigsResource(resource_type=2, resource_name="t", configuration_keys=None)
+        ]
+    ),
+    ApiKey.ALTER_CONFIGS: alter_configs.AlterConfigsRequest(
+        resources=[alter_configs.AlterConfigsResource(resource_type=2, resource_name="t", configs=[])],
+        validate_only=True,
+    ),
+    ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.DescribeLogDirsRequest(topics=None),
+    ApiKey.CREATE_PARTITIONS: create_partitions.CreatePartitionsRequest(
+        topics=[create_partitions.CreatePartitionsTopic(name="t", count=2, assignments=None)],
+        timeout_ms=1000,
+        validate_only=True,
+    ),
+    ApiKey.DELETE_GROUPS: DeleteGroupsRequest(groups_names=["other"]),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs.IncrementalAlterConfigsRequest(
+        resources=[incremental_alter_configs.AlterConfigsResource(resource_type=2, resource_name="t", configs=[])],
+        validate_only=True,
+    ),
+    ApiKey.OFFSET_DELETE: offset_delete.OffsetDeleteRequest(group_id="other", topics=[]),
+    ApiKey.DESCRIBE_CLUSTER: DescribeClusterRequest(include_cluster_authorized_operations=False),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: DescribeTopicPartitionsRequest(topics=[TopicRequest(name="t")]),
+}
+
+
+@pytest.mark.parametrize("key", sorted(APIS), ids=api_name)
+def test_every_version_that_is_served_is_answered(key: int, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path / "data") as client:
+            await client.create_topic("t")
+            first, last = APIS[key].versions
+            for version in range(first, last + 1):
+                await client.request(REQUESTS[ApiKey(key)], version)
+
+    asyncio.run(scenario())
+
+
+def test_the_table_serves_no_version_that_is_not_declared() -> None:
+    for api in APIS.values():
+        first, last = REQUESTS[api.key].__versions__
+        assert first <= api.versions.first <= api.versions.last <= last
+
+
+@with_broker()
+async def test_api_versions_lists_what_the_handlers_serve(client: Client) -> None:
+    response = await client.request(REQUESTS[ApiKey.API_VERSIONS], 3)
+    listed = {item.api_key: (item.min_version, item.max_version) for item in response.api_keys}
+    assert listed == {key: tuple(api.advertised or api.versions) for key, api in APIS.items()}
+
+
+@pytest.mark.parametrize("version", [5, 99, 32767])
+@with_broker()
+async def test_an_unknown_version_of_api_versions_is_told_ours_in_version_0(client: Client, version: int) -> None:
+    client.writer.write(struct.pack(">ihhih", 10, ApiKey.API_VERSIONS, version, 1, -1))
+    response = await client.receive(ApiKey.API_VERSIONS, 0)
+    assert response.body.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert any(item.api_key == ApiKey.API_VERSIONS and item.max_version == 4 for item in response.body.api_keys)
+    assert (await client.request(REQUESTS[ApiKey.API_VERSIONS], 4)).error_code == 0
+
+
+@pytest.mark.parametrize(("key", "version"), [(ApiKey.PRODUCE, 2), (ApiKey.FETCH, 99), (ApiKey.END_TXN, 0), (999, 0)])
+@with_broker()
+async def test_an_unknown_api_or_version_closes_the_connection(client: Client, key: int, version: int) -> None:
+    client.writer.write(struct.pack(">ihhih", 10, key, version, 1, -1))
+    assert await client.is_closed()

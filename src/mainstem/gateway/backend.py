@@ -16,7 +16,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mainstem.gateway.blocking import Workers
-from mainstem.gateway.view_json import statuses
 
 if TYPE_CHECKING:
     from mainstem.views.host import ViewHost
@@ -51,4 +50,4 @@ class LocalBackend:
 
     async def statuses(self) -> list[dict[str, Any]]:
         """The status of every view of the host."""
-        return await self._workers.run(statuses, self._host)
+        return [status.to_json() for status in await self._workers.run(self._host.status)]

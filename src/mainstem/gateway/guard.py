@@ -15,8 +15,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
+from mainstem.gateway.addresses import LOOPBACK_NAMES
 from mainstem.gateway.problem_responses import HttpError, http_problem
 
 Scope = MutableMapping[str, Any]
@@ -25,7 +26,6 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -54,7 +54,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        refusal = self._refusal(scope["method"], headers)
+        refusal = self._refusal(scope["method"], headers) or _unreadable(scope)
         if refusal is not None:
             await http_problem(refusal.status, str(refusal))(scope, receive, send)
             return
@@ -121,6 +121,16 @@ class _CountedBody:
         self.size_bytes += more_bytes
         self._complete = not message.get("more_body", False)
         return message
+
+
+def _unreadable(scope: Scope) -> HttpError | None:
+    """The framework reads what is not UTF-8 as replacement characters: it would look for another key than was asked."""
+    for part in (scope.get("raw_path") or b"", scope["query_string"]):
+        try:
+            unquote_to_bytes(part).decode()
+        except UnicodeDecodeError:
+            return HttpError(400, "the path or the query is not UTF-8 text after percent-decoding")
+    return None
 
 
 def _host_name(host: str) -> str:

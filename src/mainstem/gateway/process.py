@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mainstem.errors import MainstemError
-from mainstem.gateway.serving import bound_address, listen_tcp, serve, split_address, stop_with_parent
+from mainstem.gateway.addresses import LOOPBACK_NAMES, bound_address, split_address
+from mainstem.gateway.serving import listen_tcp, serve, stop_with_parent
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,7 +42,7 @@ def run(options: argparse.Namespace) -> None:
     from mainstem.client.log import Log
     from mainstem.gateway.app import create_app
     from mainstem.gateway.forwarding import ForwardingBackend
-    from mainstem.gateway.guard import LOOPBACK_NAMES, Limits
+    from mainstem.gateway.guard import Limits
 
     host, _ = split_address(options.http)
     names = LOOPBACK_NAMES | {host} if host in LOOPBACK_NAMES else None

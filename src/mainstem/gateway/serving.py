@@ -14,12 +14,15 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import uvicorn
-from fastapi import FastAPI
 
 from mainstem.errors import AddressInUseError, ConfigError, StorageError
-from mainstem.gateway.guard import LOOPBACK_NAMES
+from mainstem.gateway.addresses import LOOPBACK_NAMES, split_address
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 _BACKLOG = 1024
 _GRACE_S = 5
@@ -27,6 +30,8 @@ _GRACE_S = 5
 
 def serve(app: FastAPI, listening: socket.socket, ready_line: str) -> None:
     """Serve ``app`` on a listening socket until a signal; print ``ready_line`` when it accepts."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _stopped)  # uvicorn raises what it caught once more when it has stopped
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -37,6 +42,10 @@ def serve(app: FastAPI, listening: socket.socket, ready_line: str) -> None:
         ws="none",
     )
     _Server(config, lambda: print(ready_line, flush=True)).run(sockets=[listening])  # noqa: T201  # the ready line
+
+
+def _stopped(*_: object) -> None:
+    """The server has stopped cleanly; so the process ends with code 0."""
 
 
 class _Server(uvicorn.Server):
@@ -77,21 +86,6 @@ def listen_tcp(address: str, *, insecure: bool) -> socket.socket:
     return listening
 
 
-def split_address(address: str) -> tuple[str, int]:
-    """Host and port of ``HOST:PORT``, the host of IPv6 in brackets. Raises ConfigError."""
-    host, _, port = address.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isdecimal() or int(port) > 65_535:
-        raise ConfigError(f"{address!r} is not HOST:PORT, e.g. 127.0.0.1:8080")
-    return host, int(port)
-
-
-def bound_address(listening: socket.socket) -> str:
-    """``HOST:PORT`` that a socket is bound to."""
-    host, port = listening.getsockname()[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def listen_unix(path: Path) -> socket.socket:
     """Bind a Unix socket that only this user can connect to; one that a killed process left is replaced.
 
@@ -119,9 +113,10 @@ def _refuse_living(path: Path) -> None:
 
 def stop_with_parent() -> None:
     """Stop this process, as SIGTERM would, when standard input ends."""
+    stdin = sys.stdin.fileno()
 
     def watch() -> None:
-        while sys.stdin.buffer.read(4096):
+        while os.read(stdin, 4096):  # not through sys.stdin, whose lock the interpreter wants when it ends
             continue
         os.kill(os.getpid(), signal.SIGTERM)
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mainstem.errors import MainstemError
+from mainstem.pipelines.load import load_app
 
 # A thread that computes must hand the interpreter lock over soon: appliers and stores take it for every record.
 _SWITCH_INTERVAL_S = 1e-4
@@ -39,16 +40,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(options: argparse.Namespace) -> None:
     """Serve the views; the host stops, with its stores closed, when serving ends."""
+    app = load_app(options.app)
+
     from mainstem.gateway.host_app import create_host_app
     from mainstem.gateway.serving import listen_unix, serve, stop_with_parent
-    from mainstem.pipelines.load import load_app
     from mainstem.views.host import ViewHost
 
     listening = listen_unix(options.socket)
     if options.stop_with_parent:
         stop_with_parent()
-    app = load_app(options.app)
-    host = ViewHost(tuple(app.views.values()), options.bootstrap, options.data / "views" / app.name)
+    views, pipelines = tuple(app.views.values()), tuple(app.pipelines.values())
+    host = ViewHost(views, options.bootstrap, options.data / "views" / app.name, pipelines=pipelines)
     host.start()
     try:
         serve(create_host_app(host), listening, f"ready: views {options.socket}")

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from mainstem.errors import UnknownViewError
 from mainstem.gateway.backend import ViewBackend
 from mainstem.gateway.bodies import body_of, read_json
 from mainstem.gateway.json_responses import json_response
@@ -25,7 +24,6 @@ from mainstem.gateway.queries import (
     SqlBody,
     WaitQuery,
 )
-from mainstem.gateway.view_json import plain, statuses
 from mainstem.views import requests
 
 if TYPE_CHECKING:
@@ -57,6 +55,10 @@ def _add_administration(router: APIRouter, backend: ViewBackend) -> None:
     @router.post("/views/{view}/rebuild", summary="Build the view anew from the log")
     async def rebuild(http: Request, view: str, _: Annotated[NoQuery, Query()]) -> Response:
         return await backend.respond(http, view, partial(_rebuild, view=view))
+
+    @router.delete("/views/{view}", summary="Delete what is stored of the view; a rebuild brings it back")
+    async def delete(http: Request, view: str, _: Annotated[NoQuery, Query()]) -> Response:
+        return await backend.respond(http, view, partial(_delete, view=view))
 
 
 def _add_key_value(router: APIRouter, backend: ViewBackend) -> None:
@@ -98,20 +100,21 @@ def _asking(view: str, request: requests.Request, wait: WaitQuery) -> Any:
 
 
 def _describe(host: ViewHost, *, view: str) -> Response:
-    found = statuses(host)
-    for status in found:
-        if status["name"] == view:
-            return json_response(status)
-    raise UnknownViewError(f"no view {view[:100]!r}; there are {', '.join(status['name'] for status in found)}")
+    (status,) = host.status(view)
+    return json_response(status.to_json())
 
 
 def _verify(host: ViewHost, *, view: str) -> Response:
-    return json_response({"view": view, **plain(host.verify(view))})
+    return json_response(host.verify(view).to_json())
 
 
 def _rebuild(host: ViewHost, *, view: str) -> Response:
-    host.rebuild(view)
-    return _describe(host, view=view)
+    return json_response(host.rebuild(view).to_json())
+
+
+def _delete(host: ViewHost, *, view: str) -> Response:
+    host.delete(view)
+    return json_response({"deleted": view})
 
 
 def _ask(host: ViewHost, *, view: str, request: requests.Request, at_least: Any, timeout_s: float) -> Response:

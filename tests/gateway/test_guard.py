@@ -1,0 +1,114 @@
+"""The guard: bounds on requests and bodies, before anything is parsed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+
+from mainstem.gateway.guard import Guard, Limits, Message, Receive, Scope, Send
+from mainstem.gateway.problem_responses import HttpError, http_problem
+
+
+class Client:
+    """One request against an ASGI app, body chunks given by the test."""
+
+    def __init__(self, app: Any, chunks: list[bytes], headers: dict[str, str] | None = None) -> None:
+        self._app = app
+        self._messages: asyncio.Queue[Message] = asyncio.Queue()
+        for number, chunk in enumerate(chunks, 1):
+            self.feed(chunk, last=number == len(chunks))
+        self._headers = {"host": "localhost", **(headers or {})}
+        self.sent: list[Message] = []
+
+    def feed(self, chunk: bytes, *, last: bool) -> None:
+        self._messages.put_nowait({"type": "http.request", "body": chunk, "more_body": not last})
+
+    async def run(self) -> tuple[int, Any]:
+        scope: Scope = {
+            "type": "http",
+            "method": "POST",
+            "path": "/",
+            "raw_path": b"/",
+            "query_string": b"",
+            "headers": [(name.encode(), value.encode()) for name, value in self._headers.items()],
+        }
+
+        async def send(message: Message) -> None:
+            self.sent.append(message)
+
+        await self._app(scope, self._messages.get, send)
+        body = b"".join(message.get("body", b"") for message in self.sent)
+        return self.sent[0]["status"], json.loads(body) if body.startswith(b"{") else body
+
+
+async def echo_size(scope: Scope, receive: Receive, send: Send) -> None:
+    """An app that reads its whole body, as a handler would."""
+    try:
+        size = len(await Request(scope, receive).body())
+    except HttpError as error:
+        await http_problem(error.status, str(error))(scope, receive, send)
+        return
+    await PlainTextResponse(str(size))(scope, receive, send)
+
+
+def test_a_body_within_the_limit_passes() -> None:
+    guard = Guard(echo_size, Limits(body_bytes_max=10))
+    assert asyncio.run(Client(guard, [b"12345", b"67890"]).run()) == (200, b"10")
+
+
+def test_a_body_that_turns_out_too_large_is_cut_off_while_it_comes() -> None:
+    guard = Guard(echo_size, Limits(body_bytes_max=10))
+    status, problem = asyncio.run(Client(guard, [b"12345", b"678901"]).run())
+    assert (status, problem["type"]) == (413, "/problems/body-too-large")
+
+
+def test_a_declared_length_over_the_limit_is_refused_before_the_body_is_read() -> None:
+    guard = Guard(echo_size, Limits(body_bytes_max=10))
+    status, _ = asyncio.run(Client(guard, [], {"content-length": "11"}).run())
+    assert status == 413
+
+
+def test_bodies_together_are_bounded_and_their_room_comes_back() -> None:
+    guard = Guard(echo_size, Limits(body_bytes_max=10, bodies_bytes_max=15))
+
+    async def scenario() -> list[int]:
+        slow = Client(guard, [b"1234567890"])
+        slow._messages = asyncio.Queue()
+        slow.feed(b"1234567890", last=False)
+        first = asyncio.create_task(slow.run())
+        while guard._bodies_bytes < 10:
+            await asyncio.sleep(0)
+        refused, _ = await Client(guard, [b"123456"]).run()
+        slow.feed(b"", last=True)
+        served, _ = await first
+        again, _ = await Client(guard, [b"123456"]).run()
+        return [refused, served, again]
+
+    assert asyncio.run(scenario()) == [503, 200, 200]
+
+
+def test_requests_at_once_are_bounded() -> None:
+    guard = Guard(echo_size, Limits(requests_max=1))
+
+    async def scenario() -> list[int]:
+        waiting = Client(guard, [])
+        first = asyncio.create_task(waiting.run())
+        while guard._requests < 1:
+            await asyncio.sleep(0)
+        refused, problem = await Client(guard, [b""]).run()
+        waiting.feed(b"", last=True)
+        served, _ = await first
+        assert "try again" in problem["detail"]
+        return [refused, served]
+
+    assert asyncio.run(scenario()) == [503, 200]
+
+
+def test_a_body_that_pauses_too_long_is_given_up() -> None:
+    guard = Guard(echo_size, Limits(body_pause_s=0.01))
+    status, problem = asyncio.run(Client(guard, []).run())
+    assert (status, problem["type"]) == (408, "/problems/request-timeout")

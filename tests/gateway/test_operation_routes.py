@@ -1,0 +1,64 @@
+"""Operation over HTTP: health, pipelines, groups, the description of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from mainstem.client.log import Log
+from mainstem.gateway.operation_routes import PipelineProgress
+from mainstem.model import Position
+from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
+from mainstem.testing.embedded import EmbeddedBroker
+
+
+@pytest.fixture
+def own_log() -> Iterator[Log]:
+    """A log that no other test writes progress to."""
+    with EmbeddedBroker() as broker, Log(broker.bootstrap, timeout_s=10.0) as log:
+        yield log
+
+
+def progress(name: str, offset: int) -> tuple[bytes, bytes]:
+    source, sink = Position.of("a", 0, offset), Position.of("b", 0, offset)
+    return Progress(name, offset, source, sink, Position(), ("a",), "b").to_record()
+
+
+def test_a_log_that_answers_is_healthy(api: httpx.Client) -> None:
+    assert api.get("/healthz").json()["status"] == "ok"
+
+
+def test_without_a_pipeline_there_is_no_progress(own_log: Log) -> None:
+    assert PipelineProgress(own_log).latest() == []
+
+
+def test_the_latest_progress_of_each_pipeline_is_told(own_log: Log) -> None:
+    own_log.create_topic(PROGRESS_TOPIC, partitions=1)
+    told = PipelineProgress(own_log)
+    own_log.append_many(PROGRESS_TOPIC, [progress("p", 1), progress("q", 1), progress("p", 2)])
+    assert [(entry["name"], entry["batch_id"]) for entry in told.latest()] == [("p", 2), ("q", 1)]
+    own_log.append_many(PROGRESS_TOPIC, [progress("p", 3), (b"q", None)])
+    assert [(entry["name"], entry["source"]) for entry in told.latest()] == [("p", "a/0:3")]
+
+
+def test_groups_are_listed(api: httpx.Client) -> None:
+    assert isinstance(api.get("/groups").json()["groups"], list)
+
+
+def test_the_api_describes_every_route_and_its_problems(api: httpx.Client) -> None:
+    document = api.get("/openapi.json").json()
+    assert {"/topics/{topic}/records", "/views/{view}/sql", "/views/{view}/keys/{key}", "/healthz"} <= set(
+        document["paths"]
+    )
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            assert operation["summary"], (path, method)
+            assert "application/problem+json" in operation["responses"]["default"]["content"], (path, method)
+            assert "422" not in operation["responses"]
+
+
+def test_the_body_of_an_append_is_described(api: httpx.Client) -> None:
+    operation = api.get("/openapi.json").json()["paths"]["/topics/{topic}/records"]["post"]
+    assert "records" in str(operation["requestBody"])

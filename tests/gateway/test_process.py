@@ -1,0 +1,113 @@
+"""The gateway and view host processes: their ready line, their one error line, and that they end with their parent."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from mainstem.errors import AddressInUseError
+from mainstem.gateway.serving import listen_unix
+from mainstem.testing.embedded import EmbeddedBroker
+
+APP = """
+import mainstem as ms
+app = ms.App("process-tests")
+things = app.topic("things", schema="id STRING", key="id")
+app.view("things", things, ms.KeyValue())
+"""
+
+
+def gateway(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "mainstem.gateway.process", "--stop-with-parent", *arguments]
+
+
+@contextmanager
+def running(argv: list[str]) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A process and its ready line; killed at the end if it still runs."""
+    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process, process.stdout.readline().strip()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate(timeout=20)
+
+
+def failed(argv: list[str]) -> str:
+    """The one line that a process which cannot start says."""
+    alone = [word for word in argv if word != "--stop-with-parent"]
+    done = subprocess.run(alone, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    return line
+
+
+def test_the_gateway_says_where_it_listens_and_serves(mainstem_broker: EmbeddedBroker) -> None:
+    with running(gateway("--bootstrap", mainstem_broker.bootstrap, "--http", "127.0.0.1:0")) as (_, line):
+        assert line.startswith("ready: http 127.0.0.1:")
+        answer = httpx.get(f"http://{line.removeprefix('ready: http ')}/healthz", trust_env=False, timeout=30)
+        assert answer.json()["status"] == "ok"
+
+
+def test_the_gateway_ends_cleanly_with_its_parent(mainstem_broker: EmbeddedBroker) -> None:
+    with running(gateway("--bootstrap", mainstem_broker.bootstrap, "--http", "127.0.0.1:0")) as (process, line):
+        assert line.startswith("ready:")
+        process.communicate("", timeout=20)
+        assert process.returncode == 0
+
+
+def test_a_taken_port_is_one_clear_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        line = failed(gateway("--bootstrap", "127.0.0.1:1", "--http", f"127.0.0.1:{port}"))
+    assert line == f"error: 127.0.0.1:{port} is in use by another process; choose another address (--http)"
+
+
+def test_an_address_that_is_not_loopback_is_refused() -> None:
+    line = failed(gateway("--bootstrap", "127.0.0.1:1", "--http", "0.0.0.0:0"))
+    assert "listens on loopback only" in line
+    assert "--insecure" in line
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    assert "is not HOST:PORT" in failed(gateway("--bootstrap", "127.0.0.1:1", "--http", "8080"))
+
+
+def test_a_view_host_says_where_it_listens_and_replaces_a_dead_socket(
+    mainstem_broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    (tmp_path / "app.py").write_text(APP)
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(tmp_path / "s"))
+    argv = view_host(tmp_path, mainstem_broker.bootstrap)
+    with running(argv) as (_, line):
+        assert line == f"ready: views {tmp_path / 's'}"
+        transport = httpx.HTTPTransport(uds=str(tmp_path / "s"))
+        with httpx.Client(transport=transport, base_url="http://localhost", timeout=30) as client:
+            assert [view["name"] for view in client.get("/views").json()["views"]] == ["things"]
+
+
+def test_a_socket_on_which_someone_answers_is_not_taken_over(tmp_path: Path) -> None:
+    with listen_unix(tmp_path / "s") as first:
+        first.listen()
+        with pytest.raises(AddressInUseError, match="another process serves these views already"):
+            listen_unix(tmp_path / "s")
+
+
+def test_a_missing_app_is_one_clear_line(tmp_path: Path) -> None:
+    assert "no such file" in failed(view_host(tmp_path, "127.0.0.1:1"))
+
+
+def view_host(directory: Path, bootstrap: str) -> list[str]:
+    argv = [sys.executable, "-m", "mainstem.gateway.view_host_process", "--stop-with-parent"]
+    argv += ["--app", str(directory / "app.py"), "--bootstrap", bootstrap]
+    return [*argv, "--data", str(directory), "--socket", str(directory / "s")]

@@ -1,0 +1,82 @@
+"""Topics over HTTP: append, read, list, describe."""
+
+from __future__ import annotations
+
+import httpx
+
+from mainstem.client.log import Log
+from mainstem.model import Position
+
+
+def appended(api: httpx.Client, topic: str, *records: dict[str, object]) -> str:
+    answer = api.post(f"/topics/{topic}/records", json={"records": list(records)})
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["position"])
+
+
+def test_an_append_answers_with_the_position_just_after_it(api: httpx.Client, mainstem_topic: str) -> None:
+    answer = api.post(f"/topics/{mainstem_topic}/records", json={"records": [{"value": 1}, {"value": 2}]})
+    assert answer.status_code == 201
+    assert answer.json() == {"position": f"{mainstem_topic}/0:2", "records": 2}
+    assert answer.headers["Mainstem-Position"] == f"{mainstem_topic}/0:2"
+
+
+def test_what_is_appended_is_in_the_log(api: httpx.Client, mainstem_topic: str, mainstem_log: Log) -> None:
+    appended(api, mainstem_topic, {"key": "k", "value": {"é": [1, None]}, "headers": {"h": "v"}, "timestamp_ms": 17})
+    (record,) = mainstem_log.read(mainstem_topic)
+    assert (record.key, record.value, record.headers) == (b"k", '{"é":[1,null]}'.encode(), (("h", b"v"),))
+    assert record.timestamp_ms == 17
+
+
+def test_text_is_kept_as_text_and_null_is_a_tombstone(
+    api: httpx.Client, mainstem_topic: str, mainstem_log: Log
+) -> None:
+    appended(api, mainstem_topic, {"key": "k", "value": "plain"}, {"key": "k", "value": None})
+    assert [record.value for record in mainstem_log.read(mainstem_topic)] == [b"plain", None]
+
+
+def test_a_read_gives_records_and_where_to_go_on(api: httpx.Client, mainstem_topic: str) -> None:
+    appended(api, mainstem_topic, *({"key": str(n), "value": {"n": n}} for n in range(5)))
+    first = api.get(f"/topics/{mainstem_topic}/records", params={"limit": 3}).json()
+    rest = api.get(f"/topics/{mainstem_topic}/records", params={"from": first["position"]}).json()
+    assert [record["value"]["n"] for record in first["records"] + rest["records"]] == [0, 1, 2, 3, 4]
+    assert rest["position"] == f"{mainstem_topic}/0:5"
+
+
+def test_a_read_can_start_and_end_at_offsets(api: httpx.Client, mainstem_topic: str) -> None:
+    appended(api, mainstem_topic, *({"value": n} for n in range(5)))
+    answer = api.get(f"/topics/{mainstem_topic}/records", params={"from": "1", "to": "3"}).json()
+    assert [record["offset"] for record in answer["records"]] == [1, 2]
+
+
+def test_a_read_can_start_at_a_time(api: httpx.Client, mainstem_topic: str) -> None:
+    appended(api, mainstem_topic, {"value": "old", "timestamp_ms": 1_000}, {"value": "new", "timestamp_ms": 5_000})
+    answer = api.get(f"/topics/{mainstem_topic}/records", params={"from": "1970-01-01T00:00:02Z"}).json()
+    assert [record["value"] for record in answer["records"]] == ["new"]
+
+
+def test_a_read_can_be_of_one_key(api: httpx.Client, mainstem_topic: str) -> None:
+    appended(api, mainstem_topic, *({"key": "ab"[n % 2], "value": n} for n in range(4)))
+    answer = api.get(f"/topics/{mainstem_topic}/records", params={"key": "b"}).json()
+    assert [record["offset"] for record in answer["records"]] == [1, 3]
+
+
+def test_bytes_that_are_no_text_come_as_base64(api: httpx.Client, mainstem_topic: str, mainstem_log: Log) -> None:
+    mainstem_log.append(mainstem_topic, b"\xff", key=b"\xfe")
+    (record,) = api.get(f"/topics/{mainstem_topic}/records").json()["records"]
+    assert (record["key_base64"], record["value_base64"]) == ("/g==", "/w==")
+
+
+def test_topics_are_listed_and_described(api: httpx.Client, mainstem_topic: str) -> None:
+    position = appended(api, mainstem_topic, {"value": 1})
+    assert mainstem_topic in [topic["name"] for topic in api.get("/topics").json()["topics"]]
+    described = api.get(f"/topics/{mainstem_topic}").json()
+    assert (described["partitions"], described["records"], described["end"]) == (1, 1, position)
+    assert described["configs"]["cleanup.policy"] == "delete"
+
+
+def test_positions_of_several_partitions_are_one_text(api: httpx.Client, mainstem_log: Log) -> None:
+    mainstem_log.create_topic("spread", partitions=3, exist_ok=True)
+    position = appended(api, "spread", {"value": "a", "partition": 0}, {"value": "b", "partition": 2})
+    assert Position.parse(position).topics == {"spread"}
+    assert [tp.partition for tp in Position.parse(position)] == [0, 2]

@@ -1,0 +1,236 @@
+"""Views over HTTP: the same routes, asked of a view host's socket and through the gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import mainstem as ms
+from mainstem.client.log import Log
+from mainstem.gateway.app import create_app
+from mainstem.gateway.forwarding import ForwardingBackend
+from mainstem.gateway.guard import Limits
+from mainstem.gateway.host_app import create_host_app
+from mainstem.gateway.serving import listen_unix
+from mainstem.model import Position
+from mainstem.pipelines.deploy import deploy
+from mainstem.testing.embedded import EmbeddedBroker
+from mainstem.views.host import ViewHost
+from tests.gateway.served import listening_on, served
+
+ROWS = [
+    {"id": "a/1", "name": "Ada Lovelace", "friend": "b"},
+    {"id": "b", "name": "Bob é", "friend": "c"},
+    {"id": "c", "name": "Carol", "friend": None},
+]
+
+
+def declared() -> ms.App:
+    app = ms.App("gateway-tests")
+    people = app.topic("people", schema="id STRING NOT NULL, name STRING, friend STRING", key="id", compacted=True)
+    app.topic("elsewhere", schema="id STRING", key="id")
+    app.view("by-id", people, ms.KeyValue())
+    app.view("table", people, ms.SQL())
+    app.view("names", people, ms.Search("name"))
+    app.view("friends", people, ms.Graph(source="id", target="friend"))
+    return app
+
+
+@pytest.fixture(scope="module")
+def position(session_log: Log, mainstem_broker: EmbeddedBroker) -> Position:
+    deploy(declared(), session_log)
+    session_log.append("elsewhere", {"id": "x"}, key="x")
+    return session_log.append_many("people", [(row["id"], row) for row in ROWS])
+
+
+@pytest.fixture(scope="module")
+def host_socket(
+    position: Position, mainstem_broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    directory = tmp_path_factory.mktemp("views")
+    views = tuple(declared().views.values())
+    with ViewHost(views, mainstem_broker.bootstrap, directory) as host:
+        with listening_on(create_host_app(host), listen_unix(directory / "s")):
+            yield directory / "s"
+
+
+@pytest.fixture(scope="module", params=["gateway", "host"])
+def api(request: pytest.FixtureRequest, host_socket: Path, session_log: Log) -> Iterator[httpx.Client]:
+    if request.param == "host":
+        with httpx.Client(
+            transport=httpx.HTTPTransport(uds=str(host_socket)), base_url="http://localhost", timeout=30
+        ) as client:
+            yield client
+        return
+    with served(create_app(session_log, ForwardingBackend([host_socket]), Limits())) as client:
+        yield client
+
+
+def asked(api: httpx.Client, path: str, position: Position, **query: Any) -> list[dict[str, Any]]:
+    answer = api.get(f"/views/{path}", params={"at_least": str(position), **query})
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["Mainstem-Position"] == answer.json()["position"]
+    assert Position.parse(answer.json()["covers"]).covers(position)
+    rows: list[dict[str, Any]] = answer.json()["rows"]
+    return rows
+
+
+def is_problem(answer: httpx.Response, status: int, slug: str) -> dict[str, Any]:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    document: dict[str, Any] = answer.json()
+    assert document["type"] == f"/problems/{slug}"
+    return document
+
+
+def test_a_key_is_got(api: httpx.Client, position: Position) -> None:
+    assert [row["name"] for row in asked(api, "by-id/keys/b", position)] == ["Bob é"]
+
+
+def test_a_key_with_a_slash_is_got(api: httpx.Client, position: Position) -> None:
+    assert [row["name"] for row in asked(api, "by-id/keys/a%2F1", position)] == ["Ada Lovelace"]
+
+
+def test_a_key_that_is_not_there_is_no_rows(api: httpx.Client, position: Position) -> None:
+    assert asked(api, "by-id/keys/zz", position) == []
+
+
+def test_a_range_of_keys_is_got(api: httpx.Client, position: Position) -> None:
+    assert [row["id"] for row in asked(api, "by-id/keys", position, start="b")] == ["b", "c"]
+    assert [row["id"] for row in asked(api, "by-id/keys", position, prefix="a", limit=5)] == ["a/1"]
+
+
+def test_sql_is_answered(api: httpx.Client, position: Position) -> None:
+    answer = api.post(
+        "/views/table/sql",
+        params={"at_least": str(position)},
+        json={"query": "SELECT count(*) AS n, 'nan'::DOUBLE AS nan, sum(1)::DECIMAL(9,2) AS d FROM \"table\""},
+    )
+    assert answer.json()["rows"] == [{"n": 3, "nan": None, "d": "3.00"}], answer.text
+
+
+def test_a_search_is_answered(api: httpx.Client, position: Position) -> None:
+    assert [row["id"] for row in asked(api, "names/search", position, q="lovelace")] == ["a/1"]
+
+
+def test_neighbors_and_a_path_are_answered(api: httpx.Client, position: Position) -> None:
+    assert [row["node"] for row in asked(api, "friends/neighbors", position, node="a/1", hops=2)] == ["b", "c"]
+    path = asked(api, "friends/path", position, **{"from": "a/1", "to": "c"})
+    assert [row["node"] for row in path] == ["a/1", "b", "c"]
+
+
+def test_views_are_listed_and_described(api: httpx.Client, position: Position) -> None:
+    assert asked(api, "by-id/keys/b", position)
+    assert [view["name"] for view in api.get("/views").json()["views"]] == ["by-id", "table", "names", "friends"]
+    described = api.get("/views/by-id").json()
+    assert (described["kind"], described["topic"], described["dead_letters"]) == ("key-value", "people", 0)
+    assert Position.parse(described["position"]).covers(position)
+
+
+def test_a_view_is_verified_and_rebuilt(api: httpx.Client, position: Position) -> None:
+    assert asked(api, "by-id/keys/b", position)
+    verified = api.post("/views/by-id/verify").json()
+    assert verified["equal"]
+    assert verified["records"] >= 3
+    assert api.post("/views/by-id/rebuild").json()["records"] == verified["records"]
+
+
+def test_a_position_not_reached_in_time_is_a_504_with_both_positions(
+    api: httpx.Client, session_log: Log, position: Position
+) -> None:
+    end = session_log.append("people", {"id": "c", "name": "Carol", "friend": None}, key="c")
+    answer = api.get("/views/by-id/keys/c", params={"at_least": str(end), "timeout": 0})
+    if answer.status_code != 200:  # the view may be that fast
+        document = is_problem(answer, 504, "position-timeout")
+        assert (document["wanted"], set(document) >= {"reached"}) == (str(end), True)
+
+
+@pytest.mark.parametrize(
+    ("at_least", "slug"),
+    [
+        ("people/0:99999", "position"),
+        ("people/7:1", "position"),
+        ("nope/0:1", "position"),
+        ("elsewhere/0:1", "position"),
+        ("people", "position-format"),
+        ("people/0:-1", "position-format"),
+        ("people/0:1,people/0:2", "position-format"),
+    ],
+)
+def test_a_position_that_can_never_be_reached_is_refused_at_once(api: httpx.Client, at_least: str, slug: str) -> None:
+    is_problem(api.get("/views/by-id/keys/b", params={"at_least": at_least}), 400, slug)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        'DELETE FROM "table"',
+        'INSERT INTO "table" VALUES (1)',
+        "COPY \"table\" TO '/tmp/x.csv'",
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "SELECT 1; SELECT 2",
+        "SELEC 1",
+        "",
+        "SELECT * FROM nope",
+        "ATTACH '/tmp/x.db'",
+    ],
+)
+def test_a_query_that_is_wrong_or_would_write_is_refused(api: httpx.Client, query: str) -> None:
+    is_problem(api.post("/views/table/sql", json={"query": query}), 400, "query")
+
+
+def test_a_query_that_never_ends_is_ended(api: httpx.Client) -> None:
+    endless = "SELECT count(*) FROM range(1000000000) a, range(1000000000) b"
+    answer = api.post("/views/table/sql", json={"query": endless, "timeout_s": 0.2})
+    is_problem(answer, 400, "query")
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("nope", 404),
+        ("nope/keys/a", 404),
+        ("by-id/keys?limit=0", 400),
+        ("by-id/keys?limt=1", 400),
+        ("by-id/keys/a?timeout=-1", 400),
+        ("by-id/keys/a?timeout=nan", 400),
+        ("by-id/keys/a?timeout=1e9", 400),
+        ("by-id/search?q=a", 400),
+        ("names/search", 400),
+        ("names/search?q=name:", 400),
+        ("names/search?q=(((", 400),
+        ("friends/neighbors?node=a&hops=99", 400),
+        ("friends/neighbors?node=a&direction=up", 400),
+        ("friends/path?from=a", 400),
+        ("by-id/nothing", 404),
+    ],
+)
+def test_a_question_that_is_wrong_is_a_problem(api: httpx.Client, path: str, status: int) -> None:
+    answer = api.get(f"/views/{path}")
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert "\n" not in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{}", b'{"query": 1}', b'{"query": "SELECT 1", "limit": 0}', b"\xff", b"[" * 50_000]
+)
+def test_a_body_that_is_wrong_is_a_problem(api: httpx.Client, body: bytes) -> None:
+    answer = api.post("/views/table/sql", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 400, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_a_host_that_is_gone_is_a_503_that_says_so(session_log: Log, tmp_path: Path) -> None:
+    with served(create_app(session_log, ForwardingBackend([tmp_path / "gone"]), Limits())) as api:
+        answer = api.get("/views/by-id/keys/b")
+    assert is_problem(answer, 503, "unavailable")["detail"].startswith("the view host does not answer")
+    assert answer.headers["Retry-After"] == "1"
+
+
+def test_the_socket_is_for_its_owner_only(host_socket: Path) -> None:
+    assert host_socket.stat().st_mode & 0o777 == 0o600

@@ -12,21 +12,24 @@ from typing import Final
 
 from crc32c import crc32c
 
-from mainstem.errors import CorruptBatchError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError
+from mainstem.errors import InvalidRecordError, InvalidTimestampError, RecordTooLargeError
 from mainstem.log.config import LogConfig
 from mainstem.log.disk import Buffer
 from mainstem.record.constants import (
     ATTRIBUTES_AT,
+    CONTROL_BIT,
     CRC_AT,
+    DELETE_HORIZON_BIT,
     HEADER_BYTES,
     LOG_APPEND_TIME_BIT,
     NO_TIMESTAMP,
     STAMPED_BYTES,
+    TRANSACTIONAL_BIT,
 )
-from mainstem.record.header import HEADER, BatchHeader, iter_headers, stamped_prefix, verify
+from mainstem.record.header import HEADER, BatchHeader, read_header, stamped_prefix, verify
 
 _UINT32 = struct.Struct(">I")
-_NO_TIMESTAMP_LIMIT: Final = 2**63 - 1
+_NOT_FROM_PRODUCERS: Final = TRANSACTIONAL_BIT | CONTROL_BIT | DELETE_HORIZON_BIT
 
 
 def check_batches(data: memoryview, config: LogConfig, now_ms: int) -> list[tuple[int, BatchHeader]]:
@@ -34,15 +37,14 @@ def check_batches(data: memoryview, config: LogConfig, now_ms: int) -> list[tupl
 
     Raises CorruptBatchError, RecordTooLargeError, InvalidRecordError, InvalidTimestampError.
     """
-    batches = []
-    end = 0
-    for at, header in iter_headers(data):
+    batches: list[tuple[int, BatchHeader]] = []
+    at, end = 0, len(data)
+    while at < end:
+        header = read_header(data, at)
         verify(data, at, header)
         _check_batch(header, config, now_ms)
         batches.append((at, header))
-        end = at + header.size_bytes
-    if end != len(data):
-        raise CorruptBatchError(f"{len(data) - end} bytes behind the last record batch are not a whole one")
+        at += header.size_bytes
     if not batches:
         raise InvalidRecordError("no record batch to append")
     if end > config.segment_bytes:
@@ -53,20 +55,27 @@ def check_batches(data: memoryview, config: LogConfig, now_ms: int) -> list[tupl
 
 
 def _check_batch(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
-    if header.size_bytes > config.max_message_bytes:
+    size = header.size_bytes
+    if size > config.max_message_bytes:
         raise RecordTooLargeError(
-            f"a record batch of {header.size_bytes} bytes is over max.message.bytes={config.max_message_bytes}"
+            f"a record batch of {size} bytes is over max.message.bytes={config.max_message_bytes}"
         )
-    if header.is_transactional or header.is_control:
-        raise InvalidRecordError("transactions are not served by this version: produce without a transactional id")
-    if header.record_count == 0 or not header.is_dense or header.has_delete_horizon:
+    if header.attributes & _NOT_FROM_PRODUCERS:
+        _refuse_attributes(header)
+    if header.record_count != header.last_offset_delta + 1:
         raise InvalidRecordError(
             f"{header.record_count} records for {header.last_offset_delta + 1} offsets: a producer sends one for each"
         )
-    if header.has_producer and (header.producer_epoch < 0 or header.base_sequence < 0):
+    if header.producer_id >= 0 and (header.producer_epoch < 0 or header.base_sequence < 0):
         raise InvalidRecordError(f"producer {header.producer_id} without an epoch or a sequence")
     if not config.uses_log_append_time:
         _check_timestamps(header, config, now_ms)
+
+
+def _refuse_attributes(header: BatchHeader) -> None:
+    if header.attributes & (TRANSACTIONAL_BIT | CONTROL_BIT):
+        raise InvalidRecordError("transactions are not served by this version: produce without a transactional id")
+    raise InvalidRecordError("a delete horizon is compaction's to set, not the producer's")
 
 
 def _check_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
@@ -96,7 +105,7 @@ def stamp_batches(
     headers: list[BatchHeader] = []
     buffers: list[Buffer] = []
     for at, sent in batches:
-        header = sent._replace(base_offset=base_offset, leader_epoch=leader_epoch)
+        header = BatchHeader._make((base_offset, sent.batch_length, leader_epoch, *sent[3:]))
         if log_append_time_ms is None:
             buffers.append(stamped_prefix(base_offset, header.batch_length, leader_epoch))
             buffers.append(data[at + STAMPED_BYTES : at + header.size_bytes])

@@ -7,17 +7,27 @@ they stopped is the end of the last batch that they yielded. No state; whoever o
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 
 from mainstem.errors import CorruptBatchError
 from mainstem.log.disk import DiskFile
-from mainstem.record.constants import HEADER_BYTES, MAGIC_AT
+from mainstem.record.constants import (
+    BATCH_LENGTH_AT,
+    BATCH_LENGTH_MIN,
+    HEADER_BYTES,
+    LENGTH_PREFIX,
+    MAGIC,
+    MAGIC_AT,
+)
 from mainstem.record.header import BatchHeader, read_header, verify
 
 _HEADER_CHUNK_BYTES = 16 * 1024
 _VERIFY_CHUNK_BYTES = 1024 * 1024
 _MAGIC_BYTE = b"\x02"
 _OFFSETS_AHEAD_MAX = 2**32
+_STEP_CHUNK_BYTES = 8 * 1024
+_STEP = struct.Struct(">qi4xb6xi")  # base offset, batch length, magic, last offset delta
 
 
 def walk_headers(
@@ -67,6 +77,44 @@ def _header_at(chunk: bytes, at: int, file_position: int, end: int) -> BatchHead
             f"record batch at file position {file_position}: {header.size_bytes} bytes, {end - file_position} are there"
         )
     return header
+
+
+def skip_before(file: DiskFile, start: int, end: int, offset: int) -> int:
+    """The start of the first batch from ``start`` on that does not plainly end before ``offset``.
+
+    A quick walk that trusts what it sees: the caller checks what it was led to.
+    """
+    chunk, chunk_start, file_position = b"", start, start
+    while file_position + _STEP.size <= end:
+        at = file_position - chunk_start
+        if at + _STEP.size > len(chunk):
+            chunk, chunk_start, at = (
+                file.read(file_position, min(_STEP_CHUNK_BYTES, end - file_position)),
+                file_position,
+                0,
+            )
+        base_offset, batch_length, magic, last_offset_delta = _STEP.unpack_from(chunk, at)
+        if base_offset + last_offset_delta >= offset or magic != MAGIC or batch_length < BATCH_LENGTH_MIN:
+            break
+        file_position += LENGTH_PREFIX + batch_length
+    return file_position
+
+
+def last_batch_end(file: DiskFile, start: int, limit: int) -> int:
+    """The end of the last batch from ``start`` on that ends by ``limit``, in bytes that are proven."""
+    chunk, chunk_start, file_position = b"", start, start
+    while file_position + _STEP.size <= limit:
+        at = file_position - chunk_start
+        if at + _STEP.size > len(chunk):
+            length = min(_STEP_CHUNK_BYTES, limit - file_position)
+            chunk, chunk_start, at = file.read(file_position, length), file_position, 0
+        next_position = (
+            file_position + LENGTH_PREFIX + int.from_bytes(chunk[at + BATCH_LENGTH_AT : at + LENGTH_PREFIX], "big")
+        )
+        if next_position > limit:
+            break
+        file_position = next_position
+    return file_position
 
 
 def walk_past_damage(

@@ -98,7 +98,8 @@ class LogDirectory:
 
         Raises DirectoryLockedError, StorageError.
         """
-        make_directory(disk, path)
+        if not disk.exists(path / META_PROPERTIES):
+            make_directory(disk, path)
         directory = cls(disk, clock, path, disk.lock(path / LOCK), new_id)
         try:
             directory._read_identity()

@@ -14,7 +14,8 @@ from bisect import bisect_left, bisect_right
 from typing import Final
 
 ENTRY_BYTES: Final = 8
-_RELATIVE_OFFSET_MAX: Final = 2**31 - 1
+RELATIVE_OFFSET_MAX: Final = 2**31 - 1
+"""The greatest offset behind the base that an entry's four bytes hold, signed as in Kafka."""
 assert array("I").itemsize == 4
 
 
@@ -51,10 +52,6 @@ class OffsetIndex:
 
     def __len__(self) -> int:
         return len(self._relative_offsets)
-
-    def can_hold(self, offset: int) -> bool:
-        """Whether the offset fits the four bytes that an entry has for it."""
-        return 0 <= offset - self._base_offset <= _RELATIVE_OFFSET_MAX
 
     def append(self, last_offset: int, file_position: int) -> None:
         """Add the entry of the batch that starts at ``file_position`` and ends with ``last_offset``."""

@@ -203,7 +203,7 @@ class PartitionLog:
 
     def _find_duplicate(self, headers: Sequence[BatchHeader]) -> BatchMetadata | None:
         for header in headers:
-            if header.has_producer:
+            if header.producer_id >= 0:
                 duplicate = self._producers.find_duplicate(header)
                 if duplicate is not None:
                     return duplicate
@@ -260,28 +260,31 @@ class PartitionLog:
 
     def _maybe_roll(self, size: int, headers: Sequence[BatchHeader], now_ms: int) -> None:
         active, config = self._active, self.config
-        if active.size_bytes == 0:
-            self._first_timestamp_ms = headers[0].max_timestamp
-            self._active_since_ms = now_ms
-            return
-        indexes = active.indexes()
-        if (
-            active.size_bytes > config.segment_bytes - size
-            or indexes.is_full(config.segment_index_bytes)
-            or not indexes.offsets.can_hold(headers[-1].last_offset)
-            or self._has_waited(now_ms, max(header.max_timestamp for header in headers)) > config.segment_ms
+        active_bytes = active.size_bytes
+        if active_bytes == 0:
+            self._begin_segment(headers, now_ms)
+        elif (
+            active_bytes > config.segment_bytes - size
+            or not active.indexes().can_hold(len(headers), headers[-1].last_offset, config.segment_index_bytes)
+            or self._has_waited(headers, now_ms) > config.segment_ms
         ):
             self._roll()
-            self._first_timestamp_ms = headers[0].max_timestamp
-            self._active_since_ms = now_ms
+            self._begin_segment(headers, now_ms)
 
-    def _has_waited(self, now_ms: int, timestamp_ms: int) -> int:
+    def _begin_segment(self, headers: Sequence[BatchHeader], now_ms: int) -> None:
+        self._first_timestamp_ms = headers[0].max_timestamp
+        self._active_since_ms = now_ms
+
+    def _has_waited(self, headers: Sequence[BatchHeader], now_ms: int) -> int:
         """The age of the active segment: by the records' timestamps, by the clock where they have none."""
         if self._first_timestamp_ms is None:
             self._first_timestamp_ms = read_header(self._active.file().read(0, HEADER_BYTES)).max_timestamp
-        if self._first_timestamp_ms >= 0:
-            return timestamp_ms - self._first_timestamp_ms
-        return now_ms - self._active_since_ms
+        if self._first_timestamp_ms < 0:
+            return now_ms - self._active_since_ms
+        timestamp_ms = headers[0].max_timestamp
+        if len(headers) > 1:
+            timestamp_ms = max(header.max_timestamp for header in headers)
+        return timestamp_ms - self._first_timestamp_ms
 
     def _roll(self) -> None:
         """Begin a new segment at the log end. The old one's index files are finished once it is synced."""

@@ -114,6 +114,7 @@ class _Recovery:
         self._segments: list[Segment] = []
         self._cut_files = 0
         self._recovery_point = 0
+        self._names_are_durable = last_known.was_clean
 
     def run(self) -> PartitionState:
         self._list_files()
@@ -134,20 +135,8 @@ class _Recovery:
             epochs,
             max(epochs.latest, 0),
             cut_files=self._cut_files,
-            unsynced_directories=self._sync_directories(log_end),
+            unsynced_directories=() if self._names_are_durable else (self._directory, self._directory.parent),
         )
-
-    def _sync_directories(self, log_end: int) -> tuple[PurePath, ...]:
-        """Make sure that the segments' names are durable, and the partition's: now if records depend on it.
-
-        What a process made before it was killed, another finds, but not after a power cut.
-        """
-        directories = (self._directory, self._directory.parent)
-        if log_end > self._recovery_point:
-            for directory in directories:
-                self._disk.sync_directory(directory)
-            return ()
-        return () if self._last_known.was_clean else directories
 
     # Step 1
 
@@ -334,6 +323,7 @@ class _Recovery:
         segment.write_indexes(indexes.end_offset if durable_offset is None else durable_offset, last=True)
         if durable_offset is not None:
             segment.sync_seal()
+            self._disk.sync_directory(self._directory)
 
     def _rewrite(self, segment: Segment, start: int, end: int) -> None:
         """Write [start, end) again as it is, and sync it (step 4)."""
@@ -344,6 +334,18 @@ class _Recovery:
             chunk = file.read(file_position, min(_REWRITE_CHUNK_BYTES, end - file_position))
             file.write(file_position, [chunk])
         file.sync()
+        self._sync_names()
+
+    def _sync_names(self) -> None:
+        """Make the segments' names durable, and the partition's, before a seal says that their records are.
+
+        What a process made before it was killed, another finds, but not after a power cut. Where nothing was kept past
+        the recovery point, the next flush does it.
+        """
+        if not self._names_are_durable:
+            self._disk.sync_directory(self._directory)
+            self._disk.sync_directory(self._directory.parent)
+            self._names_are_durable = True
 
     # Step 5
 

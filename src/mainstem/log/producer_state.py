@@ -99,7 +99,7 @@ class ProducerState:
         """
         expected: dict[int, tuple[int, int]] = {}
         for header in headers:
-            if not header.has_producer:
+            if header.producer_id < 0:
                 continue
             epoch, last_sequence = expected.get(header.producer_id) or self._last(header.producer_id)
             _check_one(header, epoch, last_sequence)
@@ -112,7 +112,7 @@ class ProducerState:
     def update(self, header: BatchHeader) -> None:
         """Take in a batch that is in the log (header with its final offset), checked or replayed."""
         self.end_offset = header.next_offset
-        if not header.has_producer or header.is_control:
+        if header.producer_id < 0 or header.is_control:
             return
         entry = self._entries.get(header.producer_id)
         if entry is None or entry.epoch != header.producer_epoch:

@@ -21,7 +21,7 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from mainstem.errors import CorruptBatchError
-from mainstem.log.batch_scan import walk_headers, walk_past_damage
+from mainstem.log.batch_scan import last_batch_end, skip_before, walk_headers, walk_past_damage
 from mainstem.log.disk import Buffer, Disk, DiskFile
 from mainstem.log.file_ranges import FileRanges
 from mainstem.log.handles import LeastRecentlyUsed
@@ -156,6 +156,8 @@ class Segment:
 
     def indexes(self) -> SegmentIndexes:
         """The indexes over the whole segment."""
+        if self.is_active and self._indexes is not None:
+            return self._indexes
         if self._indexes is None:
             self._load_indexes()
         self._context.loaded_indexes.use(self._index_holder)
@@ -291,7 +293,17 @@ class Segment:
 
         Raises CorruptBatchError when the place is damaged.
         """
-        end = start = self.indexes().offsets.lookup(offset)
+        start = self.indexes().offsets.lookup(offset)
+        file_position = skip_before(self.file(), start, self.size_bytes, offset)
+        with suppress(CorruptBatchError):  # found again, and judged, below
+            header = read_header(self.file().read(file_position, HEADER_BYTES))
+            if header.base_offset <= offset <= header.last_offset:
+                return BatchPlace(file_position, header)
+        return self._locate_carefully(start, offset)
+
+    def _locate_carefully(self, start: int, offset: int) -> BatchPlace | None:
+        """As ``locate``, where ``offset`` is in no batch that follows on: in a gap, in damage, or past the end."""
+        end = start
         previous: BatchPlace | None = None
         for place in self._walk_past_damage(start):
             if place.header.last_offset >= offset:
@@ -378,21 +390,11 @@ class Segment:
         if not self._proven.covers(start, end):
             return self._read_proving(start, end, end_position, minimum_one=minimum_one)
         if end < end_position:
-            end = self._batch_end(start, end)
+            end = last_batch_end(self.file(), max(start, self.indexes().offsets.lookup_file_position(end)), end)
             if end == start and minimum_one:
                 end = start + read_header(self.file().read(start, HEADER_BYTES)).size_bytes
                 return self._read_proving(start, end, end, minimum_one=True)
         return self.file().view(start, end - start)
-
-    def _batch_end(self, start: int, limit: int) -> int:
-        """The last batch end in [start, limit], in proven bytes."""
-        first = max(start, self.indexes().offsets.lookup_file_position(limit))
-        end = first
-        for file_position, header in walk_headers(self.file(), first, self.size_bytes):
-            if file_position + header.size_bytes > limit:
-                break
-            end = file_position + header.size_bytes
-        return end
 
     def _read_proving(self, start: int, end: int, end_position: int, *, minimum_one: bool) -> memoryview:
         """Read [start, end), and prove each batch by its checksum on the way."""

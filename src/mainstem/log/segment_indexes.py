@@ -99,11 +99,18 @@ class SegmentIndexes:
         self.log_bytes = file_position + size
         self.end_offset = last_offset + 1
 
-    def is_full(self, index_bytes_max: int) -> bool:
-        """Whether the next entries might not fit ``segment.index.bytes``; the last time entry keeps its room."""
+    def can_hold(self, batches: int, last_offset: int, index_bytes_max: int) -> bool:
+        """Whether the indexes have room for ``batches`` more, up to ``last_offset``.
+
+        ``index_bytes_max`` is ``segment.index.bytes``; one entry of the time index is kept for the end.
+        """
+        if last_offset - self.base_offset > offset_index.RELATIVE_OFFSET_MAX:
+            return False
+        if self.bytes_since_entry <= self._interval_bytes and batches == 1:
+            return True
         return (
-            len(self.offsets) >= index_bytes_max // offset_index.ENTRY_BYTES
-            or len(self.times) >= index_bytes_max // time_index.ENTRY_BYTES - 1
+            len(self.offsets) + batches <= index_bytes_max // offset_index.ENTRY_BYTES
+            and len(self.times) + batches < index_bytes_max // time_index.ENTRY_BYTES
         )
 
     def rewind(self, file: DiskFile, offset: int) -> None:

@@ -42,9 +42,8 @@ def replace_file(disk: Disk, path: PurePath, data: bytes, *, sync: bool) -> None
 
 
 def make_directory(disk: Disk, path: PurePath) -> None:
-    """Make a directory and its parents, where they are missing, durably."""
+    """Make a directory and its parents, where they are missing, durably; also if another made it and did not say so."""
     missing = [each for each in (path, *path.parents) if not disk.exists(each)]
-    if missing:
-        disk.make_directory(path)
-    for each in missing:
+    disk.make_directory(path)
+    for each in missing or [path]:
         disk.sync_directory(each.parent)

@@ -1,1 +1,1 @@
-"""The spark package; see ARCHITECTURE.md for what it holds and what it may import."""
+"""The only package that imports pyspark: the ``mainstem`` data source, sessions, and the runner of pipelines."""

@@ -1,0 +1,70 @@
+"""Spark's own checkpoint files, as far as positions are concerned: the offsets of a micro-batch.
+
+``<checkpoint>/offsets/<batch id>`` is written before the micro-batch runs: a line with the format's version, a line of
+metadata, then one line for each source, in the order of the query's plan (``-`` for a source without offsets yet).
+Every source of ours writes ``StreamOffsets``; another source's line is passed over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from mainstem.errors import ConfigError, PositionFormatError, StorageError
+from mainstem.model import Position
+from mainstem.spark.offsets import StreamOffsets
+
+_VERSION = "v1"
+
+
+def read_offsets(checkpoint: str, batch_id: int) -> StreamOffsets:
+    """The end offsets of a micro-batch, of all sources together. Raises StorageError when they cannot be read."""
+    path = local_path(checkpoint) / "offsets" / str(batch_id)
+    try:
+        lines = path.read_text().splitlines()
+    except OSError as error:
+        raise StorageError(f"the checkpoint's {path} cannot be read: {error.strerror}") from error
+    if not lines or lines[0] != _VERSION:
+        raise StorageError(f"the checkpoint's {path} is no offset log of version {_VERSION}")
+    sources = list(_ours(lines[2:]))
+    return StreamOffsets(
+        Position.join(source.position for source in sources),
+        {topic: topic_id for source in sources for topic, topic_id in source.topic_ids.items()},
+        Position.join(source.tables for source in sources),
+    )
+
+
+def last_committed(checkpoint: str) -> int | None:
+    """The id of the last micro-batch that Spark has committed; None when there is none."""
+    commits = local_path(checkpoint) / "commits"
+    done = [int(path.name) for path in commits.glob("*") if path.name.isdecimal()] if commits.is_dir() else []
+    return max(done, default=None)
+
+
+def local_path(checkpoint: str) -> Path:
+    """The checkpoint's directory. Raises ConfigError when it is not on a local or mounted file system."""
+    parts = urlsplit(checkpoint)
+    if parts.scheme not in ("", "file"):
+        raise ConfigError(f"checkpoint {checkpoint}: positions are read from local or mounted directories only")
+    return Path(unquote(parts.path) if parts.scheme else checkpoint)
+
+
+def current_batch_id() -> int:
+    """The id of the micro-batch that the calling task belongs to."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    batch_id = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
+    if batch_id is None:
+        raise ConfigError("a pipeline's table was read outside of a micro-batch")
+    return int(batch_id)
+
+
+def _ours(lines: Iterable[str]) -> Iterable[StreamOffsets]:
+    for line in lines:
+        try:
+            yield StreamOffsets.from_json(json.loads(line))
+        except (ValueError, KeyError, TypeError, AttributeError, PositionFormatError):
+            continue  # "-", or the line of another kind of source

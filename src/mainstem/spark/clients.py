@@ -1,0 +1,44 @@
+"""One connection to each log for each Python process of Spark: planners, workers and the driver.
+
+Spark keeps its worker processes for the next task; so a client that is kept in the process saves each task the
+connection and the look at the metadata. A client is handed to one thread at a time by ``borrowed``; a fork starts with
+none. A client whose use failed is closed, and the next use connects afresh.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mainstem.client.wire.cluster import WireClient
+from mainstem.spark.options import LogOptions
+
+_IDLE: dict[LogOptions, list[WireClient]] = {}
+_LOCK = threading.Lock()
+_OWNER = [os.getpid()]
+
+
+@contextmanager
+def borrowed(log: LogOptions) -> Iterator[WireClient]:
+    """A client of the log for the block's time."""
+    client = _take(log)
+    try:
+        yield client
+    except BaseException:
+        client.close()
+        raise
+    with _LOCK:
+        _IDLE.setdefault(log, []).append(client)
+
+
+def _take(log: LogOptions) -> WireClient:
+    with _LOCK:
+        if _OWNER[0] != os.getpid():
+            _IDLE.clear()  # these sockets are the parent's
+            _OWNER[0] = os.getpid()
+        idle = _IDLE.get(log)
+        if idle:
+            return idle.pop()
+    return WireClient(log.bootstrap, client_id=log.client_id, timeout_s=log.timeout_s, reuse_buffers=True)

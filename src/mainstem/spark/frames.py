@@ -1,0 +1,52 @@
+"""Topics as typed DataFrames: ``stream`` and ``table``, thin helpers over the data source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from mainstem.schema.infer import schema_of
+from mainstem.spark.options import BOOTSTRAP, REGISTERED
+from mainstem.spark.source import MainstemDataSource
+
+
+def stream(
+    spark: SparkSession, bootstrap: str, topic: str, schema: Any = None, options: Mapping[str, str] | None = None
+) -> DataFrame:
+    """The topic's rows as an endless DataFrame, from the earliest on unless an option says otherwise.
+
+    ``schema``: a dataclass, a pydantic model, DDL, or None for the one that is registered. A value that is no JSON
+    object is left out, and said on standard error.
+    """
+    defaults = {"startingOffsets": "earliest", "mode": "DROPMALFORMED"}
+    return _load(spark.readStream, spark, {**defaults, **_topic(bootstrap, topic, schema), **(options or {})})
+
+
+def table(
+    spark: SparkSession,
+    bootstrap: str,
+    topic: str,
+    schema: Any = None,
+    options: Mapping[str, str] | None = None,
+    *,
+    is_small: bool = True,
+) -> DataFrame:
+    """The latest value of each of the topic's keys. ``is_small``: Spark may send it whole to every task that joins."""
+    frame = _load(spark.read, spark, {"table": "true", **_topic(bootstrap, topic, schema), **(options or {})})
+    return sf.broadcast(frame) if is_small else frame
+
+
+def _topic(bootstrap: str, topic: str, schema: Any) -> dict[str, str]:
+    ddl = REGISTERED if schema is None else schema_of(schema).ddl_text()
+    return {BOOTSTRAP: bootstrap, "subscribe": topic, "valueSchema": ddl}
+
+
+def _load(reader: Any, spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
+    spark.dataSource.register(MainstemDataSource)
+    for name, value in options.items():
+        reader = reader.option(name, value)
+    frame: DataFrame = reader.format("mainstem").load()
+    return frame

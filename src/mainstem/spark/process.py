@@ -1,0 +1,64 @@
+"""The pipelines' process: ``python -m mainstem.spark.process --app FILE --bootstrap HOST:PORT --checkpoints DIR``.
+
+Prints ``ready: pipelines NAME …`` once all queries run, and nothing else on standard output. SIGTERM and SIGINT stop it
+cleanly; with ``--stop-with-parent`` the end of its standard input does. Exit code: 0 when stopped or done (``--once``),
+2 for a wrong App or input, 1 for anything else. However it ends, Spark's JVM and its workers end with it: each of them
+watches a pipe or socket to the one above.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from mainstem.errors import InputError, MainstemError
+from mainstem.pipelines.load import load_app
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the process; returns its exit code."""
+    arguments = _parser().parse_args(argv)
+    try:
+        app = load_app(arguments.app)
+        from mainstem.spark.runner import Runner  # loads pyspark, when it is clear that there is something to run
+
+        runner = Runner(app, arguments.bootstrap, master=arguments.master, checkpoints=arguments.checkpoints)
+        _stop_on_signals(runner.stop)
+        if arguments.stop_with_parent:
+            threading.Thread(target=_stop_at_end_of_input, args=(runner.stop,), daemon=True).start()
+        names = " ".join(app.pipelines)
+        runner.run(once=arguments.once, on_ready=lambda: print(f"ready: pipelines {names}", flush=True))  # noqa: T201
+    except MainstemError as error:
+        print(f"mainstem: {error}", file=sys.stderr)  # noqa: T201 - the process's own voice
+        return 2 if isinstance(error, InputError) else 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="mainstem.spark.process", description="Run the pipelines of an App on Spark.")
+    parser.add_argument("--app", required=True, metavar="FILE", help="the Python file that declares the App")
+    parser.add_argument("--bootstrap", required=True, metavar="HOST:PORT", help="the log's address")
+    parser.add_argument("--master", metavar="URL", help="Spark's master; default: this machine")
+    parser.add_argument("--checkpoints", required=True, type=Path, metavar="DIR", help="one directory a pipeline in it")
+    parser.add_argument("--once", action="store_true", help="derive what is in the log now, then end")
+    parser.add_argument("--stop-with-parent", action="store_true", help="end when standard input ends")
+    return parser
+
+
+def _stop_on_signals(stop: object) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop())  # type: ignore[operator]
+
+
+def _stop_at_end_of_input(stop: object) -> None:
+    while sys.stdin.buffer.read(4096):
+        continue
+    stop()  # type: ignore[operator]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

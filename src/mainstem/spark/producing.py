@@ -1,0 +1,144 @@
+"""A writing task: Arrow columns into record batches, sent raw, acknowledged by all replicas. Runs in Spark's workers.
+
+Keyed records go where Kafka's own clients send them (murmur2), so that a key stays in its partition whoever writes;
+those without a key go to one partition for each Arrow batch, in turn. Batches carry a producer's stamp: one that is
+sent again, because its answer got lost, is appended once. A task that Spark runs again writes again: at least once.
+
+``Producing`` belongs to one task. The producer's identity is kept in the process from task to task.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mainstem.client.wire.cluster import WireClient
+from mainstem.client.wire.producers import ProducerIdentity, init_producer_id
+from mainstem.errors import ConfigError, UnknownTopicError
+from mainstem.model import Position, TopicPartition
+from mainstem.record.arrow_encode import MAX_BATCH_BYTES, encode
+from mainstem.record.arrow_partition import partitions_for
+from mainstem.record.constants import Compression
+from mainstem.record.header import read_header
+from mainstem.record.writer import ProducerStamp
+from mainstem.spark.clients import borrowed
+from mainstem.spark.options import LogOptions, WriteOptions
+
+_SEQUENCE_MASK = 0x7FFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Records to append, column by column; all but ``values`` may be absent."""
+
+    values: pa.Array
+    keys: pa.Array | None = None
+    headers: pa.Array | None = None
+    partitions: pa.Array | None = None
+    timestamps_ms: pa.Array | None = None
+
+    def take(self, rows: Any) -> Rows:
+        chosen = pa.array(rows)
+        columns = (self.values, self.keys, self.headers, self.partitions, self.timestamps_ms)
+        return Rows(*(None if column is None else column.take(chosen) for column in columns))
+
+
+@dataclass(slots=True)
+class _Producer:
+    """An identity and, for each partition, the sequence of its next record."""
+
+    identity: ProducerIdentity
+    sequences: dict[TopicPartition, int] = field(default_factory=dict)
+
+
+_IDLE: dict[tuple[LogOptions, int], _Producer] = {}
+
+
+@contextmanager
+def producing(options: WriteOptions) -> Iterator[Producing]:
+    """What a task appends with. After an error the identity is given up: nobody knows how far its sequences got."""
+    here = (options.log, os.getpid())
+    with borrowed(options.log) as client:
+        producer = _IDLE.pop(here, None) or _Producer(init_producer_id(client))
+        yield Producing(client, options, producer)
+        _IDLE[here] = producer
+
+
+class Producing:
+    """Appends to any topic; ``position`` is just after all that was appended."""
+
+    def __init__(self, client: WireClient, options: WriteOptions, producer: _Producer) -> None:
+        self._client = client
+        self._compression = _compression(options.compression)
+        self._batch_bytes_max = options.batch_bytes_max or MAX_BATCH_BYTES
+        self._producer = producer
+        self._partition_counts: dict[str, int] = {}
+        self._turns = itertools.count(os.getpid())
+        self.position = Position()
+        self.records = 0
+
+    def append(self, topic: str, rows: Rows) -> None:
+        """Append the rows; returns when all are durable."""
+        count = self._partition_count(topic)
+        numbers = self._numbers(rows, count)
+        for number in np.unique(numbers).tolist():
+            if not 0 <= number < count:
+                raise UnknownTopicError(f"topic {topic} has no partition {number}; it has {count}")
+            chosen = rows if count == 1 else rows.take(np.flatnonzero(numbers == number))
+            self._send(TopicPartition(topic, number), chosen)
+        self.records += len(rows.values)
+
+    def _numbers(self, rows: Rows, count: int) -> Any:
+        """The partition of each row."""
+        turn = next(self._turns) % count
+        if rows.keys is None:
+            numbers = np.full(len(rows.values), turn, np.int32)
+        else:
+            numbers = np.asarray(partitions_for(rows.keys, count))
+            numbers[numbers < 0] = turn
+        if rows.partitions is not None:
+            given = rows.partitions.fill_null(-1).to_numpy(zero_copy_only=False)
+            numbers = np.where(rows.partitions.is_valid().to_numpy(zero_copy_only=False), given, numbers)
+        return numbers
+
+    def _send(self, tp: TopicPartition, rows: Rows) -> None:
+        sequence = self._producer.sequences.get(tp, 0)
+        batches = encode(
+            rows.keys,
+            rows.values,
+            timestamps_ms=rows.timestamps_ms if rows.timestamps_ms is not None else time.time_ns() // 1_000_000,
+            headers=rows.headers,
+            compression=self._compression,
+            max_batch_bytes=self._batch_bytes_max,
+            producer=ProducerStamp(*self._producer.identity, sequence),
+        )
+        for batch in batches:
+            base_offset = self._client.produce(tp, batch)
+            count = read_header(batch).record_count
+            sequence = (sequence + count) & _SEQUENCE_MASK
+            self._producer.sequences[tp] = sequence
+            self.position |= Position({tp: base_offset + count})
+
+    def _partition_count(self, topic: str) -> int:
+        if topic not in self._partition_counts:
+            found = self._client.metadata([topic])
+            if topic not in found:
+                raise UnknownTopicError(f"there is no topic {topic}; create it before writing to it")
+            self._partition_counts[topic] = len(found[topic].partitions)
+        return self._partition_counts[topic]
+
+
+def _compression(name: str) -> Compression:
+    try:
+        return Compression[name.upper()]
+    except KeyError as error:
+        known = ", ".join(codec.name.lower() for codec in Compression)
+        raise ConfigError(f"option kafka.compression.type: {name!r} is none of {known}") from error

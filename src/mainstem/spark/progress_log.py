@@ -1,0 +1,81 @@
+"""One pipeline's progress records in the log: what was last said, and saying the next.
+
+Invariant: what is written is complete (every partition that was ever read or written stays in it), and never goes back
+but when a query starts afresh, without its checkpoint.
+Owned by one thread.
+"""
+
+from __future__ import annotations
+
+from mainstem.client.log import Log
+from mainstem.model import Position
+from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
+from mainstem.spark.offsets import StreamOffsets
+from mainstem.spark.options import LogOptions
+
+NOT_STARTED = -1
+
+
+class ProgressLog:
+    """Reads the last progress record when it is made; a context manager that closes its connection."""
+
+    def __init__(self, log: LogOptions, pipeline: str, output: str, inputs: tuple[str, ...] = ()) -> None:
+        """``inputs`` are the topics that are streamed; default: those that the offsets name."""
+        self._pipeline = pipeline
+        self._output = output
+        self._inputs = inputs
+        self._log = Log(log.bootstrap, timeout_s=log.timeout_s)
+        self._last: Progress | None = None
+        self._is_read = False
+
+    def last(self) -> Progress | None:
+        """The pipeline's last progress; None when it has never run."""
+        if not self._is_read:
+            for record in self._log.read(PROGRESS_TOPIC, key=self._pipeline, every_partition=True):
+                self._last = Progress.from_record(record)
+            self._is_read = True
+        return self._last
+
+    def start(self, source: Position) -> None:
+        """Say where a query starts that has no micro-batch behind it yet; at the inputs' start."""
+        self._write(
+            Progress(
+                pipeline=self._pipeline,
+                batch_id=NOT_STARTED,
+                source=source,
+                sink=self._log.end(self._output),
+                tables=Position(),
+                inputs=self._inputs,
+                output=self._output,
+            )
+        )
+
+    def advance(self, batch_id: int, offsets: StreamOffsets, written: Position) -> None:
+        """Say that a micro-batch is done. ``written`` is where its own records end."""
+        last = self.last()
+        before = last.sink if last is not None else self._log.end(self._output)
+        self._write(
+            Progress(
+                pipeline=self._pipeline,
+                batch_id=batch_id,
+                source=offsets.position,
+                sink=before | written,
+                tables=offsets.tables,
+                inputs=self._inputs or tuple(sorted(offsets.position.topics)),
+                output=self._output,
+            )
+        )
+
+    def close(self) -> None:
+        self._log.close()
+
+    def __enter__(self) -> ProgressLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _write(self, progress: Progress) -> None:
+        key, value = progress.to_record()
+        self._log.append(PROGRESS_TOPIC, value, key=key)
+        self._last, self._is_read = progress, True

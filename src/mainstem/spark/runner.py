@@ -1,0 +1,166 @@
+"""Runs an App's pipelines: one Spark session, one query for each pipeline, each restarted by itself when it fails.
+
+A query that fails is started again from its checkpoint after a pause that grows from failure to failure; the others go
+on. What makes no sense to repeat (a pipeline's function that raises, a topic that is not there) ends the run before any
+query starts. Owned by one thread, but ``stop`` may be called from any.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from mainstem.client.log import Log
+from mainstem.pipelines.app import App
+from mainstem.pipelines.deploy import deploy
+from mainstem.pipelines.load import module_of
+from mainstem.schema.infer import schema_of
+from mainstem.schema.registry import lookup, register
+from mainstem.schema.types import TopicSchema
+from mainstem.spark.options import LogOptions
+from mainstem.spark.pipeline_query import PipelineQuery, QueryPlace
+from mainstem.spark.session import session
+
+_PAUSE_S_FIRST = 1.0
+_PAUSE_S_MAX = 60.0
+_LOOK_EVERY_S = 0.5
+
+
+@dataclass(slots=True)
+class _Running:
+    """A query, and how its restarts go."""
+
+    query: PipelineQuery
+    handle: StreamingQuery | None = None
+    pause_s: float = _PAUSE_S_FIRST
+    wait_s: float = 0.0
+    failures: int = field(default=0)
+
+
+class Runner:
+    """The pipelines of one App on one log."""
+
+    def __init__(self, app: App, bootstrap: str, *, master: str | None, checkpoints: Path) -> None:
+        self._app = app
+        self._log_options = LogOptions(bootstrap)
+        self._master = master
+        self._checkpoints = checkpoints
+        self._stopped = threading.Event()
+        self._running: list[_Running] = []
+
+    def run(self, *, once: bool = False, on_ready: Callable[[], None] = lambda: None) -> None:
+        """Run until ``stop``, or with ``once`` until all that is in the log now is derived.
+
+        Raises DefinitionError, MissingDependencyError, LogUnavailableError before anything runs; with ``once`` also
+        what makes a query fail.
+        """
+        module = module_of(self._app)
+        if module is not None:
+            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]  # workers cannot import the user's file by its name
+        with Log(self._log_options.bootstrap) as log:
+            deploy(self._app, log)
+            spark = session(self._app.name, master=self._master)
+            try:
+                self._prepare(spark, log)
+                if once:
+                    self._run_once(on_ready)
+                else:
+                    self._run_on(on_ready)
+            finally:
+                self._stop_queries()
+                spark.stop()
+
+    def stop(self) -> None:
+        """Make ``run`` return soon; from any thread."""
+        self._stopped.set()
+
+    def _prepare(self, spark: SparkSession, log: Log) -> None:
+        """All queries, in an order in which each comes after those whose output it reads; their schemas registered."""
+        schemas = self._known_schemas(log)
+        for pipeline in self._app.pipelines.values():
+            place = QueryPlace(self._log_options, str(self._checkpoints / pipeline.name))
+            query = PipelineQuery(spark, pipeline, schemas, place, log)
+            self._running.append(_Running(query))
+            register(log, pipeline.output.name, query.schema, pipeline.output.key)
+            schemas[pipeline.output.name] = query.schema
+
+    def _known_schemas(self, log: Log) -> dict[str, TopicSchema]:
+        """Of the topics that are read: the declared schema, or the one that the log has."""
+        schemas: dict[str, TopicSchema] = {}
+        derived = {pipeline.output.name for pipeline in self._app.pipelines.values()}
+        for topic in self._app.topics.values():
+            if topic.schema is not None:
+                schemas[topic.name] = schema_of(topic.schema)
+            elif topic.name not in derived and (found := lookup(log, topic.name)) is not None:
+                schemas[topic.name] = found.schema
+        return schemas
+
+    def _run_once(self, on_ready: Callable[[], None]) -> None:
+        on_ready()
+        for running in self._running:
+            if self._stopped.is_set():
+                return
+            running.handle = running.query.start(once=True)
+            running.handle.awaitTermination()
+
+    def _run_on(self, on_ready: Callable[[], None]) -> None:
+        for running in self._running:
+            running.handle = running.query.start(once=False)
+        on_ready()
+        while not self._stopped.wait(_LOOK_EVERY_S):
+            for running in self._running:
+                self._look_after(running)
+
+    def _look_after(self, running: _Running) -> None:
+        if running.handle is not None and running.handle.isActive:
+            if running.failures and running.handle.lastProgress is not None:
+                running.failures, running.pause_s = 0, _PAUSE_S_FIRST  # a micro-batch went through
+            return
+        if running.handle is not None:
+            name = running.query.pipeline.name
+            _say(f"pipeline {name} failed: {_cause(running.handle)}; again in {running.pause_s:g} s")
+            running.handle, running.wait_s = None, running.pause_s
+            running.failures += 1
+            running.pause_s = min(running.pause_s * 2, _PAUSE_S_MAX)
+        running.wait_s -= _LOOK_EVERY_S
+        if running.wait_s <= 0:
+            running.handle = running.query.start(once=False)
+
+    def _stop_queries(self) -> None:
+        for running in self._running:
+            if running.handle is not None and running.handle.isActive:
+                running.handle.stop()
+            running.query.close()
+
+
+def run(
+    app: App,
+    bootstrap: str,
+    master: str | None,
+    checkpoint_dir: Path,
+    *,
+    once: bool = False,
+) -> None:
+    """Run the App's pipelines in this process; see ``Runner.run``."""
+    Runner(app, bootstrap, master=master, checkpoints=checkpoint_dir).run(once=once)
+
+
+def _cause(query: StreamingQuery) -> str:
+    """What made it fail, in a line: the last cause in the chain, or the last line of a worker's traceback."""
+    error = query.exception()
+    if error is None:
+        return "it was stopped"
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    raised = [line for line in lines if line.startswith("mainstem.errors.") or "Error:" in line]
+    return (raised or lines or ["unknown"])[-1 if raised else 0][:500]
+
+
+def _say(text: str) -> None:
+    print(f"mainstem: {text}", file=sys.stderr, flush=True)  # noqa: T201 - the process's log

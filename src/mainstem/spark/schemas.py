@@ -1,0 +1,68 @@
+"""Spark's schemas and a topic's schema: one into the other, and what of a DataFrame can be written as JSON."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DayTimeIntervalType,
+    MapType,
+    NullType,
+    StructType,
+    VariantType,
+    YearMonthIntervalType,
+)
+
+from mainstem.errors import SchemaError
+from mainstem.schema.types import RESERVED_NAMES, Column, TopicSchema, type_name
+
+_NESTED = (ArrayType, MapType, StructType, VariantType)
+_TEXT = (DayTimeIntervalType, YearMonthIntervalType, NullType)
+
+
+def topic_schema(schema: StructType) -> TopicSchema:
+    """The schema to register for a topic that is derived with these columns. Raises SchemaError."""
+    return TopicSchema(tuple(Column(field.name, _type(field.name, field.dataType)) for field in schema.fields))
+
+
+def _type(name: str, data_type: DataType) -> str:
+    if isinstance(data_type, (*_TEXT, VariantType)):
+        return "STRING"
+    found = type_name(data_type.simpleString().upper() if not isinstance(data_type, _NESTED) else _nested(data_type))
+    if found is None:
+        raise SchemaError(f"column {name!r} has the type {data_type.simpleString()}, which has no JSON form; cast it")
+    return found
+
+
+def _nested(data_type: DataType) -> str:
+    text = data_type.simpleString()
+    opening = text.index("<")
+    return text[:opening].upper() + text[opening:]
+
+
+def for_writing(frame: DataFrame) -> tuple[DataFrame, frozenset[str]]:
+    """The columns to write, without those that readers add; nested ones as JSON text, whose names come with it.
+
+    Raises SchemaError when two columns have one name.
+    """
+    fields = [field for field in frame.schema.fields if field.name.lower() not in RESERVED_NAMES]
+    names = [field.name for field in fields]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise SchemaError(f"the result has the column {', '.join(twice)} twice; rename or drop one of them")
+    kept = frame.drop(*RESERVED_NAMES) if len(fields) < len(frame.schema.fields) else frame
+    nested = frozenset(field.name for field in fields if isinstance(field.dataType, _NESTED))
+    others = frozenset(field.name for field in fields if isinstance(field.dataType, _TEXT))
+    if not nested and not others:
+        return kept, nested
+    return kept.select(*(_writable(kept, name, nested, others) for name in names)), nested
+
+
+def _writable(frame: DataFrame, name: str, nested: frozenset[str], others: frozenset[str]) -> SparkColumn:
+    column = frame[f"`{name}`"]
+    if name in nested:
+        return sf.to_json(column, {"ignoreNullFields": "false"}).alias(name)
+    return column.cast("string").alias(name) if name in others else column

@@ -1,0 +1,84 @@
+"""Spark sessions that work at once: Java found or a clear error, this Python in the workers, quiet logs, Arrow on.
+
+    spark = session("reports")
+    spark.read.format("mainstem")…
+
+On one machine (a ``local`` master) a start in seconds and short micro-batches matter more than the last bit of
+throughput: see docs/internals/spark.md for each setting and what it brought. Settings that are given win over ours.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mainstem.errors import MissingDependencyError
+from mainstem.spark.java import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOG4J = Path(__file__).with_name("log4j2.properties")
+_EVERYWHERE = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.speculation": "false",
+}
+_LOCAL = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.sql.streaming.noDataMicroBatches.enabled": "true",
+}
+_JAVA_LOCAL = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+
+def session(app_name: str, *, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """A SparkSession that knows the format ``mainstem``; ``master`` is this machine by default.
+
+    Raises MissingDependencyError when pyspark or a Java that fits is not there.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise MissingDependencyError("Spark is not installed; run: pip install 'mainstem[spark]'") from error
+    from mainstem.spark.source import MainstemDataSource
+
+    chosen = master or f"local[{os.cpu_count() or 1}]"
+    _prepare_environment()
+    builder = SparkSession.builder.appName(app_name).master(chosen)
+    for name, value in {**default_settings(chosen), **(settings or {})}.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.dataSource.register(MainstemDataSource)
+    return spark
+
+
+def default_settings(master: str) -> dict[str, str]:
+    """Our settings of Spark for this master."""
+    java_options = [f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"]
+    if not master.startswith("local"):
+        return {**_EVERYWHERE, "spark.driver.extraJavaOptions": " ".join(java_options)}
+    return {
+        **_EVERYWHERE,
+        **_LOCAL,
+        "spark.sql.shuffle.partitions": str(min(os.cpu_count() or 1, 8)),
+        "spark.driver.extraJavaOptions": " ".join([*java_options, *_JAVA_LOCAL]),
+    }
+
+
+def _prepare_environment() -> None:
+    os.environ["JAVA_HOME"] = str(find_java().home)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYTHONHASHSEED", "0")

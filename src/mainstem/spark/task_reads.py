@@ -1,0 +1,71 @@
+"""What a reading task does with its input partition: scan ranges or a table, raw or typed. Runs in Spark's workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from mainstem.model import TopicPartition
+from mainstem.spark.checkpoint import current_batch_id, read_offsets
+from mainstem.spark.clients import borrowed
+from mainstem.spark.options import ReadOptions
+from mainstem.spark.ranges import OffsetRange, ScanPartition
+from mainstem.spark.scan import ScanOptions, read_range
+from mainstem.spark.typed_scan import TypedOptions, read_rows, read_table
+
+
+class TableRead(InputPartition):
+    """One partition of a table. Without ``end`` it ends where the checkpoint's current micro-batch says."""
+
+    def __init__(self, topic_partition: TopicPartition, topic_id: str, end: int | None) -> None:
+        super().__init__(None)
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.end = end
+
+
+def read_partition(partition: InputPartition, options: ReadOptions, schema: StructType) -> Iterator[Any]:
+    """Arrow record batches of exactly ``schema``."""
+    wanted = to_arrow_schema(schema, timezone="UTC")
+    if isinstance(partition, TableRead):
+        return _table(partition, options, wanted)
+    assert isinstance(partition, ScanPartition)
+    return _ranges(partition, options, wanted)
+
+
+def _ranges(partition: ScanPartition, options: ReadOptions, wanted: pa.Schema) -> Iterator[Any]:
+    with borrowed(options.log) as client:
+        for part in partition.ranges:
+            if options.value_schema is not None:
+                yield from read_rows(client, part, _typed(options, wanted))
+                continue
+            for records in read_range(client, part, _scan(options, frozenset(wanted.names))):
+                columns = [records.column(field.name).cast(field.type) for field in wanted]
+                yield pa.RecordBatch.from_arrays(columns, schema=wanted)
+
+
+def _table(partition: TableRead, options: ReadOptions, wanted: pa.Schema) -> Iterator[Any]:
+    end = _table_end(partition, options) if partition.end is None else partition.end
+    part = OffsetRange(partition.topic_partition, 0, end)
+    with borrowed(options.log) as client:
+        yield from read_table(client, partition.topic_id, part, _typed(options, wanted))
+
+
+def _table_end(partition: TableRead, options: ReadOptions) -> int:
+    """The end that the stream chose for this micro-batch, so that running it again joins the same rows."""
+    assert options.checkpoint is not None
+    offsets = read_offsets(options.checkpoint, current_batch_id())
+    return offsets.tables.get(partition.topic_partition, 0)
+
+
+def _scan(options: ReadOptions, columns: frozenset[str]) -> ScanOptions:
+    return ScanOptions(columns, options.fail_on_data_loss, options.isolation)
+
+
+def _typed(options: ReadOptions, wanted: pa.Schema) -> TypedOptions:
+    return TypedOptions(wanted, options.mode, _scan(options, frozenset()))

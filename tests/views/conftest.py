@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,3 +23,12 @@ def store(kind: KindUnderTest, tmp_path: Path) -> Iterator[ViewStore]:
     opened = kind.open(tmp_path / "store")
     yield opened
     opened.close()
+
+
+@pytest.fixture(autouse=True)
+def _yielding() -> Iterator[None]:
+    """As in a view host's process: a thread that computes hands the interpreter's lock over soon."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    yield
+    sys.setswitchinterval(before)

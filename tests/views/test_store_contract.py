@@ -89,10 +89,10 @@ def test_applying_the_same_records_again_changes_nothing(store: ViewStore) -> No
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_content_does_not_depend_on_how_the_log_was_cut(kind: KindUnderTest, tmp_path: Path, seed: int) -> None:
-    records = history(seed, 120)
+    records = history(seed, 100)
     whole, cut = kind.open(tmp_path / "whole"), kind.open(tmp_path / "cut")
     apply(whole, records)
-    apply_in_batches(cut, records, (random.Random(seed).randrange(1, 30) for _ in range(8)))
+    apply_in_batches(cut, records, (random.Random(seed).randrange(1, 30) for _ in range(5)))
     assert cut.digest() == whole.digest()
     assert cut.bookmark == whole.bookmark
     for opened in (whole, cut):
@@ -139,7 +139,7 @@ def test_a_query_beside_the_applier_sees_one_position(store: ViewStore) -> None:
     applied = threading.Event()
 
     def write() -> None:
-        for number in range(40):
+        for number in range(15):
             apply(store, [flight(f"{number}-{copy}", "A", "B") for copy in range(5)], number * 5)
         applied.set()
 

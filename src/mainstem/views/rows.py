@@ -24,7 +24,7 @@ def row_of(key: str, text: str | bytes) -> Row:
     try:
         fields = json.loads(text, parse_float=_number, parse_constant=_null)
     except ValueError:  # Python refuses integers of over 4,300 digits
-        fields = json.loads(text, parse_float=_number, parse_constant=_null, parse_int=_number)
+        fields = json.loads(text, parse_float=_number, parse_constant=_null, parse_int=_integer)
     return {KEY: key, **fields}
 
 
@@ -60,6 +60,13 @@ def _iso(value: datetime.datetime) -> str:
 def _number(text: str) -> float | str:
     number = float(text)
     return number if math.isfinite(number) else text
+
+
+def _integer(text: str) -> int | str:
+    try:
+        return int(text)
+    except ValueError:
+        return text
 
 
 def _null(_name: str) -> None:

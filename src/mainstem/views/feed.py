@@ -1,0 +1,226 @@
+"""A topic's records for a view: fetched raw, decoded natively into Arrow, with the bookmark behind them.
+
+The bookmark advances with the fetch: past transaction markers, aborted records and compacted gaps, not only past the
+records that came out. When the view is behind, one step brings up to 16 MiB of records; when it has caught up, a step
+waits at the log (a long poll) and brings what there is at once. Records of one partition come in the log's order; the
+partitions take turns. Committed records only.
+
+Raises ViewStoppedError when the position cannot be read on from (`views.topic_life`, retention, damage). Not
+thread-safe; ``close`` may be called from any thread, and ends a step that waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from mainstem.client.wire.cluster import EARLIEST, LATEST, Isolation, WireClient
+from mainstem.client.wire.fetching import FetchedPartition
+from mainstem.client.wire.metadata import TopicMetadata
+from mainstem.clock import Clock, SystemClock
+from mainstem.errors import (
+    CorruptBatchError,
+    OffsetOutOfRangeError,
+    UnknownTopicError,
+    ViewStoppedError,
+)
+from mainstem.model import Position, TopicPartition
+from mainstem.record.arrow_decode import decode
+from mainstem.views.store import APPLY_COLUMNS, Bookmark
+from mainstem.views.topic_life import advanced, check_epochs, check_topic_id, last_epoch
+
+_FETCH_BYTES = 16 << 20
+_LOOK_AT_TOPIC_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class FeedStep:
+    """What one step brought: the records, in order, and the bookmark behind them."""
+
+    arrow_batch: pa.RecordBatch
+    bookmark: Bookmark
+
+
+class Feed:
+    """See the module. ``until``: where to end, in every partition; without it the feed never ends."""
+
+    def __init__(
+        self,
+        client: WireClient,
+        topic: str,
+        bookmark: Bookmark,
+        until: Position | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Learns where the topic stands. Raises UnknownTopicError, ViewStoppedError, LogUnavailableError."""
+        self._client = client
+        self._topic = topic
+        self._until = until
+        self._bookmark = bookmark
+        self._clock = clock or SystemClock()
+        self._ends: dict[TopicPartition, int] = {}
+        self._offsets: dict[TopicPartition, int] = {}
+        self._beginning: dict[TopicPartition, int] = {}
+        self._look_at_topic()
+
+    @property
+    def bookmark(self) -> Bookmark:
+        """The bookmark behind the last step."""
+        return self._bookmark
+
+    @property
+    def lag(self) -> int:
+        """How many offsets of committed records lie between the last step and the log's end, as last heard of."""
+        return sum(max(0, self._ends[tp] - offset) for tp, offset in self._offsets.items())
+
+    @property
+    def end(self) -> Position:
+        """The log's end, as last heard of: that of committed records."""
+        return Position(self._ends)
+
+    @property
+    def beginning(self) -> Position:
+        """Where the feed began: later than 0 where the log has removed older records."""
+        return Position(self._beginning)
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether ``until`` is reached."""
+        return self._until is not None and not self._unread()
+
+    def step(self, max_wait_ms: int) -> FeedStep | None:
+        """The next records, or None when none came in time and nothing moved. Raises as the module says."""
+        if self._clock.monotonic_s() - self._looked_s >= _LOOK_AT_TOPIC_S:
+            self._look_at_topic()
+        wanted = self._unread()
+        if not wanted:
+            return None
+        fetched = self._client.fetch(
+            wanted, max_wait_ms=max_wait_ms, max_bytes=_FETCH_BYTES, partition_max_bytes=_FETCH_BYTES
+        )
+        self._refuse_what_is_wrong(fetched)
+        epochs = {tp: epoch for tp, part in fetched.items() if (epoch := last_epoch(part.records)) is not None}
+        if advanced(self._bookmark.leader_epochs, epochs):
+            self._look_at_topic()
+        arrow_batches = [self._decode(tp, part) for tp, part in fetched.items() if len(part.records)]
+        self._take_turns(fetched)
+        bookmark = self._bookmark_behind(epochs)
+        if bookmark.position == self._bookmark.position:
+            return None
+        self._bookmark = bookmark
+        return FeedStep(_concat(arrow_batches), bookmark)
+
+    def close(self) -> None:
+        """Disconnect; a step that waits ends with LogUnavailableError. From any thread."""
+        self._client.close()
+
+    def _look_at_topic(self) -> None:
+        """Check the topic's life, and take up partitions that are new."""
+        self._looked_s = self._clock.monotonic_s()
+        topic = self._metadata()
+        check_topic_id(topic, self._bookmark)
+        check_epochs(self._client, topic, self._bookmark)
+        tps = [TopicPartition(self._topic, number) for number in topic.partitions]
+        new = [tp for tp in tps if tp not in self._offsets]
+        if new:
+            earliest = self._client.list_offsets(new, EARLIEST)
+            ends = self._client.list_offsets(new, LATEST, Isolation.READ_COMMITTED)
+            position = self._bookmark.position
+            self._beginning |= {tp: position.get(tp, earliest[tp]) for tp in new}
+            self._offsets |= {tp: self._beginning[tp] for tp in new}
+            self._ends |= ends
+        ids = {**self._bookmark.topic_ids, self._topic: str(topic.topic_id)}
+        self._bookmark = Bookmark(self._bookmark.position, ids, self._bookmark.leader_epochs)
+
+    def _metadata(self) -> TopicMetadata:
+        topic = self._client.metadata([self._topic]).get(self._topic)
+        if topic is None and self._topic in self._bookmark.topic_ids:
+            raise ViewStoppedError(f"topic {self._topic} was deleted: make it again and rebuild the view, or delete it")
+        if topic is None:
+            raise UnknownTopicError(f"there is no topic {self._topic!r}")
+        return topic
+
+    def _unread(self) -> dict[TopicPartition, int]:
+        if self._until is None:
+            return self._offsets
+        return {tp: offset for tp, offset in self._offsets.items() if offset < self._until.get(tp, 0)}
+
+    def _decode(self, tp: TopicPartition, part: FetchedPartition) -> pa.RecordBatch:
+        end = None if self._until is None else self._until.get(tp, 0)
+        try:
+            decoded = decode(
+                part.records,
+                topic=tp.topic,
+                partition=tp.partition,
+                start_offset=self._offsets[tp],
+                end_offset=end,
+                columns=APPLY_COLUMNS,
+                aborted=part.aborted_transactions,
+            )
+        except CorruptBatchError as error:
+            raise ViewStoppedError(
+                f"{tp} cannot be read on from offset {self._offsets[tp]}: {error}; check the log, then restart the view"
+            ) from error
+        self._offsets[tp] = decoded.next_offset
+        return decoded.arrow_batch
+
+    def _refuse_what_is_wrong(self, fetched: Mapping[TopicPartition, FetchedPartition]) -> None:
+        for tp, part in fetched.items():
+            match part.error:
+                case None:
+                    self._ends[tp] = part.last_stable_offset
+                case OffsetOutOfRangeError():
+                    raise self._out_of_range(tp)
+                case UnknownTopicError():
+                    raise ViewStoppedError(f"topic {self._topic} was deleted since the view read it: rebuild the view")
+                case error if not part.heals:
+                    raise error
+
+    def _out_of_range(self, tp: TopicPartition) -> ViewStoppedError:
+        offset = self._offsets[tp]
+        earliest = self._client.list_offsets([tp], EARLIEST)[tp]
+        if offset < earliest:
+            return ViewStoppedError(
+                f"the log removed offsets {offset} to {earliest - 1} of {tp} before the view had read them: "
+                "rebuild the view from what is left"
+            )
+        end = self._client.list_offsets([tp], LATEST)[tp]
+        return ViewStoppedError(
+            f"the log lost the end of {tp}: it goes to {end}, but the view had read up to {offset}: rebuild the view"
+        )
+
+    def _take_turns(self, fetched: Mapping[TopicPartition, FetchedPartition]) -> None:
+        """Ask last, next time, for what has brought records now: a log fills an answer in the order of the request."""
+        for tp in [tp for tp, part in fetched.items() if len(part.records)]:
+            self._offsets[tp] = self._offsets.pop(tp)
+
+    def _bookmark_behind(self, epochs: Mapping[TopicPartition, int]) -> Bookmark:
+        known = self._bookmark
+        return Bookmark(known.position | Position(self._offsets), known.topic_ids, {**known.leader_epochs, **epochs})
+
+
+def end_of(client: WireClient, topic: str) -> Position:
+    """The end of a topic's committed records. Raises UnknownTopicError, LogUnavailableError."""
+    found = client.metadata([topic]).get(topic)
+    if found is None:
+        raise UnknownTopicError(f"there is no topic {topic!r}")
+    tps = [TopicPartition(topic, number) for number in found.partitions]
+    return Position(client.list_offsets(tps, LATEST, Isolation.READ_COMMITTED))
+
+
+def _concat(arrow_batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if not arrow_batches:
+        return _NO_RECORDS
+    return arrow_batches[0] if len(arrow_batches) == 1 else pa.concat_batches(arrow_batches)
+
+
+_NO_RECORDS = pa.record_batch(
+    {
+        "key": pa.array([], pa.binary()),
+        "value": pa.array([], pa.binary()),
+        "partition": pa.array([], pa.int32()),
+        "offset": pa.array([], pa.int64()),
+    }
+)

@@ -1,0 +1,186 @@
+"""The view host: it applies views, and answers their reads. One directory, one process, one thread for each view.
+
+A read may ask for ``at_least`` a position of any topic upstream of the view, over any number of pipelines, and then
+waits until the view covers it (`views.coverage`). It never gets an older answer: a position that the view can never
+cover, or that lies beyond the log's end, is refused at once; one that is not covered in time is a time-out that names
+both positions.
+
+Thread-safe. A process that hosts views should set ``sys.setswitchinterval(1e-4)``: appliers and stores take and give
+the interpreter's lock often, and a thread that computes would hold it for 5 ms each time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from io import TextIOWrapper
+from pathlib import Path
+
+from mainstem.client.log import Log
+from mainstem.clock import Clock, SystemClock
+from mainstem.errors import (
+    DirectoryLockedError,
+    PositionError,
+    PositionTimeoutError,
+    StorageError,
+    UnknownTopicError,
+    UnknownViewError,
+)
+from mainstem.model import Position
+from mainstem.pipelines.definitions import Pipeline
+from mainstem.pipelines.definitions import View as ViewDefinition
+from mainstem.views.changes import Changes
+from mainstem.views.coverage import Coverage, Hop, Wait
+from mainstem.views.progress_follower import ProgressFollower
+from mainstem.views.requests import Request
+from mainstem.views.status import RebuildResult, VerifyResult, ViewStatus
+from mainstem.views.store import Answer
+from mainstem.views.view import Surroundings, View
+
+WAIT_S = 30.0
+_LOG_TIMEOUT_S = 10.0
+_LOCK = "lock"
+
+
+class ViewHost:
+    """See the module; a context manager from ``start`` to ``stop``."""
+
+    def __init__(
+        self,
+        views: Sequence[ViewDefinition],
+        bootstrap: str,
+        directory: Path,
+        *,
+        pipelines: Iterable[Pipeline] = (),
+        clock: Clock | None = None,
+    ) -> None:
+        """``pipelines``: those of the App, so that what they read is known before their first progress."""
+        self._directory = directory
+        self._clock = clock or SystemClock()
+        self._changes = Changes()
+        self._coverage = Coverage(map(_hop, pipelines := tuple(pipelines)))
+        self._log = Log(bootstrap, timeout_s=_LOG_TIMEOUT_S, client_id="mainstem-view-host")
+        self._follower = ProgressFollower(self._log, self._coverage, self._changes)
+        derived = frozenset(pipeline.output.name for pipeline in pipelines)
+        around = Surroundings(self._log, self._clock, self._changes, derived, _LOG_TIMEOUT_S)
+        self._views: Mapping[str, View] = {
+            definition.name: View(definition, directory / definition.name, around) for definition in views
+        }
+        self._lock: TextIOWrapper | None = None
+
+    def start(self) -> None:
+        """Take the directory, and start every view. Raises DirectoryLockedError, StorageError."""
+        self._lock = _lock(self._directory)
+        self._follower.start()
+        for view in self._views.values():
+            view.start()
+
+    def stop(self) -> None:
+        """Stop every view and close its store. Idempotent."""
+        if self._lock is None:
+            return
+        self._follower.stop()
+        for view in self._views.values():
+            view.stop()
+        self._log.close()
+        self._lock.close()
+        self._lock = None
+
+    def __enter__(self) -> ViewHost:
+        self.start()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.stop()
+
+    def status(self, view: str | None = None) -> list[ViewStatus]:
+        """How the views are, or the one of that name. Raises UnknownViewError."""
+        chosen = self._views.values() if view is None else [self._view(view)]
+        return [entry.status(self._coverage.covers) for entry in chosen]
+
+    def query(self, view: str, request: Request, at_least: Position | None = None, timeout_s: float = WAIT_S) -> Answer:
+        """The answer of a view, covering ``at_least`` if that is given, for which it waits up to ``timeout_s``.
+
+        Raises UnknownViewError, QueryError, PositionError (it can never be covered), PositionTimeoutError,
+        ViewStoppedError, and UnavailableError while the view is not open yet.
+        """
+        chosen = self._view(view)
+        if at_least:
+            self._wait(chosen, at_least, timeout_s)
+        answer = chosen.query(request)
+        return replace(answer, covers=self._coverage.covers(chosen.topic, answer.position))
+
+    def verify(self, view: str) -> VerifyResult:
+        """Compare a view with a replay of its topic. Raises UnknownViewError, UnavailableError."""
+        return self._view(view).verify()
+
+    def rebuild(self, view: str) -> RebuildResult:
+        """Build a view anew from the log; the old one serves until then. Raises UnknownViewError, UnavailableError."""
+        return self._view(view).rebuild()
+
+    def delete(self, view: str) -> None:
+        """Delete what is stored of a view. Raises UnknownViewError, UnavailableError."""
+        self._view(view).delete()
+
+    def _view(self, name: str) -> View:
+        try:
+            return self._views[name]
+        except KeyError:
+            known = ", ".join(sorted(self._views)) or "none"
+            raise UnknownViewError(f"there is no view {name!r}; there are: {known}") from None
+
+    def _wait(self, view: View, at_least: Position, timeout_s: float) -> None:
+        deadline_s = self._clock.monotonic_s() + timeout_s
+        wait = self._coverage.wait(view.topic, at_least)
+        seen = self._changes.count
+        if wait.is_reached(view.position):
+            return
+        self._refuse_beyond_the_end(at_least)
+        while not wait.is_reached(view.position):
+            view.refuse_if_stopped()
+            remaining_s = deadline_s - self._clock.monotonic_s()
+            if remaining_s <= 0:
+                raise self._timeout(view, wait, timeout_s)
+            self._changes.wait(seen, remaining_s)
+            seen = self._changes.count
+
+    def _refuse_beyond_the_end(self, at_least: Position) -> None:
+        for topic in sorted(at_least.topics):
+            try:
+                end = self._log.end(topic)
+            except UnknownTopicError as error:
+                raise PositionError(f"the position names topic {topic}, which does not exist") from error
+            for tp, offset in at_least.restrict([topic]).items():
+                if tp not in end:
+                    raise PositionError(f"the position names {tp}: topic {topic} has {len(end)} partitions, from 0")
+                if offset > end[tp]:
+                    raise PositionError(f"the position {tp}:{offset} lies beyond the log's end, {tp}:{end[tp]}")
+
+    def _timeout(self, view: View, wait: Wait, timeout_s: float) -> PositionTimeoutError:
+        reached = self._coverage.covers(view.topic, view.position).restrict(wait.at_least.topics)
+        return PositionTimeoutError(
+            f"view {view.name} did not reach {wait.at_least} in {timeout_s:g} s; it covers {reached or 'none of it'}",
+            wanted=wait.at_least,
+            reached=reached,
+        )
+
+
+def _hop(pipeline: Pipeline) -> Hop:
+    streams = frozenset(topic.name for topic in pipeline.streams)
+    tables = frozenset(topic.name for topic in pipeline.tables) - streams
+    return Hop(pipeline.name, streams, tables, pipeline.output.name)
+
+
+def _lock(directory: Path) -> TextIOWrapper:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = (directory / _LOCK).open("w")
+    except OSError as error:
+        raise StorageError(f"the views' directory {directory} cannot be used: {error.strerror}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.close()
+        raise DirectoryLockedError(f"another process hosts the views in {directory}: stop it first") from error
+    return lock

@@ -1,0 +1,78 @@
+"""Follows ``__mainstem_progress`` and keeps a Coverage up to date: one thread, from start to stop.
+
+It reads the topic from its beginning, so that after it has caught up every pipeline that ever reported is known. A log
+that is away is tried again; a topic that is not there yet is looked for now and then.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from mainstem.client.log import Log
+from mainstem.client.reader import Follower
+from mainstem.errors import LogUnavailableError, MainstemError, SchemaError
+from mainstem.model import Record
+from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
+from mainstem.views.changes import Changes
+from mainstem.views.coverage import Coverage
+
+_LOGGER = logging.getLogger("mainstem.views")
+_RETRY_S = 0.5
+
+
+class ProgressFollower:
+    """See the module. ``start`` and ``stop`` once, from one thread."""
+
+    def __init__(self, log: Log, coverage: Coverage, changes: Changes) -> None:
+        self._log = log
+        self._coverage = coverage
+        self._changes = changes
+        self._stopping = threading.Event()
+        self._follower: Follower | None = None
+        self._thread = threading.Thread(target=self._run, name="progress-follower", daemon=True)
+
+    def start(self) -> None:
+        """Begin to follow."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop following; returns when the thread has ended."""
+        self._stopping.set()
+        follower = self._follower
+        if follower is not None:
+            follower.close()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._follow()
+            except MainstemError as error:  # no such topic yet, or the log is away
+                _LOGGER.debug("the pipelines' progress cannot be followed: %s", error)
+            self._stopping.wait(_RETRY_S)
+
+    def _follow(self) -> None:
+        with self._log.follow(PROGRESS_TOPIC, start="earliest") as follower:
+            self._follower = follower
+            while not self._stopping.is_set():
+                try:
+                    record = next(follower, None)
+                except LogUnavailableError:
+                    self._stopping.wait(_RETRY_S)  # the follower goes on where it was
+                    continue
+                if record is not None:
+                    self._note(record)
+
+    def _note(self, record: Record) -> None:
+        try:
+            progress = Progress.from_record(record)
+        except SchemaError as error:
+            _LOGGER.warning("%s", error)
+            return
+        if progress is None:
+            self._coverage.drop((record.key or b"").decode(errors="replace"))
+        else:
+            self._coverage.add(progress)
+        self._changes.notify()

@@ -1,0 +1,112 @@
+"""How a view is, as a frozen value that commands, the gateway and the console show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from mainstem.model import Position
+
+State: TypeAlias = Literal["starting", "waiting", "catching up", "live", "log unavailable", "stopped", "deleted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One entry in which a view and the replay of its topic differ; None where it is in only one of them."""
+
+    key: str
+    expected: dict[str, Any] | None
+    actual: dict[str, Any] | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The form in JSON documents."""
+        return {"key": self.key, "expected": self.expected, "actual": self.actual}
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyResult:
+    """What a verification found. ``records`` were replayed, ``entries`` compared, up to ``position``.
+
+    ``compared_from`` is set where the log has removed older records: only what came after could be compared.
+    ``differences`` holds the first few, in the order of their keys.
+    """
+
+    view: str
+    equal: bool
+    records: int
+    entries: int
+    position: Position
+    compared_from: Position | None
+    differences: tuple[Difference, ...]
+    seconds: float
+    time_ms: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The form in JSON documents."""
+        return {
+            "view": self.view,
+            "equal": self.equal,
+            "records": self.records,
+            "entries": self.entries,
+            "position": str(self.position),
+            "compared_from": None if self.compared_from is None else str(self.compared_from),
+            "differences": [difference.to_json() for difference in self.differences],
+            "seconds": round(self.seconds, 3),
+            "time_ms": self.time_ms,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildResult:
+    """What a rebuild did: the records that it applied, and the position at which the new version took over."""
+
+    view: str
+    records: int
+    position: Position
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The form in JSON documents."""
+        return {
+            "view": self.view,
+            "records": self.records,
+            "position": str(self.position),
+            "seconds": round(self.seconds, 3),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ViewStatus:
+    """``detail`` says what the state means here: what is waited for, why it stopped. ``lag`` counts offsets."""
+
+    name: str
+    app: str
+    kind: str
+    topic: str
+    state: State
+    detail: str
+    position: Position
+    covers: Position
+    lag: int
+    dead_letters: int
+    dead_letter_topic: str
+    is_rebuilding: bool
+    verified: VerifyResult | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The form in JSON documents."""
+        return {
+            "name": self.name,
+            "app": self.app,
+            "kind": self.kind,
+            "topic": self.topic,
+            "state": self.state,
+            "detail": self.detail,
+            "position": str(self.position),
+            "covers": str(self.covers),
+            "lag": self.lag,
+            "dead_letters": self.dead_letters,
+            "dead_letter_topic": self.dead_letter_topic,
+            "is_rebuilding": self.is_rebuilding,
+            "verified": None if self.verified is None else self.verified.to_json(),
+        }

@@ -1,0 +1,98 @@
+"""One version of a view that is open: its store, its feed, and who reads it just now.
+
+The applier's thread steps it; readers lease the store. ``close`` waits until the last of them is done, so that a swap
+to another version is nothing that a reader notices.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+from mainstem.errors import ViewStoppedError
+from mainstem.model import Position
+from mainstem.views.feed import Feed, FeedStep
+from mainstem.views.store import Poison, ViewStore
+
+Send: TypeAlias = "Callable[[Version, Sequence[Poison]], None]"
+
+
+class Version:
+    """``step`` is for one thread at a time; everything else for any."""
+
+    def __init__(
+        self, path: Path, store: ViewStore, feed: Feed, send: Callable[[Version, Sequence[Poison]], None]
+    ) -> None:
+        """``send``: where the poison of this version goes."""
+        self.path = path
+        self.records = 0
+        """How many records this opening has applied."""
+        self._store = store
+        self._feed = feed
+        self._send = send
+        self._pending: FeedStep | None = None
+        self._readers = 0
+        self._is_closed = False
+        self._idle = threading.Condition()
+
+    @property
+    def position(self) -> Position:
+        """How far the store has applied."""
+        return self._store.position
+
+    @property
+    def dead_letters(self) -> int:
+        """How many records could not be applied."""
+        return self._store.bookmark.dead_letters
+
+    @property
+    def lag(self) -> int:
+        """How many offsets lie between the store and the log's end, as last heard of."""
+        return self._feed.lag
+
+    @property
+    def topic_ids(self) -> frozenset[str]:
+        """The lives of the topics that the store was built from."""
+        return frozenset(self._store.bookmark.topic_ids.values())
+
+    def step(self, max_wait_ms: int) -> bool:
+        """Apply what comes next; whether anything was applied. What failed is tried again at the next step."""
+        step = self._pending or self._feed.step(max_wait_ms)
+        if step is None:
+            return False
+        self._pending = step
+        self._store.apply(step.arrow_batch, step.bookmark, lambda poisons: self._send(self, poisons))
+        self._pending = None
+        self.records += step.arrow_batch.num_rows
+        return True
+
+    def interrupt(self) -> None:
+        """End a step that waits, with LogUnavailableError, and all that come after."""
+        self._feed.close()
+
+    @contextmanager
+    def lease(self) -> Iterator[ViewStore]:
+        """The store, open until the lease ends. Raises ViewStoppedError when it is closed already."""
+        with self._idle:
+            if self._is_closed:
+                raise ViewStoppedError("the view was closed")
+            self._readers += 1
+        try:
+            yield self._store
+        finally:
+            with self._idle:
+                self._readers -= 1
+                self._idle.notify_all()
+
+    def close(self) -> None:
+        """Close store and feed, when the last reader is done. Idempotent."""
+        with self._idle:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            self._idle.wait_for(lambda: self._readers == 0)
+        self._feed.close()
+        self._store.close()

@@ -1,0 +1,111 @@
+"""The versions of one view on disk: one serves, the next may be under construction beside it.
+
+    DIRECTORY/current            the name of the version that serves
+    DIRECTORY/v000003/definition.json   what it was built for
+    DIRECTORY/v000003/store/     the store's own files
+
+``current`` is replaced by a rename, so that a crash leaves either version in charge and never none; what it does not
+name is left over from a crash and swept away at the next start. One process owns the directory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from mainstem.errors import StorageError, ViewStoppedError
+from mainstem.views.store import StoreDefinition
+
+_CURRENT = "current"
+_DEFINITION = "definition.json"
+_STORE = "store"
+
+
+class Versions:
+    """See the module. For one thread at a time."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def current(self) -> Path | None:
+        """The version that serves; None before the first one does."""
+        try:
+            name = (self._directory / _CURRENT).read_text().strip()
+        except FileNotFoundError:
+            return None
+        path = self._directory / name
+        if not name or not path.is_dir():
+            raise StorageError(f"{self._directory / _CURRENT} names {name!r}, which is not there: rebuild the view")
+        return path
+
+    def create(self, topic: str, definition: StoreDefinition) -> Path:
+        """A new version, empty but for its definition."""
+        numbers = [int(path.name[1:]) for path in self._directory.glob("v[0-9]*")]
+        path = self._directory / f"v{max(numbers, default=0) + 1:06d}"
+        path.mkdir(parents=True)
+        (path / _DEFINITION).write_text(json.dumps(_document(topic, definition), indent=1))
+        return path
+
+    def make_current(self, path: Path) -> None:
+        """Let this version serve from the next opening on."""
+        beside = self._directory / f"{_CURRENT}.new"
+        beside.write_text(f"{path.name}\n")
+        with beside.open() as written:
+            os.fsync(written.fileno())
+        beside.replace(self._directory / _CURRENT)
+
+    def remove(self, path: Path) -> None:
+        """Delete a version that serves no more."""
+        shutil.rmtree(path, ignore_errors=True)
+
+    def sweep(self) -> None:
+        """Delete what a crash left over: every version but the current one."""
+        current = self.current()
+        for path in self._directory.glob("v[0-9]*"):
+            if path != current:
+                self.remove(path)
+
+    def delete(self) -> None:
+        """Delete everything that is stored of the view."""
+        (self._directory / _CURRENT).unlink(missing_ok=True)
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def store_path(version: Path) -> Path:
+    """Where the version's store lies."""
+    return version / _STORE
+
+
+def check_definition(version: Path, topic: str, definition: StoreDefinition) -> None:
+    """Raises ViewStoppedError when the version was built for another definition, and says what differs."""
+    try:
+        stored: dict[str, Any] = json.loads((version / _DEFINITION).read_text())
+    except (OSError, ValueError) as error:
+        raise StorageError(f"{version / _DEFINITION} cannot be read ({error}): rebuild the view") from error
+    wanted = _document(topic, definition)
+    changed = sorted(name for name in wanted if stored.get(name) != wanted[name])
+    if changed:
+        raise ViewStoppedError(
+            f"the view's {' and '.join(changed)} changed since it was built "
+            f"({', '.join(f'{name}: {_short(stored.get(name))} → {_short(wanted[name])}' for name in changed)}): "
+            "rebuild the view"
+        )
+
+
+def _document(topic: str, definition: StoreDefinition) -> dict[str, Any]:
+    kind = {"kind": definition.kind.kind, **asdict(definition.kind)}
+    columns = None if definition.schema is None else definition.schema.to_json()["columns"]
+    # Through JSON, so that it compares with what is read back.
+    document: dict[str, Any] = json.loads(json.dumps({"topic": topic, "kind": kind, "schema": columns}))
+    if definition.kind.kind != "sql":
+        del document["schema"]  # the other kinds do not depend on it
+    return document
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 200 else text[:200] + "…"

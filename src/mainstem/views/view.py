@@ -1,0 +1,254 @@
+"""One view: queries, and what is done to it: rebuild, verify, delete. Its ``Runner`` applies its topic meanwhile.
+
+Concurrency: everything here is safe from any thread. Rebuild, verify and delete of one view exclude each other: whoever
+comes second gets an UnavailableError at once.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mainstem.client.log import Log
+from mainstem.client.wire.cluster import WireClient
+from mainstem.clock import Clock
+from mainstem.errors import MainstemError, UnavailableError, UnknownTopicError, ViewStoppedError
+from mainstem.model import Position
+from mainstem.pipelines.definitions import View as ViewDefinition
+from mainstem.views.changes import Changes
+from mainstem.views.dead_letters import DeadLetterTopic
+from mainstem.views.feed import Feed, end_of
+from mainstem.views.requests import Request
+from mainstem.views.runner import NotYetError, Runner
+from mainstem.views.schemas import schema_of_view
+from mainstem.views.status import RebuildResult, VerifyResult, ViewStatus
+from mainstem.views.store import Answer, Poison, StoreDefinition
+from mainstem.views.stores import open_store
+from mainstem.views.verify import Replay, compare
+from mainstem.views.version import Version
+from mainstem.views.versions import Versions, check_definition, store_path
+
+_REBUILD_WAIT_MS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What every view of a host shares. ``derived``: the topics that pipelines write."""
+
+    log: Log
+    clock: Clock
+    changes: Changes
+    derived: frozenset[str]
+    timeout_s: float
+
+    def wire_client(self, view: str) -> WireClient:
+        """A connection to the log for one reader."""
+        return WireClient(
+            self.log.bootstrap, client_id=f"mainstem-view-{view}", timeout_s=self.timeout_s, reuse_buffers=True
+        )
+
+
+class View:
+    """See the module."""
+
+    def __init__(self, definition: ViewDefinition, directory: Path, surroundings: Surroundings) -> None:
+        self.definition = definition
+        self.name = definition.name
+        self.topic = definition.topic.name
+        self._directory = directory
+        self._around = surroundings
+        self._versions = Versions(directory)
+        self._letters = DeadLetterTopic(surroundings.log, self.name, self.topic, definition.dead_letter_topic)
+        self._runner = Runner(self.name, self._open_current, surroundings.changes)
+        self._maintenance = threading.Lock()
+        self._is_rebuilding = False
+        self._verified: VerifyResult | None = None
+
+    def start(self) -> None:
+        """Begin to apply and to answer."""
+        self._versions.sweep()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._runner.start()
+
+    def stop(self) -> None:
+        """Close everything; returns when no thread of the view works any more."""
+        self._runner.retire()
+        with self._maintenance:
+            pass  # a verification or a rebuild that was under way has given up
+
+    @property
+    def position(self) -> Position:
+        """How far the view has applied; empty while it is not open."""
+        version = self._runner.version
+        return Position() if version is None else version.position
+
+    def refuse_if_stopped(self) -> None:
+        """Raises ViewStoppedError, with the reason, when the view has stopped."""
+        state, detail = self._runner.state
+        if state in ("stopped", "deleted"):
+            raise ViewStoppedError(f"view {self.name} is {state}: {detail}")
+
+    def query(self, request: Request) -> Answer:
+        """Ask the view as it is now. Raises QueryError, ViewStoppedError, UnavailableError while it is not open yet."""
+        while True:
+            self.refuse_if_stopped()
+            version = self._runner.version
+            if version is None:
+                state, detail = self._runner.state
+                raise UnavailableError(f"view {self.name} is not ready yet ({state}{f': {detail}' if detail else ''})")
+            try:
+                with version.lease() as store:
+                    return store.query(request)
+            except ViewStoppedError:
+                if self._runner.version is version:
+                    raise  # it was closed, and not swapped for another
+
+    def status(self, covers: Callable[[str, Position], Position]) -> ViewStatus:
+        """How the view is. ``covers``: what a position of a topic covers."""
+        version = self._runner.version
+        state, detail = self._runner.state
+        position = self.position
+        return ViewStatus(
+            name=self.name,
+            app=self.definition.app,
+            kind=self.definition.kind.kind,
+            topic=self.topic,
+            state=state,
+            detail=detail,
+            position=position,
+            covers=covers(self.topic, position),
+            lag=0 if version is None else version.lag,
+            dead_letters=0 if version is None else version.dead_letters,
+            dead_letter_topic=self._letters.name,
+            is_rebuilding=self._is_rebuilding,
+            verified=self._verified,
+        )
+
+    # ---- maintenance
+
+    def verify(self) -> VerifyResult:
+        """Compare the view with a replay of its topic; see `views.verify`. It goes on applying and answering."""
+        with self._maintaining():
+            self.refuse_if_stopped()
+            version = self._runner.version
+            if version is None:
+                raise UnavailableError(f"view {self.name} is not ready yet")
+            started_s = self._around.clock.monotonic_s()
+            definition = self._store_definition()
+            with version.lease() as store, store.snapshot() as snapshot, self._client() as client:
+                replay = Replay(client, self.topic, snapshot.position)
+                try:
+                    result = compare(self.name, snapshot, replay, (self._scratch, definition), self._go_on)
+                finally:
+                    shutil.rmtree(self._scratch, ignore_errors=True)
+            seconds = self._around.clock.monotonic_s() - started_s
+            self._verified = replace(result, seconds=seconds, time_ms=self._around.clock.time_ms())
+            return self._verified
+
+    def rebuild(self) -> RebuildResult:
+        """Build a new version from the log, beside the old one, which goes on serving; then they swap."""
+        with self._maintaining():
+            started_s = self._around.clock.monotonic_s()
+            self._is_rebuilding = True
+            former = self._former()
+            path = self._versions.create(self.topic, definition := self._store_definition())
+            version = None
+            try:
+                version = self._open(path, definition)
+                self._catch_up(version)
+                old = self._runner.adopt(version, lambda: self._versions.make_current(path))
+            except BaseException:
+                if version is not None and self._runner.version is not version:
+                    version.close()
+                    self._versions.remove(path)
+                raise
+            finally:
+                self._is_rebuilding = False
+            if old is not None:
+                old.close()
+            if former is not None:
+                self._versions.remove(former)
+            seconds = self._around.clock.monotonic_s() - started_s
+            return RebuildResult(self.name, version.records, version.position, seconds)
+
+    def delete(self) -> None:
+        """Delete what is stored of the view. It answers no more until it is rebuilt or its host starts again."""
+        with self._maintaining():
+            self._runner.halt("deleted", "rebuild it, or start its host again, to have it back")
+            self._versions.delete()
+
+    # ---- how
+
+    @property
+    def _scratch(self) -> Path:
+        return self._directory / "verify"
+
+    @contextmanager
+    def _maintaining(self) -> Iterator[None]:
+        if not self._maintenance.acquire(blocking=False):
+            raise UnavailableError(f"view {self.name} is being rebuilt, verified or deleted just now: try again later")
+        try:
+            yield
+        finally:
+            self._maintenance.release()
+
+    def _go_on(self) -> None:
+        if self._runner.is_retired:
+            raise UnavailableError(f"view {self.name} is being stopped")
+
+    def _client(self) -> WireClient:
+        return self._around.wire_client(self.name)
+
+    def _store_definition(self) -> StoreDefinition:
+        """Raises NotYetError while the topic's schema is not known."""
+        schema = schema_of_view(self.definition, self._around.log, is_derived=self.topic in self._around.derived)
+        return StoreDefinition(self.name, self.definition.kind, schema)
+
+    def _open_current(self) -> Version:
+        definition = self._store_definition()
+        path = self._versions.current()
+        if path is not None:
+            check_definition(path, self.topic, definition)
+            return self._open(path, definition)
+        with self._client() as client:
+            if self.topic not in client.metadata([self.topic]):
+                raise NotYetError(f"for topic {self.topic}, which does not exist yet")
+        path = self._versions.create(self.topic, definition)
+        self._versions.make_current(path)
+        return self._open(path, definition)
+
+    def _open(self, path: Path, definition: StoreDefinition) -> Version:
+        store = open_store(store_path(path), definition)
+        client = self._client()
+        try:
+            feed = Feed(client, self.topic, store.bookmark)
+        except BaseException as error:
+            client.close()
+            store.close()
+            if isinstance(error, UnknownTopicError):
+                raise NotYetError(f"for topic {self.topic}, which does not exist yet") from error
+            raise
+        return Version(path, store, feed, self._send)
+
+    def _send(self, version: Version, poisons: Sequence[Poison]) -> None:
+        """Send dead letters, but for those that the serving version of the same life has sent already."""
+        serving = self._runner.version
+        is_beside = serving is not None and serving is not version and serving.topic_ids == version.topic_ids
+        self._letters.send(poisons, serving.position if serving is not None and is_beside else Position())
+
+    def _former(self) -> Path | None:
+        try:
+            return self._versions.current()
+        except MainstemError:
+            return None  # it names what is not there; the rebuild puts that right
+
+    def _catch_up(self, version: Version) -> None:
+        with self._client() as client:
+            target = end_of(client, self.topic)
+        while not version.position.covers(target):
+            self._go_on()
+            version.step(_REBUILD_WAIT_MS)

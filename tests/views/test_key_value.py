@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mainstem.errors import StorageError
+from mainstem.pipelines.kinds import KeyValue
+from mainstem.views.key_value import KeyValueStore
+from mainstem.views.requests import Get, Range
+from mainstem.views.store import StoreDefinition
+from tests.views.support import apply
+
+KEYS = ["", "a", "a/1", "a/2", "b", "ba", "é", "日本", "￿", "😀"]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[KeyValueStore]:
+    opened = KeyValueStore(tmp_path / "store", StoreDefinition("kv", KeyValue()))
+    apply(opened, [(key.encode(), b'{"of": "%s"}' % key.encode()) for key in reversed(KEYS)])
+    yield opened
+    opened.close()
+
+
+def keys(store: KeyValueStore, request: Range) -> list[str]:
+    return [row["_key"] for row in store.query(request).rows]
+
+
+def test_get_answers_the_key_s_row(store: KeyValueStore) -> None:
+    assert store.query(Get("b")).rows == [{"_key": "b", "of": "b"}]
+    assert store.query(Get("")).rows == [{"_key": "", "of": ""}]
+
+
+def test_get_of_an_absent_key_answers_no_row(store: KeyValueStore) -> None:
+    for absent in ("c", "a/", "A", "a\x00"):
+        assert store.query(Get(absent)).rows == []
+
+
+def test_a_range_is_in_the_order_of_the_keys_bytes(store: KeyValueStore) -> None:
+    assert keys(store, Range()) == sorted(KEYS, key=str.encode)
+
+
+def test_a_range_has_its_start_and_not_its_end(store: KeyValueStore) -> None:
+    assert keys(store, Range(start="a/1", end="ba")) == ["a/1", "a/2", "b"]
+    assert keys(store, Range(start="ba", end="a")) == []
+
+
+def test_a_prefix_is_a_range_of_its_own(store: KeyValueStore) -> None:
+    assert keys(store, Range(prefix="a/")) == ["a/1", "a/2"]
+    assert keys(store, Range(prefix="a", start="a/2")) == ["a/2"]
+    assert keys(store, Range(prefix="zzz")) == []
+
+
+def test_a_full_range_is_read_on_after_its_last_key(store: KeyValueStore) -> None:
+    found: list[str] = []
+    while page := keys(store, Range(limit=3, start=f"{found[-1]}\x00" if found else None)):
+        assert len(page) <= 3
+        found += page
+    assert found == sorted(KEYS, key=str.encode)
+
+
+def test_an_answer_is_plain_json_whatever_the_record_said(tmp_path: Path) -> None:
+    store = KeyValueStore(tmp_path / "store", StoreDefinition("kv", KeyValue()))
+    digits = b"9" * 5_000
+    apply(store, [(b"k", b'{"big": 1e999, "exact": 12345678901234567890123, "huge": %s}' % digits)])
+    [row] = store.query(Get("k")).rows
+    assert (row["big"], row["exact"], row["huge"]) == ("1e999", 12345678901234567890123, digits.decode())
+    store.close()
+
+
+def test_a_store_that_is_open_elsewhere_is_a_storage_error(store: KeyValueStore, tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="cannot be opened"):
+        KeyValueStore(tmp_path / "store", StoreDefinition("kv", KeyValue()))

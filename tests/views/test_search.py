@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mainstem.errors import DefinitionError, QueryError
+from mainstem.pipelines.kinds import Search
+from mainstem.views.requests import SearchQuery
+from mainstem.views.search import SearchStore
+from mainstem.views.store import StoreDefinition
+from tests.views.support import apply, tombstone
+
+AIRPORTS = {
+    "JFK": {"faa": "JFK", "name": "John F Kennedy Intl", "alt": 13},
+    "LGA": {"faa": "LGA", "name": "La Guardia", "alt": 22},
+    "EWR": {"faa": "EWR", "name": "Newark Liberty Intl", "alt": 18},
+    "KEN": {"faa": "KEN", "name": "Kennedy", "alt": 1},
+}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SearchStore]:
+    opened = SearchStore(tmp_path / "store", StoreDefinition("airports", Search("name", "faa")))
+    apply(opened, [(key.encode(), json.dumps(row).encode()) for key, row in AIRPORTS.items()])
+    yield opened
+    opened.close()
+
+
+def found(store: SearchStore, q: str, limit: int = 20) -> list[str]:
+    return [row["_key"] for row in store.query(SearchQuery(q, limit)).rows]
+
+
+def test_words_are_found_in_every_field_best_first(store: SearchStore) -> None:
+    assert found(store, "kennedy") == ["KEN", "JFK"]
+    assert found(store, "lga") == ["LGA"]
+
+
+def test_a_hit_is_the_whole_row_with_its_score(store: SearchStore) -> None:
+    [row] = store.query(SearchQuery("guardia")).rows
+    assert row.pop("_score") > 0
+    assert row == {"_key": "LGA", **AIRPORTS["LGA"]}
+
+
+@pytest.mark.parametrize(
+    ("q", "keys"),
+    [
+        ('"john f kennedy"', {"JFK"}),
+        ("name:intl", {"JFK", "EWR"}),
+        ("name:intl AND name:newark", {"EWR"}),
+        ("name:intl -newark", {"JFK"}),
+        ("faa:kennedy", set()),
+        ("_key:EWR", {"EWR"}),
+        ("*", set(AIRPORTS)),
+        ("* NOT kennedy", {"LGA", "EWR"}),
+        ("nothing", set()),
+    ],
+)
+def test_the_query_language(store: SearchStore, q: str, keys: set[str]) -> None:
+    assert set(found(store, q)) == keys
+
+
+def test_the_best_are_answered_up_to_the_limit(store: SearchStore) -> None:
+    assert found(store, "kennedy", limit=1) == ["KEN"]
+
+
+@pytest.mark.parametrize("q", ["", "  ", "(", 'name:"open', "nofield:x", "-kennedy", "_text:x", "name:[a TO"])
+def test_a_query_that_cannot_be_read_is_one_clear_error(store: SearchStore, q: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        store.query(SearchQuery(q))
+    assert "\n" not in str(caught.value)
+
+
+def test_no_query_finds_the_bookmark(store: SearchStore) -> None:
+    assert found(store, "_what:bookmark") == []
+    assert len(found(store, "*")) == store.count() == len(AIRPORTS)
+
+
+def test_an_updated_record_is_found_by_its_new_text_alone(store: SearchStore) -> None:
+    apply(store, [(b"LGA", b'{"name": "Fiorello"}')], 4)
+    assert (found(store, "guardia"), found(store, "fiorello")) == ([], ["LGA"])
+    apply(store, [tombstone("LGA")], 5)
+    assert found(store, "fiorello") == []
+
+
+def test_values_that_are_no_text_are_searched_as_their_text(tmp_path: Path) -> None:
+    store = SearchStore(tmp_path / "store", StoreDefinition("things", Search("thing")))
+    apply(store, [(b"1", b'{"thing": 1963}'), (b"2", b'{"thing": ["red", "blue"]}'), (b"3", b'{"thing": null}')])
+    assert (found(store, "1963"), found(store, "blue"), len(found(store, "*"))) == (["1"], ["2"], 3)
+    store.close()
+
+
+@pytest.mark.parametrize("name", ["_key", "_score", "_what", "_text", ""])
+def test_a_field_name_that_is_taken_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DefinitionError, match="cannot be a field"):
+        SearchStore(tmp_path / "store", StoreDefinition("things", Search(name)))

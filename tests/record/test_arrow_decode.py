@@ -127,6 +127,41 @@ def test_an_abort_ends_at_its_marker_and_touches_no_other_producer() -> None:
     assert kept == [1, 2, 4, 8]
 
 
+def _interleaved_transactions() -> tuple[bytes, list[tuple[int, int]]]:
+    """Producers 1 and 2 take turns and abort every other transaction; (log, its aborted transactions)."""
+    parts, aborted, offset, open_since = [], [], 0, {}
+    for step in range(24):
+        producer = 1 + step % 2
+        stamp = ProducerStamp(producer, 0, 0, is_transactional=True)
+        open_since.setdefault(producer, offset)
+        parts.append(sample(2, base_offset=offset, producer=stamp, compression=CODECS[step % 5]))
+        offset += 2
+        if step % 3 == 2:
+            kind = ControlType(len(parts) // 3 % 2)
+            marker = {"producer_id": producer, "producer_epoch": 0, "timestamp_ms": 0, "base_offset": offset}
+            parts.append(build_control_batch(kind, **marker))
+            first = open_since.pop(producer)
+            offset += 1
+            if kind is ControlType.ABORT:
+                aborted.append((producer, first))
+    return b"".join(parts), aborted
+
+
+@pytest.mark.parametrize("sliced", [False, True])
+def test_aborted_transactions_stay_out_when_the_buffer_is_decoded_in_parts(sliced: bool) -> None:
+    log, aborted = _interleaved_transactions()
+    whole = _decode(log, aborted=aborted)
+    assert 0 < whole.arrow_batch.num_rows < 48
+    assert whole.aborted == ()
+    rows, rest, start, left = [], log, 0, aborted
+    while start < whole.next_offset:
+        decoded = _decode(rest, start, aborted=left, options=DecodeOptions(total_bytes_max=1))
+        rows, start = rows + _rows(decoded.arrow_batch), decoded.next_offset
+        if sliced:
+            rest, left = rest[decoded.consumed_bytes :], decoded.aborted
+    assert rows == _rows(whole.arrow_batch)
+
+
 @pytest.mark.parametrize("name", ["java", "librdkafka"])
 def test_what_real_clients_wrote_is_decoded(name: str) -> None:
     log = captured(name)

@@ -53,20 +53,24 @@ class DecodeOptions:
             raise InputError("the limits of a decode lie between 1 byte and 2 GiB")
 
 
+AbortedTransactions = Sequence[tuple[int, int]]
+"""(producer id, first offset) of each, as a fetch response lists them."""
+
+
 class Decoded(NamedTuple):
     """The records as an Arrow record batch, and how far the reading came.
 
     ``next_offset``: every offset before it was decoded or holds nothing to decode. ``consumed_bytes``: the part of the
     buffer that was dealt with; what is left starts with the batch that holds ``next_offset`` or comes after it.
+    ``aborted``: the aborted transactions that end in what is left, to be given with it: one that ended before would
+    otherwise hide what its producer wrote since.
     """
 
     arrow_batch: Any
     next_offset: int
     consumed_bytes: int
+    aborted: AbortedTransactions
 
-
-AbortedTransactions = Sequence[tuple[int, int]]
-"""(producer id, first offset) of each, as a fetch response lists them."""
 
 _DEFAULT_OPTIONS = DecodeOptions()
 # Bounds the notes on where fields lie, which take more memory than the smallest records do.
@@ -91,7 +95,7 @@ def decode(
     """
     schema = schema_of(columns)
     decoding = _Decoding(buffer, (start_offset, INT64_MAX if end_offset is None else end_offset), options)
-    decoding.scan()
+    decoding.scan(from_the_beginning=bool(aborted))
     decoding.select(aborted)
     decoding.load()
     # The name is repeated for each record, and has to fit 2 GiB like all other columns.
@@ -100,7 +104,7 @@ def decode(
     notes = Notes(decoding.source, decoding.table, decoding.notes, decoding.noted)
     arrow_columns = ArrowColumns(notes, topic, partition)
     arrow_batch = pa.RecordBatch.from_arrays([arrow_columns.build(name) for name in schema.names], schema=schema)
-    return Decoded(arrow_batch, decoding.next_offset, decoding.consumed_bytes)
+    return Decoded(arrow_batch, decoding.next_offset, decoding.consumed_bytes, decoding.aborted_ahead(aborted))
 
 
 class _Decoding:
@@ -122,12 +126,17 @@ class _Decoding:
         self._options = options
         self._scanned = self.table
         self._problem: CorruptBatchError | None = None
+        self._ended: list[tuple[int, tuple[int, int]]] = []  # (file position of the marker, transaction)
 
-    def scan(self) -> None:
-        """Find and prove the batches that hold offsets of the range."""
+    def scan(self, *, from_the_beginning: bool) -> None:
+        """Find and prove the batches of the range; those before it too where markers among them have to be seen."""
         table = np.empty((native.count_batches(self.source), native.TABLE_COLUMNS), np.int64)
         rows, reason, self.consumed_bytes = native.scan_batches(
-            self.source, table, self._start_offset, self._end_offset, self._options.verify_crc
+            self.source,
+            table,
+            0 if from_the_beginning else self._start_offset,
+            self._end_offset,
+            self._options.verify_crc,
         )
         self.table = self._scanned = table[:rows]
         self.next_offset = self._behind(rows)
@@ -138,11 +147,10 @@ class _Decoding:
 
     def select(self, aborted: AbortedTransactions) -> None:
         """Leave out control batches and what aborted transactions wrote."""
+        is_aborted = self._aborted_batches(aborted) if aborted else np.zeros(len(self.table), np.bool_)
         is_data = self.table[:, native.ATTRIBUTES] & CONTROL_BIT == 0
-        if aborted:
-            is_aborted = self._aborted_batches(aborted)
-            is_data = is_data[: len(self.table)] & ~is_aborted[: len(self.table)]
-        self.table = self.table[is_data]
+        is_ahead = self.table[:, native.BASE_OFFSET] + self.table[:, native.LAST_DELTA] >= self._start_offset
+        self.table = self.table[is_data & is_ahead & ~is_aborted[: len(self.table)]]
 
     def load(self) -> None:
         """Decompress what is compressed, so that the records of all batches lie in one source."""
@@ -177,7 +185,8 @@ class _Decoding:
         if rows == 0:
             return self._start_offset
         last = self._scanned[rows - 1]
-        return min(int(last[native.BASE_OFFSET] + last[native.LAST_DELTA]) + 1, self._end_offset)
+        behind = int(last[native.BASE_OFFSET] + last[native.LAST_DELTA]) + 1
+        return max(self._start_offset, min(behind, self._end_offset))
 
     def _cut(self, row: int, problem: CorruptBatchError | None = None, *, next_offset: int | None = None) -> None:
         """End the work before the batch in this row of ``table``, or within it, before ``next_offset``."""
@@ -191,16 +200,22 @@ class _Decoding:
             self.table = self.table[: row + 1]
         self._problem = problem
 
+    def aborted_ahead(self, aborted: AbortedTransactions) -> AbortedTransactions:
+        """Those whose end was not among the bytes that were consumed."""
+        ended = {transaction for at, transaction in self._ended if at < self.consumed_bytes}
+        return tuple(transaction for transaction in aborted if tuple(transaction) not in ended)
+
     def _aborted_batches(self, aborted: AbortedTransactions) -> Any:
         """Which batches an aborted transaction wrote: from its first offset to the marker that ends it."""
         upcoming = sorted(((first_offset, producer) for producer, first_offset in aborted), reverse=True)
-        open_producers: set[int] = set()
+        first_offsets: dict[int, int] = {}  # of the producers whose aborted transaction is open
         result = np.zeros(len(self.table), np.bool_)
-        fields = self.table[:, [native.BASE_OFFSET, native.LAST_DELTA, native.PRODUCER, native.ATTRIBUTES]]
-        for row, (base_offset, last_delta, producer, attributes) in enumerate(fields.tolist()):
+        fields = self.table[:, [native.BASE_OFFSET, native.LAST_DELTA, native.PRODUCER, native.ATTRIBUTES, native.AT]]
+        for row, (base_offset, last_delta, producer, attributes, at) in enumerate(fields.tolist()):
             while upcoming and upcoming[-1][0] <= base_offset + last_delta:
-                open_producers.add(upcoming.pop()[1])
-            if producer not in open_producers or not attributes & TRANSACTIONAL_BIT:
+                first_offset, opened = upcoming.pop()
+                first_offsets[opened] = first_offset
+            if producer not in first_offsets or not attributes & TRANSACTIONAL_BIT:
                 continue
             if not attributes & CONTROL_BIT:
                 result[row] = True
@@ -211,7 +226,7 @@ class _Decoding:
                 self._cut(row, error)
                 break
             if ends_in_abort:
-                open_producers.discard(producer)
+                self._ended.append((at, (producer, first_offsets.pop(producer))))
         return result
 
     def _control_type(self, row: int) -> ControlType | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,14 +10,7 @@ from pathlib import Path
 from mainstem.client.log import Log
 from mainstem.testing import EmbeddedBroker
 
-TEST_OF_A_USER = """
-import mainstem
-
-def test_round_trip(mainstem_log, mainstem_topic):
-    position = mainstem_log.append(mainstem_topic, {"a": 1})
-    assert [r.value for r in mainstem_log.read(mainstem_topic)] == [b'{"a":1}']
-    assert mainstem_log.end(mainstem_topic) == position
-"""
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "testing.md"
 
 
 def pytest_of_a_user(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -31,10 +25,13 @@ def test_the_fixtures_share_a_broker_and_not_a_topic(
     assert mainstem_log.describe_topic(mainstem_topic).records == 0
 
 
-def test_a_users_test_runs_with_nothing_but_the_fixtures(tmp_path: Path) -> None:
-    (tmp_path / "test_user.py").write_text(TEST_OF_A_USER)
+def test_the_tests_on_the_page_run_as_they_stand(tmp_path: Path) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    for number, block in enumerate(blocks):
+        (tmp_path / f"test_{number}.py").write_text(block)
     done = pytest_of_a_user(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(blocks)} passed" in done.stdout
 
 
 def test_pytest_lists_the_fixtures_with_what_they_give(tmp_path: Path) -> None:

@@ -29,35 +29,48 @@ class _Chunks:
     """The chunks of one fetch as one stream of records, and the position that goes with it."""
 
     def __init__(self, offsets: Mapping[TopicPartition, int]) -> None:
-        self.offsets: Offsets = dict(offsets)
+        self._offsets: Offsets = dict(offsets)
         self._chunks: deque[Chunk] = deque()
-        self._records: Iterator[Record] | None = None
+        self._records: Iterator[Record] = iter(())
+        self._current: Chunk | None = None
+
+    @property
+    def offsets(self) -> Offsets:
+        """The next offset of each partition, after the records that came out so far."""
+        offsets, current = dict(self._offsets), self._current
+        if current is not None:
+            tp = current.topic_partition
+            offsets[tp] = max(offsets[tp], current.next_offset)  # it may have been dropped just now
+        return offsets
 
     def add(self, chunk: Chunk) -> None:
         self._chunks.append(chunk)
 
+    def begin(self, tp: TopicPartition) -> None:
+        """Take in a partition that was not there before."""
+        self._offsets.setdefault(tp, 0)
+
     def next_record(self) -> Record | None:
-        """The next record, or None when another fetch is needed. A chunk that cannot be read is dropped."""
-        while self._chunks:
-            chunk = self._chunks[0]
-            if self._records is None:
-                self._records = iter(chunk)
+        """The next record, or None when another fetch is needed. A fetch that cannot be read on is dropped."""
+        while True:
             try:
                 record = next(self._records, None)
             except BaseException:
-                self._drop(chunk)
                 self._chunks.clear()
+                self._drop_current()
                 raise
-            self.offsets[chunk.topic_partition] = chunk.next_offset
             if record is not None:
                 return record
-            self._drop(chunk)
-        return None
+            self._drop_current()
+            if not self._chunks:
+                return None
+            self._current = self._chunks.popleft()
+            self._records = iter(self._current)
 
-    def _drop(self, chunk: Chunk) -> None:
-        self.offsets[chunk.topic_partition] = chunk.next_offset
-        self._chunks.popleft()
-        self._records = None
+    def _drop_current(self) -> None:
+        if self._current is not None:
+            self._offsets[self._current.topic_partition] = self._current.next_offset
+            self._current, self._records = None, iter(())
 
 
 class BoundedReader(Iterator[Record]):
@@ -137,7 +150,7 @@ class Follower(Iterator[Record]):
     @property
     def position(self) -> Position:
         """The position just after the records that came out so far, and after what is no record."""
-        return Position(dict(self._chunks.offsets))
+        return Position(self._chunks.offsets)
 
     def close(self) -> None:
         """End it; from any thread. Who waits in ``next`` gets StopIteration."""
@@ -161,7 +174,7 @@ class Follower(Iterator[Record]):
     def _fetch(self) -> None:
         try:
             self._look_for_partitions()
-            wanted = dict(self._chunks.offsets)
+            wanted = self._chunks.offsets
             fetched = self._client.fetch(
                 wanted,
                 max_wait_ms=_FOLLOW_WAIT_MS,
@@ -182,5 +195,5 @@ class Follower(Iterator[Record]):
         if now_s - self._looked_s < _NEW_PARTITIONS_S:
             return
         for tp in partitions_of(self._client, self._topics):
-            self._chunks.offsets.setdefault(tp, 0)
+            self._chunks.begin(tp)
         self._looked_s = now_s

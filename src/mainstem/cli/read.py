@@ -8,7 +8,7 @@ import typer
 
 from mainstem.cli import options
 from mainstem.cli.connect import connect
-from mainstem.cli.output import cell_text, out, out_json
+from mainstem.cli.output import out, out_json
 
 if TYPE_CHECKING:
     from mainstem.model import Record
@@ -53,10 +53,12 @@ def read(
 def _show(record: Record, *, as_json: bool) -> None:
     from mainstem.gateway.record_json import record_json
 
-    document = record_json(record)
     if as_json:
-        out_json(document)
+        out_json(record_json(record))
         return
-    key = document.get("key", document.get("key_base64"))
-    value = document.get("value", document.get("value_base64"))
-    out(f"{record.partition}:{record.offset}\t{cell_text(key)}\t{'(tombstone)' if value is None else cell_text(value)}")
+    out(f"{record.partition}:{record.offset}\t{_text(record.key)}\t{_text(record.value)}")
+
+
+def _text(data: bytes | None) -> str:
+    """Text on one line; what is no text is escaped."""
+    return "(null)" if data is None else data.decode(errors="backslashreplace").replace("\n", "\\n")

@@ -9,7 +9,7 @@ import typer
 
 from mainstem.cli import options
 from mainstem.cli.connect import connect
-from mainstem.cli.output import out, out_json, out_rows
+from mainstem.cli.output import out, out_json, out_rows, out_table
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
@@ -67,8 +67,10 @@ def describe(topic: Name, bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTR
     if json:
         out_json(document)
         return
+    configs = document.pop("configs")
     for name, value in document.items():
         out(f"{name}: {value}")
+    out_table(["config", "value"], sorted(configs.items()))
 
 
 @app.command()

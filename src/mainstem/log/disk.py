@@ -19,18 +19,23 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import mmap
 import os
 import shutil
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 from mainstem.errors import DirectoryLockedError, StorageError
 
 Buffer = bytes | bytearray | memoryview
 
-_BUFFERS_A_CALL = 1024  # IOV_MAX on Linux
+_BUFFERS_A_CALL: Final = 1024  # IOV_MAX on Linux
+_MAPPED_VIEW_BYTES_MIN: Final = 256 * 1024
+_MAPPING_BYTES: Final = 8 << 20
+_MAPPINGS_MAX: Final = 8
 
 
 class DiskFile(Protocol):
@@ -124,15 +129,19 @@ def _as_storage_error(action: str, path: PurePath) -> Iterator[None]:
 
 
 class OsDisk:
-    """The machine's own file system. Stateless; safe from any thread."""
+    """The machine's own file system. Safe from any thread; views are asked for by the owner of the file only."""
+
+    def __init__(self) -> None:
+        self._mappings: OrderedDict[_OsFile, _Mapping] = OrderedDict()
 
     def open(self, path: PurePath) -> DiskFile:
         with _as_storage_error("open", path):
-            return _OsFile(path, os.open(path, os.O_RDWR | os.O_CLOEXEC))
+            return _OsFile(path, os.open(path, os.O_RDWR | os.O_CLOEXEC), self._mappings)
 
     def create(self, path: PurePath) -> DiskFile:
         with _as_storage_error("create", path):
-            return _OsFile(path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            return _OsFile(path, descriptor, self._mappings)
 
     def exists(self, path: PurePath) -> bool:
         with _as_storage_error("look at", path):
@@ -181,14 +190,27 @@ class OsDisk:
             return _OsLock(descriptor)
 
 
+class _Mapping(NamedTuple):
+    """The stretch of a file that was mapped last: where readers are that follow one another."""
+
+    start: int
+    end: int
+    bytes: memoryview
+
+
 class _OsFile:
-    """A file by its descriptor."""
+    """A file by its descriptor.
 
-    __slots__ = ("_descriptor", "path")
+    Small views are copies. A large one is cut out of a mapping of 8 MiB, so that it reaches the socket uncopied; few
+    mappings are kept, for all files together, so that what was read once does not count as this process's memory.
+    """
 
-    def __init__(self, path: PurePath, descriptor: int) -> None:
+    __slots__ = ("_descriptor", "_mappings", "path")
+
+    def __init__(self, path: PurePath, descriptor: int, mappings: OrderedDict[_OsFile, _Mapping]) -> None:
         self.path = path
         self._descriptor = descriptor
+        self._mappings = mappings
 
     def size_bytes(self) -> int:
         try:
@@ -209,7 +231,25 @@ class _OsFile:
             raise _storage_error("read", self.path, error) from error
 
     def view(self, file_position: int, length: int) -> memoryview:
-        return memoryview(self.read(file_position, length))
+        if length < _MAPPED_VIEW_BYTES_MIN:
+            return memoryview(self.read(file_position, length))
+        mapping = self._mappings.get(self)
+        if mapping is None or file_position < mapping.start or file_position + length > mapping.end:
+            mapping = self._map(file_position, length)
+        return mapping.bytes[file_position - mapping.start : file_position - mapping.start + length]
+
+    def _map(self, file_position: int, length: int) -> _Mapping:
+        start = file_position - file_position % mmap.ALLOCATIONGRANULARITY
+        end = min(max(start + _MAPPING_BYTES, file_position + length), self.size_bytes())
+        try:
+            mapped = mmap.mmap(self._descriptor, end - start, access=mmap.ACCESS_READ, offset=start)
+        except (OSError, ValueError) as error:  # ValueError: the file has become shorter
+            raise StorageError(f"cannot map {self.path}: {error}") from error
+        mapping = self._mappings[self] = _Mapping(start, end, memoryview(mapped))
+        self._mappings.move_to_end(self)
+        if len(self._mappings) > _MAPPINGS_MAX:
+            self._mappings.popitem(last=False)
+        return mapping
 
     def write(self, file_position: int, buffers: Sequence[Buffer]) -> None:
         try:
@@ -242,6 +282,7 @@ class _OsFile:
             raise _storage_error("sync", self.path, error) from error
 
     def close(self) -> None:
+        self._mappings.pop(self, None)  # views of it stay: they hold the memory
         try:
             os.close(self._descriptor)
         except OSError as error:

@@ -77,3 +77,8 @@ class OffsetIndex:
         """The greatest indexed batch start that is at most ``file_position``; 0 when there is no such entry."""
         slot = bisect_right(self._file_positions, file_position) - 1
         return self._file_positions[slot] if slot >= 0 else 0
+
+    def entry_before(self, file_position: int) -> tuple[int, int] | None:
+        """The last entry, as (offset, file position), whose batch starts before ``file_position``."""
+        slot = bisect_left(self._file_positions, file_position) - 1
+        return (self._base_offset + self._relative_offsets[slot], self._file_positions[slot]) if slot >= 0 else None

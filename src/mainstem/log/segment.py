@@ -28,7 +28,7 @@ from mainstem.log.handles import LeastRecentlyUsed
 from mainstem.log.names import LOG, SEAL, SEGMENT_SUFFIXES, offset_file
 from mainstem.log.seal import NOT_KNOWN_DURABLE
 from mainstem.log.segment_indexes import SegmentIndexes, read_seal
-from mainstem.record.constants import HEADER_BYTES, NO_LEADER_EPOCH, NO_TIMESTAMP
+from mainstem.record.constants import HEADER_BYTES, NO_LEADER_EPOCH
 from mainstem.record.header import BatchHeader, iter_headers, read_header, verify
 
 OPEN_FILES_MAX = 512
@@ -370,8 +370,8 @@ class Segment:
         indexes = self.indexes()
         if end_position >= indexes.log_bytes:
             return indexes.max_timestamp_ms, indexes.max_timestamp_offset
-        best = (NO_TIMESTAMP, self.base_offset)
-        for _, header in walk_headers(self.file(), 0, end_position):
+        start, best = indexes.known_before(end_position)
+        for _, header in walk_headers(self.file(), start, end_position):
             if header.max_timestamp > best[0]:
                 best = (header.max_timestamp, header.last_offset)
         return best
@@ -393,7 +393,8 @@ class Segment:
             end = last_batch_end(self.file(), max(start, self.indexes().offsets.lookup_file_position(end)), end)
             if end == start and minimum_one:
                 end = start + read_header(self.file().read(start, HEADER_BYTES)).size_bytes
-                return self._read_proving(start, end, end, minimum_one=True)
+                if not self._proven.covers(start, end):
+                    return self._read_proving(start, end, end_position, minimum_one=True)
         return self.file().view(start, end - start)
 
     def _read_proving(self, start: int, end: int, end_position: int, *, minimum_one: bool) -> memoryview:

@@ -113,6 +113,14 @@ class SegmentIndexes:
             and len(self.times) + batches < index_bytes_max // time_index.ENTRY_BYTES
         )
 
+    def known_before(self, file_position: int) -> tuple[int, tuple[int, int]]:
+        """Of the last entry's batch that ends before a batch end: its start, and the greatest timestamp up to it."""
+        entry = self.offsets.entry_before(file_position)
+        if entry is None:
+            return 0, (NO_TIMESTAMP, self.base_offset)
+        last_offset, start = entry
+        return start, self.times.last_until(last_offset) or (NO_TIMESTAMP, self.base_offset)
+
     def rewind(self, file: DiskFile, offset: int) -> None:
         """Go back to some batch end at or before ``offset``: what lies behind it is walked again by the caller."""
         entry = self.offsets.truncate(offset)

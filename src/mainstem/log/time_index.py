@@ -77,3 +77,8 @@ class TimeIndex:
         """The offset behind which the first record with at least this timestamp lies; before the base if unknown."""
         slot = bisect_left(self._timestamps, timestamp_ms) - 1
         return self._base_offset + self._relative_offsets[slot] if slot >= 0 else self._base_offset - 1
+
+    def last_until(self, offset: int) -> tuple[int, int] | None:
+        """The last entry, as (timestamp, offset), that is not behind ``offset``."""
+        slot = bisect_right(self._relative_offsets, offset - self._base_offset) - 1
+        return (self._timestamps[slot], self._base_offset + self._relative_offsets[slot]) if slot >= 0 else None

@@ -6,12 +6,23 @@ when damage lies where the answer would be: a wrong answer is none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
+from mainstem.errors import CorruptBatchError
+from mainstem.log.disk import Buffer
 from mainstem.log.segment import BatchPlace, Segment
-from mainstem.record.constants import NO_TIMESTAMP
-from mainstem.record.reader import read_records
+from mainstem.record.compress import decompress
+from mainstem.record.constants import (
+    DECOMPRESSED_BYTES_MAX,
+    HEADER_BYTES,
+    NO_TIMESTAMP,
+    RECORD_BYTES_MIN,
+    Compression,
+)
+from mainstem.record.header import BatchHeader, read_header
+
+_VARINT_SHIFTS: Final = range(0, 70, 7)
 
 
 class TimestampOffset(NamedTuple):
@@ -61,7 +72,39 @@ def greatest_timestamp(
 def _first_in_batch(
     segment: Segment, place: BatchPlace, timestamp_ms: int, start_offset: int
 ) -> TimestampOffset | None:
-    for record in read_records(segment.read_batch(place)):
-        if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
-            return TimestampOffset(record.offset, record.timestamp_ms, place.header.leader_epoch)
+    batch = segment.read_batch(place)
+    header = read_header(batch)  # proven now, which the one that led here need not have been
+    for offset, record_timestamp_ms in _record_timestamps(header, batch):
+        if record_timestamp_ms >= timestamp_ms and offset >= start_offset:
+            return TimestampOffset(offset, record_timestamp_ms, header.leader_epoch)
     return None
+
+
+def _record_timestamps(header: BatchHeader, batch: memoryview) -> Iterator[tuple[int, int]]:
+    """(offset, timestamp) of each record, without decoding the rest of it. Raises CorruptBatchError."""
+    if not header.has_log_append_time and not header.has_delete_horizon and header.is_dense:
+        yield header.base_offset, header.base_timestamp  # the first record's own: often all that is asked for
+    data: Buffer = batch[HEADER_BYTES : header.size_bytes]
+    if header.compression is not Compression.NONE:
+        data = decompress(header.compression, data, limit_bytes=DECOMPRESSED_BYTES_MAX)
+    at = 0
+    for _ in range(header.record_count):
+        length, at = _varint(data, at)
+        timestamp_delta, delta_end = _varint(data, at + 1)
+        offset_delta, _ = _varint(data, delta_end)
+        at += length
+        if length < RECORD_BYTES_MIN - 1 or at > len(data):
+            raise CorruptBatchError(f"record batch at offset {header.base_offset}: a record of {length} bytes")
+        timestamp_ms = header.max_timestamp if header.has_log_append_time else header.base_timestamp + timestamp_delta
+        yield header.base_offset + offset_delta, timestamp_ms
+
+
+def _varint(data: Buffer, at: int) -> tuple[int, int]:
+    """The signed number at ``at``, and where it ends."""
+    result = 0
+    for shift, byte in zip(_VARINT_SHIFTS, data[at : at + len(_VARINT_SHIFTS)], strict=False):
+        result |= (byte & 0x7F) << shift
+        at += 1
+        if byte < 0x80:
+            return (result >> 1) ^ -(result & 1), at
+    raise CorruptBatchError(f"a number at byte {at} of the records does not end")

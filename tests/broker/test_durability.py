@@ -1,5 +1,4 @@
-"""SIGKILL of the log under producers with acks=all, again and again: what was acknowledged stays, once, in its
-place."""
+"""SIGKILL of the log under producers with acks=all, again and again: what was acknowledged stays, at its offset."""
 
 from __future__ import annotations
 
@@ -31,6 +30,8 @@ class AcknowledgedWrites:
                 "reconnect.backoff.ms": 10,
                 "reconnect.backoff.max.ms": 50,
                 "retry.backoff.ms": 10,
+                "retry.backoff.max.ms": 50,
+                "enable.sparse.connections": False,  # or it looks for a lost broker once a second only
                 "delivery.timeout.ms": 60_000,
                 "log_level": 0,
             }

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.harness import TIMEOUT_S, LogProcess
+from tests.broker.harness import TIMEOUT_S, LogProcess, child_environment
 
 HEAVY = (
     "pyspark",
@@ -30,7 +30,13 @@ HEAVY = (
 
 def run_to_its_end(process: LogProcess, *more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        process.argv(*more), capture_output=True, text=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL, check=False
+        process.argv(*more),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        stdin=subprocess.DEVNULL,
+        env=child_environment(),
+        check=False,
     )
 
 

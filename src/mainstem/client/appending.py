@@ -1,7 +1,7 @@
 """How records get into the log: a few at once over a session of their own, many through librdkafka.
 
 Both ways are idempotent with ``acks=all`` and partition alike. Errors are said in the topic's terms: how to create one
-that is not there, and how large its records may be. Thread-safe.
+that is not there, and how large its records may be. librdkafka is loaded when it is first needed. Thread-safe.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from mainstem.client.producer import BATCH_BYTES_MAX, Appended, BulkProducer, ProducerOptions
 from mainstem.client.records import EncodedRecord
 from mainstem.client.session import AppendSession
 from mainstem.client.wire.cluster import WireClient
@@ -21,6 +20,9 @@ from mainstem.client.wire.topics import topic_configs
 from mainstem.clock import Clock
 from mainstem.errors import LogUnavailableError, MainstemError, RecordTooLargeError, RemoteError, UnknownTopicError
 from mainstem.model import Position
+
+if TYPE_CHECKING:
+    from mainstem.client.producer import BulkProducer
 
 _AT_ONCE_RECORDS: Final = 500
 _AT_ONCE_BYTES: Final = 256 * 1024
@@ -35,7 +37,9 @@ class Appender:
     def __init__(
         self, bootstrap: str, make_client: Callable[[], WireClient], clock: Clock, *, client_id: str, timeout_s: float
     ) -> None:
-        self._options = ProducerOptions(bootstrap, timeout_s, client_id=client_id)
+        self._bootstrap = bootstrap
+        self._client_id = client_id
+        self._timeout_s = timeout_s
         self._clock = clock
         self._sessions = Pool(lambda: AppendSession(make_client(), clock))
         self._clients = Pool(make_client)
@@ -61,6 +65,8 @@ class Appender:
 
     def append_in_bulk(self, topic: str, records: Iterable[EncodedRecord]) -> Position:
         """Append many records, in few batches; memory is bounded."""
+        from mainstem.client.producer import Appended
+
         with self._explaining(topic):
             producer, appended = self._producer(self._limit_bytes(topic)), Appended()
             try:
@@ -87,7 +93,7 @@ class Appender:
         self._sessions.close()
         self._clients.close()
         for producer in producers:
-            producer.close(self._options.timeout_s)
+            producer.close(self._timeout_s)
 
     @contextmanager
     def _explaining(self, topic: str) -> Iterator[None]:
@@ -123,13 +129,16 @@ class Appender:
         return limit
 
     def _producer(self, limit_bytes: int) -> BulkProducer:
+        from mainstem.client.producer import BATCH_BYTES_MAX, BulkProducer, ProducerOptions
+
         batch_bytes = min(limit_bytes, BATCH_BYTES_MAX)
         with self._lock:
             if self._is_closed:
                 raise LogUnavailableError("the client is closed")
             producer = self._producers.get(batch_bytes)
             if producer is None:
-                producer = self._producers[batch_bytes] = BulkProducer(self._options, self._clock, batch_bytes)
+                options = ProducerOptions(self._bootstrap, self._timeout_s, self._client_id)
+                producer = self._producers[batch_bytes] = BulkProducer(options, self._clock, batch_bytes)
             return producer
 
     def _drop_broken(self, producer: BulkProducer) -> None:

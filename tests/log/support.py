@@ -105,5 +105,3 @@ class Node:
         file.write(0, [content])
         file.sync()
         file.close()
-
-

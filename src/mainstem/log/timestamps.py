@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from mainstem.errors import CorruptBatchError
-from mainstem.log.disk import Buffer
 from mainstem.log.segment import BatchPlace, Segment
 from mainstem.record.compress import decompress
 from mainstem.record.constants import (
@@ -18,6 +17,7 @@ from mainstem.record.constants import (
     HEADER_BYTES,
     NO_TIMESTAMP,
     RECORD_BYTES_MIN,
+    Buffer,
     Compression,
 )
 from mainstem.record.header import BatchHeader, read_header

@@ -75,7 +75,7 @@ class Coverage:
         """``hops``: the pipelines that are declared, so that they are known before their first progress."""
         self._lock = threading.RLock()
         self._declared = {hop.pipeline: hop for hop in hops}
-        self._pipelines = {hop.pipeline: _Known(hop) for hop in hops}
+        self._pipelines = {name: _Known(hop) for name, hop in self._declared.items()}
 
     def add(self, progress: Progress) -> None:
         """Take note of a progress record."""

@@ -12,7 +12,7 @@ the interpreter's lock often, and a thread that computes would hold it for 5 ms 
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from io import TextIOWrapper
 from pathlib import Path
@@ -24,6 +24,7 @@ from mainstem.errors import (
     PositionError,
     PositionTimeoutError,
     StorageError,
+    UnavailableError,
     UnknownTopicError,
     UnknownViewError,
 )
@@ -98,6 +99,19 @@ class ViewHost:
         """How the views are, or the one of that name. Raises UnknownViewError."""
         chosen = self._views.values() if view is None else [self._view(view)]
         return [entry.status(self._coverage.covers) for entry in chosen]
+
+    def wait(self, view: str, until: Callable[[ViewStatus], bool], timeout_s: float = WAIT_S) -> ViewStatus:
+        """Wait until a view's status is as wanted. Raises UnknownViewError, UnavailableError when it is not in time."""
+        deadline_s = self._clock.monotonic_s() + timeout_s
+        while True:
+            seen = self._changes.count
+            [status] = self.status(view)
+            if until(status):
+                return status
+            remaining_s = deadline_s - self._clock.monotonic_s()
+            if remaining_s <= 0:
+                raise UnavailableError(f"view {view} is {status.state} after {timeout_s:g} s: {status.detail}")
+            self._changes.wait(seen, remaining_s)
 
     def query(self, view: str, request: Request, at_least: Position | None = None, timeout_s: float = WAIT_S) -> Answer:
         """The answer of a view, covering ``at_least`` if that is given, for which it waits up to ``timeout_s``.

@@ -79,6 +79,7 @@ class Runner:
             if self._is_retired:
                 raise UnavailableError(f"view {self._name} is being stopped")
             self._stopping.clear()
+            self._state, self._detail = "starting", ""
             self._thread = threading.Thread(target=self._run, name=f"view-{self._name}", daemon=True)
             self._thread.start()
 

@@ -55,8 +55,8 @@ class Version:
 
     @property
     def topic_ids(self) -> frozenset[str]:
-        """The lives of the topics that the store was built from."""
-        return frozenset(self._store.bookmark.topic_ids.values())
+        """The lives of the topics that the store is built from."""
+        return frozenset(self._feed.bookmark.topic_ids.values())
 
     def step(self, max_wait_ms: int) -> bool:
         """Apply what comes next; whether anything was applied. What failed is tried again at the next step."""

@@ -1,0 +1,68 @@
+"""What the tests of the host share: an App over topics of its own, its views, and what Spark would write."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mainstem.client.log import Log
+from mainstem.model import Position
+from mainstem.pipelines.app import App
+from mainstem.pipelines.deploy import deploy
+from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Search
+from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
+from mainstem.views.host import ViewHost
+from mainstem.views.requests import Get, Neighbors, Range, SearchQuery, Sql
+
+DDL = "origin STRING, dest STRING, miles INT"
+KINDS: Mapping[str, Kind] = {
+    "kv": KeyValue(),
+    "sql": SQL(),
+    "search": Search("origin", "dest"),
+    "graph": Graph(source="origin", target="dest"),
+}
+REQUESTS: Mapping[str, Any] = {
+    "kv": Range(),
+    "sql": Sql("SELECT * FROM sql"),
+    "search": SearchQuery("*"),
+    "graph": Neighbors("A", 16, "both"),
+}
+EVERY_KIND = tuple(KINDS)
+GET = Get("1")
+_NUMBERS = itertools.count(1)
+
+
+class Setting:
+    """An App with one topic ``flights-N`` and views of it, deployed on a log; and where its host keeps them."""
+
+    def __init__(self, log: Log, directory: Path, kinds: tuple[str, ...] = ("kv",), *, partitions: int = 1) -> None:
+        number = next(_NUMBERS)
+        self.log = log
+        self.directory = directory
+        self.app = App(f"app-{number}")
+        self.topic = f"flights-{number}"
+        topic = self.app.topic(self.topic, DDL, partitions=partitions)
+        for name in kinds:
+            self.app.view(name, topic, KINDS[name])
+        deploy(self.app, log)
+
+    @contextmanager
+    def host(self) -> Iterator[ViewHost]:
+        """The host of the App's views, started."""
+        views = tuple(self.app.views.values())
+        pipelines = self.app.pipelines.values()
+        with ViewHost(views, self.log.bootstrap, self.directory, pipelines=pipelines) as host:
+            yield host
+
+    def append(self, key: str | None, origin: str = "A", dest: str = "B", miles: int = 1) -> Position:
+        """Append one flight."""
+        return self.log.append(self.topic, {"origin": origin, "dest": dest, "miles": miles}, key=key)
+
+    def report(self, source: Position, sink: Position, output: str) -> None:
+        """Write the progress of the pipeline into ``output``, as its driver does."""
+        progress = Progress(f"derive-{output}", 0, source, sink, Position(), (self.topic,), output)
+        key, value = progress.to_record()
+        self.log.append(PROGRESS_TOPIC, value, key=key)

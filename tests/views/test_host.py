@@ -1,0 +1,309 @@
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from mainstem.client.log import Log
+from mainstem.errors import (
+    DirectoryLockedError,
+    PositionError,
+    PositionTimeoutError,
+    UnavailableError,
+    UnknownViewError,
+    ViewStoppedError,
+)
+from mainstem.model import Position, TopicPartition
+from mainstem.pipelines.kinds import SQL, KeyValue, Search
+from mainstem.schema.infer import schema_of
+from mainstem.schema.registry import register
+from mainstem.testing import EmbeddedBroker
+from mainstem.views.requests import Sql
+from tests.views.hosting import DDL, EVERY_KIND, GET, REQUESTS, Setting
+
+
+def test_every_kind_of_view_answers_what_was_appended(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path, EVERY_KIND, partitions=3)
+    with setting.host() as host:
+        position = Position.join(setting.append(f"{n}") for n in range(9))
+        for view in EVERY_KIND:
+            answer = host.query(view, REQUESTS[view], at_least=position)
+            assert len(answer.rows) == (1 if view == "graph" else 9)
+            assert answer.position == answer.covers
+            assert answer.position.covers(position)
+
+
+def test_a_read_sees_the_write_that_it_names_every_time(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path)
+    with setting.host() as host:
+        for miles in range(50):
+            position = setting.append("1", miles=miles)
+            assert host.query("kv", GET, at_least=position).rows[0]["miles"] == miles
+
+
+def test_a_view_goes_on_where_it_was_after_a_restart_of_its_host(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path, EVERY_KIND)
+    with setting.host() as host:
+        before = setting.append("1")
+        for view in EVERY_KIND:
+            host.query(view, REQUESTS[view], at_least=before)
+    after = setting.append("2", "B", "C")
+    with setting.host() as host:
+        for view in EVERY_KIND:
+            assert len(host.query(view, REQUESTS[view], at_least=after).rows) == 2
+            assert host.verify(view).equal
+
+
+def test_a_host_goes_on_when_the_log_comes_back(tmp_path: Path) -> None:
+    with EmbeddedBroker() as broker, Log(broker.bootstrap, timeout_s=10) as log:
+        setting = Setting(log, tmp_path)
+        with setting.host() as host:
+            host.query("kv", GET, at_least=setting.append("1"))
+            broker.restart()
+            assert host.query("kv", GET, at_least=setting.append("1", miles=2)).rows[0]["miles"] == 2
+
+
+# ---- waiting
+
+
+def test_a_position_beyond_the_log_s_end_is_refused_at_once(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path)
+    with setting.host() as host:
+        setting.append("1")
+        with pytest.raises(PositionError, match="beyond the log's end"):
+            host.query("kv", GET, at_least=Position.of(setting.topic, 0, 2))
+        with pytest.raises(PositionError, match="has 1 partitions"):
+            host.query("kv", GET, at_least=Position.of(setting.topic, 7, 1))
+
+
+def test_a_topic_that_is_not_upstream_is_refused_at_once(
+    mainstem_log: Log, mainstem_topic: str, tmp_path: Path
+) -> None:
+    setting = Setting(mainstem_log, tmp_path)
+    with setting.host() as host, pytest.raises(PositionError, match="not upstream"):
+        host.query("kv", GET, at_least=mainstem_log.append(mainstem_topic, {}))
+
+
+def derived(log: Log, directory: Path) -> Setting:
+    """A setting with a view over a topic that a pipeline derives."""
+    setting = Setting(log, directory)
+    source = setting.app.topics[setting.topic]
+    out = f"{setting.topic}-out"
+    log.create_topic(out, partitions=1)
+    setting.app.pipeline(source, into=out, key="origin", name=f"derive-{out}")(lambda flights: flights)
+    setting.app.view("derived", out, KeyValue())
+    return setting
+
+
+def test_a_view_of_a_derived_topic_covers_its_source(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = derived(mainstem_log, tmp_path)
+    out = f"{setting.topic}-out"
+    with setting.host() as host:
+        source = setting.append("1")
+        sink = mainstem_log.append(out, {"n": 1}, key="1")
+        setting.report(source, sink, out)
+        answer = host.query("derived", GET, at_least=source)
+        assert answer.rows == [{"_key": "1", "n": 1}]
+        assert answer.covers == source | sink
+
+
+def test_what_is_not_covered_in_time_is_a_time_out_with_both_positions(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = derived(mainstem_log, tmp_path)
+    with setting.host() as host:
+        host.wait("derived", lambda status: status.state == "live")
+        wanted = setting.append("1")
+        with pytest.raises(PositionTimeoutError) as caught:
+            host.query("derived", GET, at_least=wanted, timeout_s=0.1)
+        assert (caught.value.wanted, caught.value.reached) == (wanted, Position())
+
+
+def test_a_wait_ends_when_the_progress_comes(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = derived(mainstem_log, tmp_path)
+    out = f"{setting.topic}-out"
+    with setting.host() as host:
+        source = setting.append("1")
+        answers: list[Position] = []
+        reader = threading.Thread(target=lambda: answers.append(host.query("derived", GET, at_least=source).covers))
+        reader.start()
+        sink = mainstem_log.append(out, {"n": 1}, key="1")
+        setting.report(source, sink, out)
+        reader.join(20)
+        assert answers == [source | sink]
+
+
+# ---- what is not there yet
+
+
+def test_a_view_waits_for_its_topic(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path)
+    setting.app.topic(f"{setting.topic}-late", DDL)
+    setting.app.view("late", f"{setting.topic}-late", KeyValue())
+    with setting.host() as host:
+        status = host.wait("late", lambda status: status.state == "waiting")
+        assert "does not exist yet" in status.detail
+        with pytest.raises(UnavailableError, match="not ready yet"):
+            host.query("late", GET)
+        mainstem_log.create_topic(f"{setting.topic}-late", partitions=1)
+        position = mainstem_log.append(f"{setting.topic}-late", {"a": 1}, key="1")
+        assert host.query("late", GET, at_least=position).rows == [{"_key": "1", "a": 1}]
+
+
+def test_a_sql_view_of_a_derived_topic_waits_for_its_schema(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = derived(mainstem_log, tmp_path)
+    out = f"{setting.topic}-out"
+    setting.app.view("table", out, SQL())
+    position = mainstem_log.append(out, {"n": 1}, key="1")
+    with setting.host() as host:
+        assert "schema" in host.wait("table", lambda status: status.state == "waiting").detail
+        register(mainstem_log, out, schema_of("n INT"), ())
+        assert host.query("table", Sql('SELECT n FROM "table"'), at_least=position).rows == [{"n": 1}]
+
+
+# ---- poison
+
+
+def test_poison_goes_to_the_dead_letters_and_the_view_goes_on(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path)
+    with setting.host() as host:
+        poison = mainstem_log.append(setting.topic, b"no json", key="1")
+        host.query("kv", GET, at_least=setting.append("1"))
+        [status] = host.status("kv")
+        assert (status.dead_letters, status.state) == (1, "live")
+    [letter] = mainstem_log.read(status.dead_letter_topic)
+    headers = dict(letter.headers)
+    assert (letter.key, letter.value, headers["mainstem-view"]) == (b"1", b"no json", b"kv")
+    assert Position.parse(headers["mainstem-position"].decode()) == Position.of(setting.topic, 0, 0)
+    assert b"not JSON" in (headers["mainstem-error"] or b"")
+    assert poison == Position.of(setting.topic, 0, 1)
+
+
+def test_a_rebuild_does_not_send_dead_letters_again(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path)
+    with setting.host() as host:
+        mainstem_log.append(setting.topic, b"no json", key="1")
+        host.query("kv", GET, at_least=setting.append("1"))
+        host.rebuild("kv")
+        [status] = host.status("kv")
+        assert status.dead_letters == 1
+    assert len(list(mainstem_log.read(status.dead_letter_topic))) == 1
+
+
+# ---- rebuild, delete, and what stops a view
+
+
+@pytest.mark.parametrize("view", EVERY_KIND)
+def test_readers_do_not_notice_a_rebuild(mainstem_log: Log, tmp_path: Path, view: str) -> None:
+    setting = Setting(mainstem_log, tmp_path, (view,))
+    with setting.host() as host:
+        last = Position.join(setting.append(f"{n}") for n in range(20))
+        host.query(view, REQUESTS[view], at_least=last)
+        done = threading.Event()
+        rebuilder = threading.Thread(target=lambda: (host.rebuild(view), done.set()))
+        rebuilder.start()
+        seen = Position()
+        while not done.is_set():
+            answer = host.query(view, REQUESTS[view])
+            assert answer.position.covers(seen)
+            assert answer.rows
+            seen = answer.position
+        rebuilder.join()
+        assert host.verify(view).equal
+    assert [path.name for path in sorted((tmp_path / view).iterdir())] == ["current", "v000002"]
+
+
+def test_a_changed_definition_stops_the_view_until_it_is_rebuilt(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path, ("search",))
+    with setting.host() as host:
+        position = setting.append("1")
+        host.query("search", REQUESTS["search"], at_least=position)
+    view = setting.app.views["search"]
+    changed = type(view)(view.app, view.name, view.topic, Search("origin"))
+    setting.app._views["search"] = changed
+    with setting.host() as host:
+        assert "rebuild" in host.wait("search", lambda status: status.state == "stopped").detail
+        with pytest.raises(ViewStoppedError, match="kind changed"):
+            host.query("search", REQUESTS["search"])
+        host.rebuild("search")
+        assert len(host.query("search", REQUESTS["search"], at_least=position).rows) == 1
+
+
+def test_a_topic_that_was_made_anew_stops_the_view_until_it_is_rebuilt(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path)
+    with setting.host() as host:
+        host.query("kv", GET, at_least=setting.append("1", miles=1))
+    mainstem_log.delete_topic(setting.topic)
+    mainstem_log.create_topic(setting.topic, partitions=1)
+    position = setting.append("1", miles=2)
+    with setting.host() as host:
+        assert "made again" in host.wait("kv", lambda status: status.state == "stopped").detail
+        with pytest.raises(ViewStoppedError):
+            host.query("kv", GET, at_least=position)
+        host.rebuild("kv")
+        assert host.query("kv", GET, at_least=position).rows[0]["miles"] == 2
+
+
+def test_a_topic_that_is_deleted_stops_the_view(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path)
+    with setting.host() as host:
+        host.query("kv", GET, at_least=setting.append("1"))
+        mainstem_log.delete_topic(setting.topic)
+        assert "deleted" in host.wait("kv", lambda status: status.state == "stopped").detail
+
+
+def test_a_deleted_view_answers_no_more_until_it_is_rebuilt(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path)
+    with setting.host() as host:
+        position = setting.append("1")
+        host.query("kv", GET, at_least=position)
+        host.delete("kv")
+        assert not (tmp_path / "kv").exists()
+        with pytest.raises(ViewStoppedError, match="deleted"):
+            host.query("kv", GET, at_least=position)
+        host.rebuild("kv")
+        assert len(host.query("kv", GET, at_least=position).rows) == 1
+
+
+def test_a_partition_that_is_added_is_applied(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path, partitions=2)
+    with setting.host() as host:
+        last = Position.join(setting.append(f"{n}") for n in range(8))
+        answer = host.query("kv", REQUESTS["kv"], at_least=last)
+        assert set(answer.position) == {TopicPartition(setting.topic, 0), TopicPartition(setting.topic, 1)}
+
+
+# ---- the host itself
+
+
+def test_an_unknown_view_is_named_with_those_that_there_are(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path)
+    with setting.host() as host:
+        for ask in (lambda: host.query("nope", GET), lambda: host.verify("nope"), lambda: host.status("nope")):
+            with pytest.raises(UnknownViewError, match="'nope'; there are: kv"):
+                ask()
+
+
+def test_a_directory_has_one_host(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path)
+    with setting.host(), pytest.raises(DirectoryLockedError, match="another process"), setting.host():
+        pass
+
+
+def test_two_rebuilds_of_a_view_exclude_each_other(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path)
+    with setting.host() as host:
+        host.wait("kv", lambda status: status.state == "live")
+        with host._views["kv"]._maintaining(), pytest.raises(UnavailableError, match="just now"):
+            host.rebuild("kv")
+
+
+def test_the_status_is_plain_json(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path)
+    with setting.host() as host:
+        position = setting.append("1")
+        host.query("kv", GET, at_least=position)
+        host.verify("kv")
+        [status] = host.status()
+        document = status.to_json()
+        assert (document["name"], document["kind"], document["position"]) == ("kv", "key-value", str(position))
+        assert document["verified"]["equal"] is True

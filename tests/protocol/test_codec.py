@@ -88,10 +88,15 @@ def test_an_unknown_api_or_version_is_a_frame_error(key: int, version: int) -> N
         decode_request(struct.pack(">hhih", key, version, 1, -1))
 
 
-def test_bytes_after_the_message_are_a_frame_error() -> None:
+def test_bytes_behind_a_request_are_ignored_as_kafka_does() -> None:
     frame = frame_of(encode_request(MetadataRequest(topics=None), 12, correlation_id=7, client_id="me"))
+    assert decode_request(frame + b"\x00\x00\x00").body == MetadataRequest(topics=None)
+
+
+def test_bytes_behind_a_record_are_a_frame_error() -> None:
+    data = encode_message(OffsetCommitValue(offset=5, metadata="m", commit_timestamp=3), 3)
     with pytest.raises(FrameError, match="left over"):
-        decode_request(frame + b"\x00")
+        decode_message(OffsetCommitValue, 3, data + b"\x00")
 
 
 def test_tags_that_nobody_knows_are_skipped() -> None:
@@ -105,9 +110,9 @@ HOSTILE = {
     "fewer than no elements": (3, 1, struct.pack(">i", -5)),
     "2^31-1 compact elements": (3, 12, b"\x00\xff\xff\xff\xff\x07"),
     "a varint of ten bytes": (3, 12, b"\x00" + b"\xff" * 9 + b"\x01"),
-    "2^31-1 tags": (3, 12, b"\x00\x01\x00\x00\x00\xff\xff\xff\xff\x07"),
+    "2^31-1 tags": (3, 12, b"\x00\x01\x00\x00\xff\xff\xff\xff\x07"),
     "2^31-1 tags in the header": (3, 12, b"\xff\xff\xff\xff\x07"),
-    "a long tag": (3, 12, b"\x00\x01\x00\x00\x00\x01\x09\xff\xff\xff\x7f"),
+    "a long tag": (3, 12, b"\x00\x01\x00\x00\x01\x09\xff\xff\xff\x7f"),
     "a string of 2 GB": (3, 12, b"\x00\x02" + bytes(16) + b"\xff\xff\xff\xff\x07"),
     "a string that is not UTF-8": (3, 1, struct.pack(">ih2s", 1, 2, b"\xff\xfe")),
     "records of 2 GB": (0, 3, struct.pack(">hhiihsiii", -1, 1, 1, 1, 1, b"t", 1, 0, 2**31 - 1)),

@@ -340,7 +340,9 @@ async def test_this_node_coordinates_every_group_and_no_transaction(client: Clie
         ("b", client.address[1], 0),
     ]
     response = await client.request(FindCoordinatorRequest(key="t", key_type=1), 3)
-    assert response.error_code == ErrorCode.INVALID_REQUEST
+    assert response.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    response = await client.request(FindCoordinatorRequest(coordinator_keys=["t"], key_type=2), 6)
+    assert response.coordinators[0].error_code == ErrorCode.INVALID_REQUEST
 
 
 @with_broker()

@@ -1,7 +1,7 @@
 """FindCoordinator (10), versions 0–6: who coordinates a group; it is always this node.
 
-Deliberate: transactions (key type 1) and share groups (2) are not served yet: INVALID_REQUEST for what a newer client
-would find in ApiVersions.
+Deliberate: transactions (key type 1) are not served yet: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which every client takes
+as final, where any other error would be retried. Nor are share groups (2): INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mainstem.broker.node import Node
 
 _GROUP: Final = 0
+_TRANSACTION: Final = 1
 _MANY_FROM: Final = 4
 
 
@@ -40,10 +41,11 @@ def handle(node: Node, call: Call) -> FindCoordinatorResponse:
 
 def _find(node: Node, key_type: int, key: str) -> Coordinator:
     if key_type != _GROUP:
+        code = ErrorCode.INVALID_REQUEST
+        if key_type == _TRANSACTION:
+            code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         message = f"this node coordinates groups, not keys of type {key_type}"
-        return Coordinator(
-            key=key, node_id=-1, host="", port=-1, error_code=ErrorCode.INVALID_REQUEST, error_message=message
-        )
+        return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message)
     host, port = node.advertised
     return Coordinator(
         key=key, node_id=node.node_id, host=host, port=port, error_code=ErrorCode.NONE, error_message=None

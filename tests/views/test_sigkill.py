@@ -1,0 +1,59 @@
+"""SIGKILL of a view host in the middle: after a restart each view goes on from a whole state and equals its replay."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from mainstem.client.log import Log
+from mainstem.views.host import ViewHost
+from tests.views.hosting import EVERY_KIND, REQUESTS, Setting
+
+KILLS = 3
+RECORDS = 3_000
+
+
+def flights(first: int) -> list[tuple[str, dict[str, object] | None]]:
+    """Records over few keys, so that rows are replaced; every ninth deletes one."""
+    return [
+        (f"k{n % 701}", None if n % 9 == 0 else {"origin": "ABCDE"[n % 5], "dest": "ABCDE"[n % 7 % 5], "miles": n})
+        for n in range(first, first + RECORDS)
+    ]
+
+
+def run_until_killed(setting: Setting, after_s: float) -> None:
+    argv = [sys.executable, "-m", "tests.views.killed_host"]
+    argv += [setting.topic, setting.log.bootstrap, str(setting.directory)]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "started\n"
+        threading.Timer(after_s, process.kill).start()
+        process.wait(30)
+    finally:
+        process.kill()
+        process.wait(30)
+        process.stdout.close()
+
+
+def positions(host: ViewHost) -> dict[str, int]:
+    return {status.name: sum(status.position.values()) for status in host.status()}
+
+
+def test_views_equal_their_replay_after_every_kill(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path, EVERY_KIND)
+    end = mainstem_log.append_many(setting.topic, flights(0))
+    for kill in range(KILLS):
+        writer = threading.Thread(target=mainstem_log.append_many, args=(setting.topic, flights(kill + 1)))
+        writer.start()
+        run_until_killed(setting, 0.1 + 0.25 * kill)
+        writer.join()
+    end = mainstem_log.append_many(setting.topic, flights(99))
+    with setting.host() as host:
+        for view in EVERY_KIND:
+            host.query(view, REQUESTS[view], at_least=end)
+            result = host.verify(view)
+            assert (view, result.equal, result.differences) == (view, True, ())
+            assert result.records == (KILLS + 2) * RECORDS

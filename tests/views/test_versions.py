@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mainstem.errors import StorageError, ViewStoppedError
+from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Search
+from mainstem.schema.infer import schema_of
+from mainstem.views.store import StoreDefinition
+from mainstem.views.versions import Versions, check_definition
+
+KEY_VALUE = StoreDefinition("v", KeyValue())
+
+
+def test_a_view_has_no_version_at_first(tmp_path: Path) -> None:
+    assert Versions(tmp_path).current() is None
+
+
+def test_the_current_version_is_the_one_that_was_made_current(tmp_path: Path) -> None:
+    versions = Versions(tmp_path)
+    first, second = versions.create("t", KEY_VALUE), versions.create("t", KEY_VALUE)
+    versions.make_current(first)
+    assert Versions(tmp_path).current() == first
+    versions.make_current(second)
+    assert Versions(tmp_path).current() == second
+
+
+def test_what_a_crash_left_over_is_swept_away(tmp_path: Path) -> None:
+    versions = Versions(tmp_path)
+    versions.make_current(current := versions.create("t", KEY_VALUE))
+    versions.create("t", KEY_VALUE)
+    versions.sweep()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["current", current.name]
+
+
+def test_a_current_version_that_is_gone_is_said(tmp_path: Path) -> None:
+    (tmp_path / "current").write_text("v000007\n")
+    with pytest.raises(StorageError, match="v000007"):
+        Versions(tmp_path).current()
+
+
+def graph(source: str, target: str) -> StoreDefinition:
+    return StoreDefinition("v", Graph(source=source, target=target))
+
+
+def sql(ddl: str) -> StoreDefinition:
+    return StoreDefinition("v", SQL(), schema_of(ddl))
+
+
+CHANGES = {
+    "topic": ("t", KEY_VALUE, "other", KEY_VALUE),
+    "kind": ("t", KEY_VALUE, "t", StoreDefinition("v", Search("a"))),
+    "fields": ("t", StoreDefinition("v", Search("a")), "t", StoreDefinition("v", Search("a", "b"))),
+    "ends": (
+        "t",
+        StoreDefinition("v", Graph(source="a", target="b")),
+        "t",
+        StoreDefinition("v", Graph(source="b", target="a")),
+    ),
+    "schema": (
+        "t",
+        StoreDefinition("v", SQL(), schema_of("a INT")),
+        "t",
+        StoreDefinition("v", SQL(), schema_of("a STRING")),
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_version_for_another_definition_asks_for_a_rebuild(tmp_path: Path, change: str) -> None:
+    topic, definition, other_topic, other_definition = CHANGES[change]
+    path = Versions(tmp_path).create(topic, definition)
+    check_definition(path, topic, definition)
+    with pytest.raises(ViewStoppedError, match=r"changed since it was built .* rebuild"):
+        check_definition(path, other_topic, other_definition)
+
+
+def test_kinds_that_need_no_schema_do_not_mind_another(tmp_path: Path) -> None:
+    path = Versions(tmp_path).create("t", StoreDefinition("v", KeyValue(), schema_of("a INT")))
+    check_definition(path, "t", StoreDefinition("v", KeyValue(), schema_of("b INT")))

@@ -43,17 +43,7 @@ class ScriptedBroker:
         return ApiVersionsResponse(error_code=0, api_keys=listed)
 
     def metadata(self, topics: Iterable[str] = ("t",), leader: int = 1) -> MetadataResponse:
-        partition = MetadataResponsePartition(
-            error_code=0, partition_index=0, leader_id=leader, replica_nodes=[1], isr_nodes=[1]
-        )
-        return MetadataResponse(
-            brokers=[MetadataResponseBroker(node_id=1, host="127.0.0.1", port=self.port)],
-            controller_id=1,
-            topics=[
-                MetadataResponseTopic(error_code=0, name=name, topic_id=ZERO_UUID, partitions=[partition])
-                for name in topics
-            ],
-        )
+        return cluster_metadata({1: self.port}, topics, [leader])
 
     def count(self, key: int) -> int:
         return sum(1 for asked, _ in self.asked if asked == key)
@@ -99,6 +89,23 @@ class ScriptedBroker:
         if request.api_key == ApiKey.METADATA:
             return self.metadata()
         return self.versions((ApiKey.PRODUCE, 3, 9), (ApiKey.FETCH, 4, 12), (ApiKey.LIST_OFFSETS, 1, 7), (3, 0, 12))
+
+
+def cluster_metadata(ports: dict[int, int], topics: Iterable[str], leaders: Iterable[int]) -> MetadataResponse:
+    """Brokers by id and port; every topic with one partition for each of ``leaders``."""
+    partitions = [
+        MetadataResponsePartition(
+            error_code=0, partition_index=number, leader_id=leader, replica_nodes=[leader], isr_nodes=[leader]
+        )
+        for number, leader in enumerate(leaders)
+    ]
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=node, host="127.0.0.1", port=port) for node, port in ports.items()],
+        controller_id=1,
+        topics=[
+            MetadataResponseTopic(error_code=0, name=name, topic_id=ZERO_UUID, partitions=partitions) for name in topics
+        ],
+    )
 
 
 FALL_BACK = NotImplementedError()

@@ -1,7 +1,7 @@
 """Append a few records at once, without librdkafka: an idempotent producer of its own over one wire client.
 
-Why not librdkafka, which the bulk goes through: its idempotent producer takes half a second to its first record, and
-its queues and threads more than the log itself to every other.
+Why not librdkafka, which the bulk goes through: its idempotent producer takes half a second until its first record is
+acknowledged, and this a few milliseconds.
 
 Invariants: one batch is in flight at a time, so that sequence numbers follow from what was acknowledged. A batch whose
 fate is unknown ends the producer id: the next append takes a new one. Used by one thread at a time.

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from enum import IntEnum
 from typing import Any, Final, TypeVar
 
@@ -45,6 +46,7 @@ EARLIEST: Final = -2
 _PRODUCE_VERSION_MAX_BY_NAME: Final = 12
 _CLOSE_TIMEOUT_S: Final = 1.0
 _PARTITION_COUNT_S: Final = 60.0
+_SEVERAL_LEADERS_WAIT_MS: Final = 50
 
 
 class Isolation(IntEnum):
@@ -149,6 +151,8 @@ class WireClient:
         read_committed: bool = True,
     ) -> dict[TopicPartition, FetchedPartition]:
         """Record batches from each of the partitions, from the given offset on; waits as Kafka's Fetch does.
+
+        Of partitions on several brokers it waits shortly at most: one broker's records must not wait for another's.
 
         Every partition is in the answer; what is wrong with one is its ``error`` (OffsetOutOfRangeError, …) and does
         not touch the others. Only when nothing can be had from any partition is it tried again, until ``timeout_s``.
@@ -260,7 +264,10 @@ class WireClient:
         answers: dict[TopicPartition, FetchedPartition] = {}
         sent: list[tuple[Connection, FetchRequest]] = []
         try:
-            for leader, topic_partitions in self._by_leader(offsets, deadline).items():
+            by_leader = self._by_leader(offsets, deadline)
+            if len(by_leader) > 1:
+                limits = replace(limits, max_wait_ms=min(limits.max_wait_ms, _SEVERAL_LEADERS_WAIT_MS))
+            for leader, topic_partitions in by_leader.items():
                 part = {tp: offsets[tp] for tp in topic_partitions}
                 request, version_max = fetch_request(part, self._cluster.topics, limits)
                 try:

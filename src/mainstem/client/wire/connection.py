@@ -26,6 +26,7 @@ _INT32 = struct.Struct(">i")
 _ERROR_CODE = struct.Struct(">ih")  # of an ApiVersions response of any version: correlation id, error code
 _UNSUPPORTED_VERSION = 35
 _SOFTWARE = "mainstem"
+_READ_AHEAD_BYTES = 8 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,8 @@ class Connection:
         self._options = options
         self._correlation_id = 0
         self._pending: deque[Pending] = deque()
-        self._length = bytearray(4)
+        self._scratch = memoryview(bytearray(_READ_AHEAD_BYTES))
+        self._ahead = 0  # so many bytes of the scratch buffer are filled
 
     @classmethod
     def open(cls, address: Address, options: ConnectionOptions, deadline: Deadline) -> Connection:
@@ -151,16 +153,31 @@ class Connection:
         return pending
 
     def _receive_frame(self, deadline: Deadline, buffer: ReceiveBuffer | None = None) -> memoryview:
-        self._stream.receive_into(memoryview(self._length), deadline)
-        (size,) = _INT32.unpack(self._length)
+        while self._ahead < _INT32.size:
+            self._read_ahead(deadline)
+        (size,) = _INT32.unpack_from(self._scratch)
         if not 4 <= size <= self._options.response_bytes_max:
             raise FrameError(
                 f"{self.address} answered with a frame of {size} bytes: it may not speak the Kafka protocol, "
                 f"or the answer is over the limit of {self._options.response_bytes_max} bytes"
             )
         frame = memoryview(bytearray(size)) if buffer is None else buffer.view(size)
-        self._stream.receive_into(frame, deadline)
+        there = min(self._ahead - _INT32.size, size)
+        frame[:there] = self._scratch[_INT32.size : _INT32.size + there]
+        self._drop_ahead(_INT32.size + there)
+        self._stream.receive_into(frame[there:], deadline)
         return frame
+
+    def _read_ahead(self, deadline: Deadline) -> None:
+        """Length and frame in one go where the frame is small, which most are."""
+        self._ahead += self._stream.receive_some(self._scratch[self._ahead :], deadline)
+
+    def _drop_ahead(self, count: int) -> None:
+        """Keep what was read of the next frame."""
+        left = self._ahead - count
+        if left:
+            self._scratch[:left] = bytes(self._scratch[count : self._ahead])
+        self._ahead = left
 
     def _check_correlation(self, pending: Pending, correlation_id: int) -> None:
         if correlation_id != pending.correlation_id:

@@ -1,4 +1,4 @@
-"""Finding a Java that Spark can run on, or saying what to install."""
+"""Finding a Java that Spark can run on, or saying what to install; and ending it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from mainstem.errors import MissingDependencyError
 
 VERSION_MIN = 17
 _TIMEOUT_S = 20
+_END_TIMEOUT_S = 120  # it may have a class archive to write
 _INSTALL = (
     f"install Java {VERSION_MIN} or newer (Debian and Ubuntu: apt install openjdk-{VERSION_MIN}-jre-headless), "
     "or set JAVA_HOME to where it is"
@@ -42,6 +43,17 @@ def find_java() -> Java:
     if _major(version) < VERSION_MIN:
         raise MissingDependencyError(f"{command} is Java {version}, which is too old for Spark; {_INSTALL}")
     return Java(java_home, version)
+
+
+def end_java() -> None:
+    """End the JVM of this process's stopped Spark, and wait until it is gone; Spark by itself leaves it to its exit."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    process = getattr(gateway, "proc", None)
+    if process is not None:
+        process.stdin.close()
+        process.wait(_END_TIMEOUT_S)
 
 
 def _released_version(home: Path) -> str | None:

@@ -24,6 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         app = load_app(arguments.app)
+        from mainstem.spark.java import end_java
         from mainstem.spark.runner import Runner  # loads pyspark, when it is clear that there is something to run
 
         runner = Runner(app, arguments.bootstrap, master=arguments.master, checkpoints=arguments.checkpoints)
@@ -32,6 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             threading.Thread(target=_stop_at_end_of_input, args=(runner.stop,), daemon=True).start()
         names = " ".join(app.pipelines)
         runner.run(once=arguments.once, on_ready=lambda: print(f"ready: pipelines {names}", flush=True))  # noqa: T201
+        end_java()
     except MainstemError as error:
         print(f"mainstem: {error}", file=sys.stderr)  # noqa: T201 - the process's own voice
         return 2 if isinstance(error, InputError) else 1

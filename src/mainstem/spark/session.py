@@ -9,6 +9,7 @@ throughput: see docs/internals/spark.md for each setting and what it brought. Se
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from collections.abc import Mapping
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mainstem.errors import MissingDependencyError
+from mainstem.spark import class_archive
+from mainstem.spark.fork_server import ForkServer
 from mainstem.spark.java import find_java
 
 if TYPE_CHECKING:
@@ -56,7 +59,7 @@ def session(app_name: str, *, master: str | None = None, settings: Mapping[str, 
     from mainstem.spark.source import MainstemDataSource
 
     chosen = master or f"local[{os.cpu_count() or 1}]"
-    _prepare_environment()
+    _prepare_environment(chosen)
     builder = SparkSession.builder.appName(app_name).master(chosen)
     for name, value in {**default_settings(chosen), **(settings or {})}.items():
         builder = builder.config(name, value)
@@ -74,11 +77,21 @@ def default_settings(master: str) -> dict[str, str]:
         **_EVERYWHERE,
         **_LOCAL,
         "spark.sql.shuffle.partitions": str(min(os.cpu_count() or 1, 8)),
-        "spark.driver.extraJavaOptions": " ".join([*java_options, *_JAVA_LOCAL]),
+        "spark.driver.extraJavaOptions": " ".join(
+            [*java_options, *_JAVA_LOCAL, *class_archive.java_options(find_java())]
+        ),
     }
 
 
-def _prepare_environment() -> None:
+def _prepare_environment(master: str) -> None:
+    """What Spark reads from the environment when it starts; it starts once in a process."""
     os.environ["JAVA_HOME"] = str(find_java().home)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYTHONHASHSEED", "0")
+    if "PYSPARK_PYTHON" in os.environ:
+        return
+    if not master.startswith("local") or sys.platform == "win32":
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        return
+    server = ForkServer()
+    os.environ["PYSPARK_PYTHON"] = str(server.python)
+    atexit.register(server.stop)

@@ -15,7 +15,7 @@ import typer
 from mainstem.cli import append, bench, doctor, load, read, run, serve, topics, version, views
 from mainstem.cli.demo import command as demo
 from mainstem.cli.exit_codes import DONE, INTERRUPTED, OUTPUT_CLOSED, REFUSED, USAGE, exit_code_of
-from mainstem.cli.output import note
+from mainstem.cli.output import OutputClosedError, note
 from mainstem.cli.settings import defaults
 from mainstem.errors import MainstemError
 
@@ -60,8 +60,8 @@ def execute(argv: list[str]) -> int:
         return _wrong_usage(error)
     except (typer.Abort, KeyboardInterrupt):
         return _failed("interrupted", INTERRUPTED)
-    except BrokenPipeError:
-        # Whoever read our output went away; what is still buffered must not complain at exit.
+    except OutputClosedError:
+        # what is still buffered must not complain at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OUTPUT_CLOSED
     except Exception as error:  # noqa: BLE001  # the last boundary: a defect is one line too

@@ -11,10 +11,17 @@ from collections.abc import Sequence
 from typing import Any
 
 
+class OutputClosedError(Exception):
+    """Whoever read the output went away. Not an OSError: typer has ideas of its own about those."""
+
+
 def out(text: str) -> None:
     """A line of the result."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        raise OutputClosedError from error
 
 
 def note(text: str) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
+from mainstem.broker.config import BrokerConfig, parse_address
 from mainstem.errors import ConfigError
 from mainstem.node import roles
 from mainstem.node.layout import Layout
@@ -27,7 +28,13 @@ class Stack:
         self.supervisor = Supervisor(self.layout.run, report)
 
     def launch_log(self, listen: str, settings: Sequence[str] = (), *, insecure: bool = False) -> str:
-        """Start the log; its address. ``supervisor.wait_ready("log")`` tells when it accepts."""
+        """Start the log; its address. ``supervisor.wait_ready("log")`` tells when it accepts.
+
+        Raises ConfigError for a setting that is wrong.
+        """
+        host, port = parse_address(listen)
+        pairs = dict(_setting(text) for text in settings)
+        BrokerConfig(self.layout.data, host, port, settings=pairs, insecure=insecure)  # raises what the log would
         address = settled(listen)
         self.supervisor.launch(roles.log_role(self.layout.data, address, settings, insecure=insecure))
         return address
@@ -72,6 +79,13 @@ def settled(address: str) -> str:
     if not host or not port.isdecimal() or int(port) > 65_535:
         raise ConfigError(f"{address!r} is not HOST:PORT, e.g. 127.0.0.1:9092")
     return address if int(port) else f"{host}:{free_port(host)}"
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise ConfigError(f"{text!r} is not NAME=VALUE, e.g. num.partitions=4")
+    return name, value
 
 
 def settled_or_free(address: str) -> str:

@@ -1,0 +1,69 @@
+"""``mainstem append`` and ``mainstem read``."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import pytest
+
+from tests.cli.commands import Commands
+
+
+def test_what_is_appended_is_read(command: Commands, mainstem_topic: str) -> None:
+    done = command.run("append", mainstem_topic, '{"a": 1}', "--key", "k", "--header", "h=v")
+    assert (done.code, done.out.strip()) == (0, f"{mainstem_topic}/0:1")
+    assert command.run("read", mainstem_topic).out == '0:0\tk\t{"a": 1}\n'
+    record = json.loads(command.run("read", mainstem_topic, "--json").out)
+    assert (record["key"], record["value"], record["headers"]) == ("k", {"a": 1}, [{"name": "h", "value": "v"}])
+
+
+def test_the_lines_of_standard_input_become_records(
+    command: Commands, mainstem_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("eins\nzwei é\n".encode())))
+    assert command.run("append", mainstem_topic, "--json").json["records"] == 2
+    assert command.run("read", mainstem_topic).out == "0:0\t(null)\teins\n0:1\t(null)\tzwei é\n"
+
+
+def test_a_tombstone_is_shown_as_null(command: Commands, mainstem_topic: str) -> None:
+    assert command.run("append", mainstem_topic, "--key", "k", "--tombstone").code == 0
+    assert command.run("read", mainstem_topic).out == "0:0\tk\t(null)\n"
+
+
+def test_a_read_is_bounded_by_place_key_and_limit(command: Commands, mainstem_topic: str) -> None:
+    for number in range(4):
+        command.run("append", mainstem_topic, str(number), "--key", "ab"[number % 2])
+    assert command.run("read", mainstem_topic, "--from", "1", "--to", "3").out == "0:1\tb\t1\n0:2\ta\t2\n"
+    assert command.run("read", mainstem_topic, "--key", "b", "--limit", "1").out == "0:1\tb\t1\n"
+    assert command.run("read", mainstem_topic, "--from", f"{mainstem_topic}/0:3").out == "0:3\tb\t3\n"
+
+
+def test_following_starts_where_it_is_told_and_ends_at_its_limit(command: Commands, mainstem_topic: str) -> None:
+    command.run("append", mainstem_topic, "x")
+    assert command.run("read", mainstem_topic, "--follow", "--limit", "1").out == "0:0\t(null)\tx\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("append", "nope", "x"),
+        ("read", "nope"),
+        ("append", "{topic}", "x", "--tombstone", "--key", "k"),
+        ("append", "{topic}", "--tombstone"),
+        ("append", "{topic}", "x", "--partition", "9"),
+        ("append", "{topic}", "x" * 2_000_000),
+        ("read", "{topic}", "--from", "yesterday"),
+        ("read", "{topic}", "--from", "99"),
+        ("read", "{topic}", "--from", "other/0:1"),
+        ("read", "{topic}", "--from", "{topic}/0:99"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_nothing_is_written(
+    command: Commands, mainstem_topic: str, arguments: tuple[str, ...]
+) -> None:
+    done = command.run(*(word.replace("{topic}", mainstem_topic) for word in arguments))
+    assert (done.code, done.out) == (1, "")
+    assert done.error
+    assert command.run("read", mainstem_topic).out == ""

@@ -1,0 +1,44 @@
+"""``mainstem topics``."""
+
+from __future__ import annotations
+
+from mainstem.client.log import Log
+from tests.cli.commands import Commands
+
+
+def test_a_topic_is_created_described_listed_and_deleted(command: Commands) -> None:
+    made = command.run("topics", "create", "t-life", "--partitions", "3", "--config", "retention.ms=1000", "--json")
+    assert (made.code, made.json["partitions"]) == (0, 3)
+    described = command.run("topics", "describe", "t-life", "--json").json
+    assert described["configs"]["retention.ms"] == "1000"
+    assert "t-life" in [row["topic"] for row in command.run("topics", "list", "--json").json["topics"]]
+    assert command.run("topics", "delete", "t-life", "--yes", "--json").json == {"deleted": "t-life"}
+    assert "t-life" not in command.run("topics", "list").out
+
+
+def test_the_systems_own_topics_are_listed_only_when_asked_for(command: Commands, mainstem_log: Log) -> None:
+    mainstem_log.create_topic("__own", partitions=1, exist_ok=True)
+    assert "__own" not in command.run("topics", "list").out
+    assert "__own" in command.run("topics", "list", "--all").out
+
+
+def test_a_topic_that_is_there_is_refused_in_one_line(command: Commands, mainstem_topic: str) -> None:
+    done = command.run("topics", "create", mainstem_topic)
+    assert (done.code, mainstem_topic in done.error) == (1, True)
+
+
+def test_an_unknown_topic_is_refused_in_one_line(command: Commands) -> None:
+    for verb in (["describe", "nope"], ["delete", "nope", "--yes"]):
+        done = command.run("topics", *verb)
+        assert (done.code, "nope" in done.error) == (1, True)
+
+
+def test_a_config_that_does_not_exist_is_refused_in_one_line(command: Commands) -> None:
+    done = command.run("topics", "create", "t-config", "--config", "no.such.config=1")
+    assert (done.code, "no.such.config" in done.error) == (1, True)
+
+
+def test_a_name_that_cannot_be_is_refused_in_one_line(command: Commands) -> None:
+    done = command.run("topics", "create", "no spaces")
+    assert (done.code, done.out) == (1, "")
+    assert done.error

@@ -21,7 +21,7 @@ from typing import Final
 from uuid import UUID, uuid4
 
 from mainstem.clock import Clock
-from mainstem.errors import StorageError, TopicExistsError, UnknownTopicError
+from mainstem.errors import PartitionOfflineError, StorageError, TopicExistsError, UnknownTopicError
 from mainstem.log.checkpoint_write import CheckpointWrite, CheckpointWriter, read_checkpoint
 from mainstem.log.checkpoints import (
     decode_partition_metadata,
@@ -78,6 +78,7 @@ class LogDirectory:
         self._checkpoint = NodeCheckpoint(0, {})
         self._writer = CheckpointWriter(disk, path)
         self._to_remove: list[PurePath] = []
+        self._unopened: dict[TopicPartition, str] = {}
 
     @classmethod
     def open(
@@ -87,9 +88,13 @@ class LogDirectory:
 
         Raises DirectoryLockedError, StorageError.
         """
-        directory = cls.start(disk, clock, path, new_id)
         config = LogConfig.of({}, defaults)
-        directory.open_partitions(lambda _: config)
+        directory = cls.start(disk, clock, path, new_id)
+        try:
+            directory.open_partitions(lambda _: config)
+        except StorageError:
+            directory.release()
+            raise
         return directory
 
     @classmethod
@@ -136,8 +141,8 @@ class LogDirectory:
         self.disk.remove(marker)
         self.disk.sync_directory(self.path)
 
-    def has(self, topic_partition: TopicPartition) -> bool:
-        """Whether there is a directory for the partition, open or not."""
+    def has_directory_of(self, topic_partition: TopicPartition) -> bool:
+        """Whether the partition has a directory, opened or not."""
         return self.disk.exists(self.path / partition_directory(topic_partition))
 
     def set_aside_unless(
@@ -163,13 +168,22 @@ class LogDirectory:
         return [topic_partition for topic_partition in found if topic_partition is not None]
 
     def open_partitions(self, config_of: ConfigOf, topic_id_of: TopicIdOf = lambda _: None) -> None:
-        """Open all partitions that are not open yet, and make the leader epoch durable. Raises StorageError."""
+        """Open all partitions that are not open yet, and make the leader epoch durable.
+
+        One that the disk does not let open is offline and keeps its files; the others are served. Raises StorageError
+        when the directory itself cannot be read or written.
+        """
         for name in self.disk.list(self.path):
             if name.endswith(DELETED_DIRECTORY):
                 self.disk.remove_directory(self.path / name)
         for topic_partition in self._partition_directories():
-            if topic_partition not in self._partitions:
+            if topic_partition in self._partitions:
+                continue
+            try:
                 self.open_partition(topic_partition, config_of(topic_partition), topic_id_of(topic_partition))
+            except StorageError as error:
+                self._unopened[topic_partition] = str(error)
+                _logger.error("%s cannot be opened and is offline: %s", topic_partition, error)
         epochs = [self._checkpoint.leader_epoch, *(each.leader_epoch for each in self._partitions.values())]
         self.leader_epoch = max(epochs) + (not self.was_clean)
         for partition in self._partitions.values():
@@ -202,9 +216,15 @@ class LogDirectory:
         """All partitions that are open."""
         return self._partitions
 
+    def holds(self, topic_partition: TopicPartition) -> bool:
+        """Whether the partition is here, served or offline."""
+        return topic_partition in self._partitions or topic_partition in self._unopened
+
     def get(self, topic_partition: TopicPartition) -> PartitionLog:
-        """The partition's log. Raises UnknownTopicError."""
+        """The partition's log. Raises UnknownTopicError; PartitionOfflineError when it could not be opened."""
         partition = self._partitions.get(topic_partition)
+        if partition is None and topic_partition in self._unopened:
+            raise PartitionOfflineError(f"{topic_partition} is offline: {self._unopened[topic_partition]}")
         if partition is None:
             raise UnknownTopicError(f"no partition {topic_partition} in {self.path}")
         return partition
@@ -215,7 +235,7 @@ class LogDirectory:
         Raises TopicExistsError, StorageError.
         """
         topic_partition = TopicPartition(topic, partition)
-        if topic_partition in self._partitions:
+        if self.holds(topic_partition):
             raise TopicExistsError(f"{topic_partition} is there already")
         directory = self.path / partition_directory(topic_partition)
         created = create_partition(
@@ -248,7 +268,8 @@ class LogDirectory:
         waiting = [each for each in self._partitions.values() if each.needs_retrace_point]
         for partition in waiting[:_RETRACE_POINTS_A_CHECKPOINT]:
             partition.write_retrace_point()
-        offsets = {
+        offsets = {tp: known for tp, known in self._checkpoint.partitions.items() if tp in self._unopened}
+        offsets |= {
             tp: PartitionOffsets(each.topic_id, each.recovery_point, each.log_start_offset)
             for tp, each in self._partitions.items()
         }
@@ -281,7 +302,8 @@ class LogDirectory:
                 failures.append(error)
         try:
             self.write_checkpoints()
-            if not failures and all(each.offline_reason is None for each in self._partitions.values()):
+            is_clean = all(each.offline_reason is None for each in self._partitions.values())
+            if is_clean and not failures and not self._unopened:
                 replace_file(self.disk, self.path / CLEAN_SHUTDOWN, _CLEAN_SHUTDOWN_TEXT, sync=True)
         finally:
             self._lock.release()

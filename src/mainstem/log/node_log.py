@@ -102,7 +102,7 @@ class NodeLog:
     def _create_missing(self, topic: TopicMetadata) -> None:
         config = LogConfig.of(topic.configs, self.defaults)
         for topic_partition in topic.topic_partitions:
-            if topic_partition not in self.directory.partitions:
+            if not self.directory.holds(topic_partition):
                 self.directory.create(topic.name, topic_partition.partition, topic.topic_id, config)
 
     def delete_topic(self, name: str) -> TopicMetadata:
@@ -116,7 +116,9 @@ class NodeLog:
         config = LogConfig.of(configs, self.defaults)
         topic = self.metadata.set_topic_configs(name, configs)
         for topic_partition in topic.topic_partitions:
-            self.directory.get(topic_partition).update_config(config)
+            partition = self.directory.partitions.get(topic_partition)
+            if partition is not None:
+                partition.update_config(config)
         return topic
 
     def close(self) -> None:
@@ -125,7 +127,7 @@ class NodeLog:
 
 
 def _open_metadata(directory: LogDirectory, clock: Clock, new_id: Callable[[], UUID]) -> Metadata:
-    if directory.has(METADATA_PARTITION):
+    if directory.has_directory_of(METADATA_PARTITION):
         log = directory.open_partition(METADATA_PARTITION, _METADATA_CONFIG)
     else:
         log = directory.create(

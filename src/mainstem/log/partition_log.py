@@ -30,7 +30,7 @@ from mainstem.log.config import LogConfig
 from mainstem.log.disk import Buffer
 from mainstem.log.flush import Flush
 from mainstem.log.leader_epochs import EpochEndOffset, LeaderEpochs
-from mainstem.log.names import LEADER_EPOCH_CHECKPOINT
+from mainstem.log.names import LEADER_EPOCH_CHECKPOINT, LOG, offset_file
 from mainstem.log.producer_snapshot import write_snapshot
 from mainstem.log.producer_state import BatchMetadata, ProducerState
 from mainstem.log.segment import Segment, SegmentContext
@@ -289,13 +289,24 @@ class PartitionLog:
     def _roll(self) -> None:
         """Begin a new segment at the log end. The old one's index files are finished once it is synced."""
         old = self._active
-        new = Segment.create(self._context, self.directory, self.log_end_offset, self.config.index_interval_bytes)
+        new = self._create_segment(self.log_end_offset)
         self._segments.append(new)
         self._base_offsets.append(new.base_offset)
         self._unsynced_directories[self.directory] = None
         if old.pins == 0:
             self._finish_segment(old)
         self._write_snapshot()
+
+    def _create_segment(self, base_offset: int) -> Segment:
+        """A new segment or none: an empty file that the log then grows past would look like lost records."""
+        try:
+            return Segment.create(self._context, self.directory, base_offset, self.config.index_interval_bytes)
+        except StorageError as error:
+            try:
+                self._context.disk.remove(self.directory / offset_file(base_offset, LOG))
+            except StorageError as second:
+                self._go_offline(f"{error}; then {second}")
+            raise
 
     def _finish_segment(self, segment: Segment) -> None:
         """A segment that grows no more and is synced gets its last index entries and its last seal."""
@@ -496,7 +507,11 @@ class PartitionLog:
             self._commit(self.log_end_offset, self._active, self._active.size_bytes)
 
     def close(self) -> None:
-        """Flush, and leave everything as a clean start wants it. An offline partition is left as it is."""
+        """Flush, and leave everything as a clean start wants it. An offline partition is left as it is.
+
+        No flush may be in flight. Raises StorageError when the flush fails.
+        """
+        assert self._flush_in_flight is None, "finish the flush first"
         if self._offline is None:
             self.flush()
             self._write_indexes(self._active, last=True)

@@ -270,6 +270,8 @@ class _Recovery:
             self._resume_in_new_segment(segment, indexes, later, resume, keep=proven_end is not None)
         else:
             self._truncate(segment, indexes)
+            for each in later:
+                each.remove()
             segment.activate(indexes)
             segment.write_indexes(resume)
         return resume

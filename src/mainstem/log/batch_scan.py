@@ -93,6 +93,8 @@ def skip_before(file: DiskFile, start: int, end: int, offset: int) -> int:
                 file_position,
                 0,
             )
+        if len(chunk) < _STEP.size:
+            break  # the file ends before it should
         base_offset, batch_length, magic, last_offset_delta = _STEP.unpack_from(chunk, at)
         if base_offset + last_offset_delta >= offset or magic != MAGIC or batch_length < BATCH_LENGTH_MIN:
             break
@@ -108,6 +110,8 @@ def last_batch_end(file: DiskFile, start: int, limit: int) -> int:
         if at + _STEP.size > len(chunk):
             length = min(_STEP_CHUNK_BYTES, limit - file_position)
             chunk, chunk_start, at = file.read(file_position, length), file_position, 0
+        if len(chunk) < _STEP.size:
+            break  # the file ends before it should
         next_position = (
             file_position + LENGTH_PREFIX + int.from_bytes(chunk[at + BATCH_LENGTH_AT : at + LENGTH_PREFIX], "big")
         )

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from mainstem.log.producer_snapshot import (
+    SnapshotError,
+    decode_snapshot,
+    encode_snapshot,
+    read_newest_snapshot,
+    write_snapshot,
+)
+from mainstem.log.producer_state import ProducerState
+from mainstem.record.header import read_header
+from mainstem.testing.disk import FaultyDisk
+from tests.log.support import DIRECTORY, TOPIC_ID, sent_by
+
+
+def state_of(batches: int, producers: int = 2) -> ProducerState:
+    state = ProducerState()
+    for number in range(batches):
+        for producer_id in range(producers):
+            header = read_header(sent_by(producer_id, number * 2, b"a", b"b"))
+            state.update(header._replace(base_offset=state.end_offset))
+    return state
+
+
+def described(state: ProducerState) -> list[tuple[int, int, list[object]]]:
+    return [(entry.producer_id, entry.epoch, list(entry.batches)) for entry in state.entries()]
+
+
+@pytest.mark.parametrize("batches", [0, 1, 3, 9])
+def test_a_snapshot_is_read_back_with_its_last_five_batches(batches: int) -> None:
+    state = state_of(batches)
+    read = decode_snapshot(encode_snapshot(state, TOPIC_ID, 0), state.end_offset, TOPIC_ID, 0)
+    assert described(read) == described(state)
+    assert read.end_offset == state.end_offset
+
+
+def test_any_flipped_bit_is_found() -> None:
+    data = encode_snapshot(state_of(3), TOPIC_ID, 0)
+    for at in range(len(data) * 8):
+        rotten = bytearray(data)
+        rotten[at // 8] ^= 1 << at % 8
+        with pytest.raises(SnapshotError):
+            decode_snapshot(bytes(rotten), 12, TOPIC_ID, 0)
+
+
+def test_any_missing_end_is_found() -> None:
+    data = encode_snapshot(state_of(3), TOPIC_ID, 0)
+    for length in range(len(data)):
+        with pytest.raises(SnapshotError):
+            decode_snapshot(data[:length], 12, TOPIC_ID, 0)
+
+
+@pytest.mark.parametrize(
+    ("offset", "topic_id", "partition"), [(11, TOPIC_ID, 0), (12, UUID(int=8), 0), (12, TOPIC_ID, 1)]
+)
+def test_a_snapshot_in_the_wrong_place_is_not_believed(offset: int, topic_id: UUID, partition: int) -> None:
+    data = encode_snapshot(state_of(3), TOPIC_ID, 0)
+    with pytest.raises(SnapshotError, match="another partition or offset"):
+        decode_snapshot(data, offset, topic_id, partition)
+
+
+@pytest.fixture
+def disk() -> FaultyDisk:
+    disk = FaultyDisk()
+    disk.make_directory(DIRECTORY)
+    return disk
+
+
+def write_states(disk: FaultyDisk, *batches: int) -> None:
+    for count in batches:
+        write_snapshot(disk, DIRECTORY, state_of(count, producers=1), TOPIC_ID, 0)
+
+
+def test_only_the_newest_two_are_kept(disk: FaultyDisk) -> None:
+    write_states(disk, 1, 2, 3, 4)
+    assert disk.list(DIRECTORY) == ["00000000000000000006.snapshot", "00000000000000000008.snapshot"]
+
+
+def test_a_snapshot_past_the_log_end_is_not_used(disk: FaultyDisk) -> None:
+    write_states(disk, 1, 2)
+    state = read_newest_snapshot(disk, DIRECTORY, 3, TOPIC_ID, 0)
+    assert state is not None
+    assert state.end_offset == 2
+
+
+def test_a_rotten_snapshot_gives_way_to_the_one_before(disk: FaultyDisk) -> None:
+    write_states(disk, 1, 2)
+    disk.flip_bit(DIRECTORY / "00000000000000000004.snapshot", 20)
+    state = read_newest_snapshot(disk, DIRECTORY, 4, TOPIC_ID, 0)
+    assert state is not None
+    assert state.end_offset == 2
+
+
+def test_without_a_snapshot_there_is_none(disk: FaultyDisk) -> None:
+    assert read_newest_snapshot(disk, DIRECTORY, 4, TOPIC_ID, 0) is None

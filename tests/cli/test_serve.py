@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import select
 import signal
 import socket
 import subprocess
@@ -78,6 +80,18 @@ def test_the_log_comes_back_at_its_address_when_it_is_killed(tmp_path: Path) -> 
 def log_pid(parent: int) -> str:
     """The log process, the one child of a node without HTTP."""
     return Path(f"/proc/{parent}/task/{parent}/children").read_text().split()[0]
+
+
+def test_a_killed_node_leaves_no_process_behind(tmp_path: Path) -> None:
+    with serving("--data", str(tmp_path)) as (process, line):
+        assert line.startswith("ready: kafka ")
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        ends = [os.pidfd_open(int(child)) for child in children]
+        process.kill()
+        assert len(ends) == 2
+        for end in ends:
+            assert select.select([end], [], [], 30)[0], "a child still runs"
+            os.close(end)
 
 
 def test_a_taken_port_is_one_clear_line(tmp_path: Path) -> None:

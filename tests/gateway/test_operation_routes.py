@@ -8,10 +8,14 @@ import httpx
 import pytest
 
 from mainstem.client.log import Log
+from mainstem.gateway.app import create_app
+from mainstem.gateway.forwarding import ForwardingBackend
+from mainstem.gateway.guard import Limits
 from mainstem.gateway.operation_routes import PipelineProgress
 from mainstem.model import Position
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.testing.embedded import EmbeddedBroker
+from tests.gateway.served import served
 
 
 @pytest.fixture
@@ -28,6 +32,14 @@ def progress(name: str, offset: int) -> tuple[bytes, bytes]:
 
 def test_a_log_that_answers_is_healthy(api: httpx.Client) -> None:
     assert api.get("/healthz").json()["status"] == "ok"
+
+
+def test_a_log_that_does_not_answer_is_a_503(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mainstem.gateway.operation_routes._HEALTH_S", 0.05)
+    with Log("127.0.0.1:1", timeout_s=0.5) as log:
+        with served(create_app(log, ForwardingBackend([]), Limits())) as api:
+            answer = api.get("/healthz")
+    assert (answer.status_code, answer.json()["type"]) == (503, "/problems/log-unavailable")
 
 
 def test_without_a_pipeline_there_is_no_progress(own_log: Log) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 import mainstem
-from mainstem.errors import UnknownTopicError
+from mainstem.errors import LogUnavailableError, UnknownTopicError
 from mainstem.gateway.blocking import Workers
 from mainstem.gateway.json_responses import json_response
 from mainstem.gateway.queries import NoQuery
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from mainstem.client.log import Log
 
 _THREADS_MAX = 4
+_HEALTH_S = 2.0
 
 
 def operation_router(log: Log) -> APIRouter:
@@ -30,7 +32,10 @@ def operation_router(log: Log) -> APIRouter:
 
     @router.get("/healthz", summary="Whether the log answers")
     async def health(_: Annotated[NoQuery, Query()]) -> Response:
-        await workers.run(log.topics)  # raises LogUnavailableError, which is 503
+        try:
+            await asyncio.wait_for(workers.run(log.topics), _HEALTH_S)
+        except TimeoutError:
+            raise LogUnavailableError(f"the log did not answer within {_HEALTH_S:g} s") from None
         return json_response({"status": "ok", "version": mainstem.__version__})
 
     @router.get("/pipelines", summary="How far each pipeline is")

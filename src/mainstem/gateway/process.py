@@ -15,6 +15,8 @@ from mainstem.errors import MainstemError
 from mainstem.gateway.addresses import LOOPBACK_NAMES, bound_address, split_address
 from mainstem.gateway.serving import listen_tcp, serve, stop_with_parent
 
+_LOG_TIMEOUT_S = 10.0
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until a signal, or until standard input ends; the exit code."""
@@ -46,7 +48,7 @@ def run(options: argparse.Namespace) -> None:
 
     host, _ = split_address(options.http)
     names = LOOPBACK_NAMES | {host} if host in LOOPBACK_NAMES else None
-    with Log(options.bootstrap) as log:
+    with Log(options.bootstrap, timeout_s=_LOG_TIMEOUT_S, client_id="mainstem-gateway") as log:
         app = create_app(log, ForwardingBackend(options.view_host), Limits(host_names=names))
         serve(app, listening, f"ready: http {bound_address(listening)}")
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _BACKLOG = 1024
 _GRACE_S = 5
+_KEEP_ALIVE_S = 60
 
 
 def serve(app: FastAPI, listening: socket.socket, ready_line: str) -> None:
@@ -38,6 +39,7 @@ def serve(app: FastAPI, listening: socket.socket, ready_line: str) -> None:
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=_GRACE_S,
+        timeout_keep_alive=_KEEP_ALIVE_S,
         backlog=_BACKLOG,
         ws="none",
     )

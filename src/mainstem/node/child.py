@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -26,7 +27,8 @@ from mainstem.node.roles import Role
 
 _TAIL_LINES = 20
 _LOG_BYTES_MAX = 8 << 20
-_SAID_WHY = 1  # the exit code of a process whose last line is the reason
+_SAID_WHY = (1, 2)  # the exit codes of a process whose last line is the reason
+_PREFIX = re.compile(r"^(mainstem: |error: )+")
 
 
 class ChildFailedError(MachineError):
@@ -144,8 +146,8 @@ class Child:
     def _last_words(self) -> str:
         """The child's own error line, or else how it ended and what it printed last."""
         last = self._tail[-1] if self._tail else ""
-        if self._process.returncode == _SAID_WHY and last and not any("Traceback" in line for line in self._tail):
-            return last.removeprefix("error: ")
+        if self._process.returncode in _SAID_WHY and last and not any("Traceback" in line for line in self._tail):
+            return _PREFIX.sub("", last)
         said = f": {last}" if last else ""
         return (
             f"the {self.role.name} process ended at start with {exit_text(self._process.returncode)}{said}; "

@@ -23,7 +23,7 @@ class Stack:
     """The processes over one data directory; a context manager that stops them in order."""
 
     def __init__(self, data: Path, report: Report) -> None:
-        self.layout = Layout(data)
+        self.layout = Layout(data.absolute())
         self.layout.make_directories()
         self.supervisor = Supervisor(self.layout.run, report)
 

@@ -26,6 +26,7 @@
     │   ├── LogUnavailableError       the log cannot be reached, or did not answer in time
     │   ├── PositionTimeoutError      `at_least` was not reached in time
     │   ├── ViewStoppedError          a view stopped; it says why and what to do
+    │   ├── PipelineFailedError       a pipeline's query failed; it says why
     │   └── PartitionOfflineError     a partition refuses writes until restart (a disk error)
     └── MachineError                  this machine: what is missing or in the way
         ├── DirectoryLockedError      another process owns the data directory
@@ -165,6 +166,12 @@ class PositionTimeoutError(UnavailableError):
 
 class ViewStoppedError(UnavailableError):
     """A view stopped applying; the text says why and what to do."""
+
+    retriable = False
+
+
+class PipelineFailedError(UnavailableError):
+    """A pipeline's query failed; the text says why. It goes on from its checkpoint when it is started again."""
 
     retriable = False
 

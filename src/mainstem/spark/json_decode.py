@@ -71,7 +71,7 @@ def _parse_block(values: pa.Array, schema: pa.Schema) -> pa.RecordBatch | None:
         if table.num_rows != len(values):
             return None
         columns = [_cast(table.column(field.name).combine_chunks(), field.type) for field in schema]
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except (ValueError, pa.ArrowNotImplementedError):  # ArrowInvalid is a ValueError
         return None
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -87,10 +87,13 @@ def _parsed_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def _parsed_type(wanted: pa.DataType) -> pa.DataType:
-    return pa.string() if pa.types.is_date(wanted) else wanted
+    """What Arrow's parser is asked for: it reads dates as numbers, and bytes as they stand instead of as base64."""
+    return pa.string() if pa.types.is_date(wanted) or pa.types.is_binary(wanted) else wanted
 
 
 def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if pa.types.is_binary(wanted):
+        return pa.array([None if text is None else _bytes(text) for text in column.to_pylist()], wanted)
     return column if column.type == wanted else column.cast(wanted)
 
 
@@ -127,7 +130,7 @@ def _cell(value: Any, wanted: pa.DataType) -> Any:
         if pa.types.is_integer(wanted) and isinstance(value, float):
             value = int(value) if value.is_integer() else None
         if pa.types.is_binary(wanted):
-            value = base64.b64decode(value, validate=True)
+            return _bytes(value)
         if pa.types.is_decimal(wanted):
             value = decimal.Decimal(str(value))
         if isinstance(value, str) and (pa.types.is_temporal(wanted)):
@@ -135,6 +138,10 @@ def _cell(value: Any, wanted: pa.DataType) -> Any:
         return pa.scalar(value, wanted).as_py() if not pa.types.is_temporal(wanted) else None
     except (pa.ArrowException, ValueError, TypeError, OverflowError, decimal.InvalidOperation):
         return None
+
+
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
 
 
 def _text(value: Any) -> str | None:

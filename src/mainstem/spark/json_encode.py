@@ -43,10 +43,10 @@ def encode_keys(arrow_batch: pa.RecordBatch, key_columns: Sequence[str]) -> pa.A
         return None
     columns = [_key_column(arrow_batch, name) for name in key_columns]
     if len(columns) == 1:
-        return _plain_text(columns[0]).cast(pa.binary())
+        return _lone_key(columns[0]).cast(pa.binary())
     parts: list[Any] = []
     for number, column in enumerate(columns):
-        parts += ["," if number else "[", _json_text(column)]
+        parts += ["," if number else "[", _key_part(column)]
     return pc.binary_join_element_wise(*parts, "]", "").cast(pa.binary())
 
 
@@ -60,6 +60,17 @@ def _key_column(arrow_batch: pa.RecordBatch, name: str) -> pa.Array:
             "filter it out"
         )
     return column
+
+
+def _lone_key(column: pa.Array) -> pa.Array:
+    return column if pa.types.is_binary(column.type) else _key_part(column, quoted=False)
+
+
+def _key_part(column: pa.Array, *, quoted: bool = True) -> pa.Array:
+    """Whoever writes a key must write the same bytes: a float's digits are Python's, not Arrow's."""
+    if pa.types.is_floating(column.type):
+        return _through_dictionary(column, lambda values: pa.array(map(repr, values.to_pylist()), pa.string()))
+    return _json_text(column) if quoted else _plain_text(column)
 
 
 def _json_text(column: pa.Array) -> pa.Array:

@@ -2,8 +2,8 @@
 
 Prints ``ready: pipelines NAME …`` once all queries run, and nothing else on standard output. SIGTERM and SIGINT stop it
 cleanly; with ``--stop-with-parent`` the end of its standard input does. Exit code: 0 when stopped or done (``--once``),
-2 for a wrong App or input, 1 for anything else. However it ends, Spark's JVM and its workers end with it: each of them
-watches a pipe or socket to the one above.
+1 for a wrong App or setting, 3 when the log cannot be reached or a pipeline fails, 4 when something is not installed.
+However it ends, Spark's JVM and its workers end with it: each of them watches a pipe or socket to the one above.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from mainstem.errors import InputError, MainstemError
+from mainstem.errors import MachineError, MainstemError, UnavailableError
 from mainstem.pipelines.load import load_app
 
 
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         end_java()
     except MainstemError as error:
         print(f"mainstem: {error}", file=sys.stderr)  # noqa: T201 - the process's own voice
-        return 2 if isinstance(error, InputError) else 1
+        return 3 if isinstance(error, UnavailableError) else 4 if isinstance(error, MachineError) else 1
     return 0
 
 

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mainstem.client.log import Log
+from mainstem.errors import PipelineFailedError
 from mainstem.pipelines.app import App
 from mainstem.pipelines.deploy import deploy
 from mainstem.pipelines.load import module_of
@@ -31,6 +32,7 @@ from mainstem.spark.session import session
 _PAUSE_S_FIRST = 1.0
 _PAUSE_S_MAX = 60.0
 _LOOK_EVERY_S = 0.5
+_LOOK_OFTEN_S = 0.05
 
 
 @dataclass(slots=True)
@@ -47,10 +49,20 @@ class _Running:
 class Runner:
     """The pipelines of one App on one log."""
 
-    def __init__(self, app: App, bootstrap: str, *, master: str | None, checkpoints: Path) -> None:
+    def __init__(
+        self,
+        app: App,
+        bootstrap: str,
+        *,
+        checkpoints: Path,
+        master: str | None = None,
+        spark: SparkSession | None = None,
+    ) -> None:
+        """``spark``: a session to use, and leave running; by default one is started at ``master`` and stopped."""
         self._app = app
         self._log_options = LogOptions(bootstrap)
         self._master = master
+        self._given_spark = spark
         self._checkpoints = checkpoints
         self._stopped = threading.Event()
         self._running: list[_Running] = []
@@ -58,15 +70,15 @@ class Runner:
     def run(self, *, once: bool = False, on_ready: Callable[[], None] = lambda: None) -> None:
         """Run until ``stop``, or with ``once`` until all that is in the log now is derived.
 
-        Raises DefinitionError, MissingDependencyError, LogUnavailableError before anything runs; with ``once`` also
-        what makes a query fail.
+        Raises DefinitionError, MissingDependencyError, LogUnavailableError before anything runs; with ``once``
+        PipelineError when a query fails.
         """
         module = module_of(self._app)
         if module is not None:
             cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]  # workers cannot import the user's file by its name
         with Log(self._log_options.bootstrap) as log:
             deploy(self._app, log)
-            spark = session(self._app.name, master=self._master)
+            spark = self._given_spark or session(self._app.name, master=self._master)
             try:
                 self._prepare(spark, log)
                 if once:
@@ -75,7 +87,8 @@ class Runner:
                     self._run_on(on_ready)
             finally:
                 self._stop_queries()
-                spark.stop()
+                if self._given_spark is None:
+                    spark.stop()
 
     def stop(self) -> None:
         """Make ``run`` return soon; from any thread."""
@@ -108,7 +121,11 @@ class Runner:
             if self._stopped.is_set():
                 return
             running.handle = running.query.start(once=True)
-            running.handle.awaitTermination()
+            while running.handle.isActive and not self._stopped.wait(_LOOK_OFTEN_S):
+                continue
+            if running.handle.exception() is not None:
+                name = running.query.pipeline.name
+                raise PipelineFailedError(f"pipeline {name} failed: {_cause(running.handle)}")
 
     def _run_on(self, on_ready: Callable[[], None]) -> None:
         for running in self._running:
@@ -149,7 +166,7 @@ def run(
     once: bool = False,
 ) -> None:
     """Run the App's pipelines in this process; see ``Runner.run``."""
-    Runner(app, bootstrap, master=master, checkpoints=checkpoint_dir).run(once=once)
+    Runner(app, bootstrap, checkpoints=checkpoint_dir, master=master).run(once=once)
 
 
 def _cause(query: StreamingQuery) -> str:

@@ -1,0 +1,24 @@
+"""One Spark session for all tests of this directory that ask for it, and a log with an App's topics on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("spark", deadline=None, max_examples=50)  # the first example compiles or loads
+settings.load_profile("spark")
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    from mainstem.spark.session import session
+
+    made = session("tests", settings={"spark.driver.memory": "1g"})
+    yield made
+    made.stop()

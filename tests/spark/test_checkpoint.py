@@ -1,0 +1,53 @@
+"""Spark's checkpoint files, as far as they are read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mainstem.errors import ConfigError, StorageError
+from mainstem.model import Position
+from mainstem.spark.checkpoint import last_committed, local_path, read_offsets
+from mainstem.spark.offsets import StreamOffsets
+
+
+def write(directory: Path, *lines: str) -> str:
+    (directory / "offsets").mkdir()
+    (directory / "offsets" / "7").write_text("\n".join(lines))
+    return str(directory)
+
+
+def line(position: str, tables: str = "") -> str:
+    return json.dumps(StreamOffsets(Position.parse(position), {}, Position.parse(tables)).to_json())
+
+
+def test_the_offsets_of_all_sources_are_read(tmp_path: Path) -> None:
+    checkpoint = write(tmp_path, "v1", "{}", line("a/0:7", "t/0:3"), "-", '{"other": 1}', line("b/1:9"))
+    offsets = read_offsets(checkpoint, 7)
+    assert (str(offsets.position), str(offsets.tables)) == ("a/0:7,b/1:9", "t/0:3")
+
+
+def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="no offset log of version v1"):
+        read_offsets(write(tmp_path, "v9", "{}"), 7)
+
+
+def test_a_missing_micro_batch_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="offsets/7 cannot be read"):
+        read_offsets(str(tmp_path), 7)
+
+
+def test_the_last_committed_micro_batch_is_found(tmp_path: Path) -> None:
+    assert last_committed(str(tmp_path)) is None
+    (tmp_path / "commits").mkdir()
+    for name in ("9", "10", ".10.crc"):
+        (tmp_path / "commits" / name).touch()
+    assert last_committed(str(tmp_path)) == 10
+
+
+def test_a_checkpoint_may_be_an_address_of_this_machine() -> None:
+    assert local_path("file:///a%20b/c") == Path("/a b/c")
+    with pytest.raises(ConfigError, match="local or mounted"):
+        local_path("s3a://bucket/c")

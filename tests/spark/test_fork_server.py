@@ -1,0 +1,107 @@
+"""Forked processes behave like the Python that was asked for, and none outlives those who asked."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mainstem.spark.fork_server import ForkServer
+
+MODULE = """
+import os, sys
+if "--wait" in sys.argv:
+    print(os.getpid(), flush=True)
+    sys.stdin.read()
+print(sys.argv[1:], os.environ["MARK"], os.getcwd(), sys.stdin.read(), "numba" in sys.modules)
+sys.exit(7)
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ForkServer]:
+    made = ForkServer()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "forked_module.py").write_text(MODULE)
+    return {**os.environ, "PYTHONPATH": str(tmp_path), "MARK": "marked"}
+
+
+def run(server: ForkServer, environment: dict[str, str], *arguments: str, cwd: Path) -> subprocess.Popen[str]:
+    argv = [str(server.python), "-m", "forked_module", *arguments]
+    return subprocess.Popen(
+        argv, env=environment, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    )
+
+
+def gone(pid: int) -> None:
+    """Return when no process has this id any more."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    import select
+
+    assert select.select([handle], [], [], 20)[0], f"process {pid} lives on"
+    os.close(handle)
+
+
+def test_a_fork_has_the_streams_environment_and_exit_code_of_its_own(
+    server: ForkServer, module: dict[str, str], tmp_path: Path
+) -> None:
+    process = run(server, module, "a", "b c", cwd=tmp_path)
+    output, _ = process.communicate("input", timeout=60)
+    assert output == f"['a', 'b c'] marked {tmp_path} input True\n"
+    assert process.returncode == 7
+
+
+def test_what_is_killed_takes_its_fork_with_it(server: ForkServer, module: dict[str, str], tmp_path: Path) -> None:
+    process = run(server, module, "--wait", cwd=tmp_path)
+    assert process.stdout is not None
+    pid = int(process.stdout.readline())
+    process.kill()
+    process.wait(20)
+    gone(pid)
+
+
+def test_a_signal_reaches_the_fork(server: ForkServer, module: dict[str, str], tmp_path: Path) -> None:
+    process = run(server, module, "--wait", cwd=tmp_path)
+    assert process.stdout is not None
+    pid = int(process.stdout.readline())
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) != 0
+    gone(pid)
+
+
+def test_a_question_to_python_itself_is_answered(server: ForkServer) -> None:
+    asked = subprocess.run(
+        [server.python, "-c", "print(6 * 7)"], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert asked.stdout == "42\n"
+
+
+def test_a_server_that_stops_takes_its_forks_with_it(module: dict[str, str], tmp_path: Path) -> None:
+    server = ForkServer()
+    process = run(server, module, "--wait", cwd=tmp_path)
+    assert process.stdout is not None
+    pid = int(process.stdout.readline())
+    server.stop()
+    gone(pid)
+    assert process.wait(20) != 0
+
+
+def test_without_a_server_python_itself_is_run(module: dict[str, str], tmp_path: Path) -> None:
+    server = ForkServer()
+    os.kill(server.pid, signal.SIGKILL)
+    process = run(server, module, cwd=tmp_path)
+    output, _ = process.communicate("", timeout=60)
+    assert output.endswith("False\n")
+    server.stop()

@@ -1,0 +1,95 @@
+"""JSON values into typed columns: what fits, what does not, and that no record depends on its neighbors."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mainstem.spark.json_decode import decode_json
+
+SCHEMA = pa.schema(
+    [
+        pa.field("s", pa.string()),
+        pa.field("i", pa.int32()),
+        pa.field("f", pa.float64()),
+        pa.field("b", pa.bool_()),
+        pa.field("t", pa.timestamp("us", "UTC")),
+    ]
+)
+GOOD = {"s": "a", "i": 1, "f": 1.5, "b": True, "t": "2013-01-01T10:00:00Z"}
+WILD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(), inner, max_size=2),
+    max_leaves=4,
+)
+FIELDS = st.fixed_dictionaries({}, optional=dict.fromkeys((*SCHEMA.names, "unknown"), WILD))
+
+
+def one(value: Any, kind: pa.DataType) -> Any:
+    values = pa.array([json.dumps({"x": value}).encode()], pa.binary())
+    return decode_json(values, pa.schema([pa.field("x", kind)])).arrow_batch.to_pylist()[0]["x"]
+
+
+def test_a_block_of_good_values_is_read() -> None:
+    values = pa.array([json.dumps(GOOD).encode()] * 1000, pa.binary())
+    decoded = decode_json(values, SCHEMA)
+    assert decoded.is_object is None
+    assert decoded.arrow_batch.to_pylist()[999] == {**GOOD, "t": dt.datetime(2013, 1, 1, 10, tzinfo=dt.UTC)}
+
+
+@given(st.lists(FIELDS | WILD, min_size=1, max_size=80))
+def test_what_a_record_becomes_depends_on_it_alone(rows: list[Any]) -> None:
+    values = pa.array([json.dumps(row).encode() for row in rows], pa.binary())
+    together = decode_json(values, SCHEMA)
+    alone = [decode_json(values.slice(number, 1), SCHEMA).arrow_batch.to_pylist()[0] for number in range(len(rows))]
+    assert together.arrow_batch.to_pylist() == alone
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "expected"),
+    [
+        ("2013-01-01", pa.date32(), dt.date(2013, 1, 1)),
+        ("not a day", pa.date32(), None),
+        ("2013-01-01T10:00:00.5+02:00", pa.timestamp("us", "UTC"), dt.datetime(2013, 1, 1, 8, 0, 0, 500000, dt.UTC)),
+        (5, pa.timestamp("us", "UTC"), None),
+        (2.0, pa.int64(), 2),
+        (2.5, pa.int64(), None),
+        (2**40, pa.int32(), None),
+        (True, pa.int64(), None),
+        ("1", pa.int64(), None),
+        (1, pa.bool_(), None),
+        (7, pa.string(), "7"),
+        ({"a": [1, "é"]}, pa.string(), '{"a":[1,"é"]}'),
+        ("\ud800", pa.string(), None),
+        ("1.25", pa.decimal128(10, 2), decimal.Decimal("1.25")),
+        ("YWJj", pa.binary(), b"abc"),
+        ("%", pa.binary(), None),
+        ([1, 2], pa.list_(pa.int64()), [1, 2]),
+    ],
+)
+def test_a_value_fits_its_column_or_is_null(value: Any, kind: pa.DataType, expected: Any) -> None:
+    assert one(value, kind) == expected
+
+
+@pytest.mark.parametrize("value", [None, b"", b"nope", b"[1]", b"7", b'{"s":"a"}{"s":"b"}', b'{"s":', b"\xff"])
+def test_what_is_no_object_is_a_row_of_nulls_and_told(value: bytes | None) -> None:
+    decoded = decode_json(pa.array([b'{"s":"a"}', value, b'{"s":"b"}'], pa.binary()), SCHEMA)
+    assert decoded.arrow_batch.column("s").to_pylist() == ["a", None, "b"]
+    assert decoded.is_object is not None
+    assert decoded.is_object.to_pylist() == [True, False, True]
+
+
+def test_no_values_are_no_rows() -> None:
+    assert decode_json(pa.array([], pa.binary()), SCHEMA).arrow_batch.num_rows == 0
+
+
+def test_values_may_hold_line_breaks() -> None:
+    values = pa.array([b'{"s":\n"a"}\n', b' {"s":"b"}'], pa.binary())
+    assert decode_json(values, SCHEMA).arrow_batch.column("s").to_pylist() == ["a", "b"]

@@ -1,0 +1,73 @@
+"""What a writing task appends: where, once, and how far it got. On a real log, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from mainstem.client.log import Log
+from mainstem.client.partitioner import partition_of
+from mainstem.errors import ConfigError, UnknownTopicError
+from mainstem.spark import producing as module
+from mainstem.spark.options import LogOptions, WriteOptions
+from mainstem.spark.producing import Rows, producing
+from mainstem.testing.embedded import EmbeddedBroker
+
+KEYS = [f"key-{number}".encode() for number in range(200)]
+
+
+@pytest.fixture
+def write(mainstem_broker: EmbeddedBroker) -> Iterator[WriteOptions]:
+    yield WriteOptions(LogOptions(mainstem_broker.bootstrap), None, None, None, "none", None)
+    module._IDLE.clear()
+
+
+def test_keys_go_where_kafkas_clients_send_them(write: WriteOptions, mainstem_log: Log) -> None:
+    mainstem_log.create_topic("keyed", partitions=4)
+    with producing(write) as out:
+        out.append("keyed", Rows(pa.array([b"v"] * 200), pa.array(KEYS)))
+    read = {record.key: record.partition for record in mainstem_log.read("keyed")}
+    assert read == {key: partition_of(key, 4) for key in KEYS}
+
+
+def test_the_position_is_just_after_what_was_written(write: WriteOptions, mainstem_log: Log) -> None:
+    mainstem_log.create_topic("positions", partitions=4)
+    with producing(write) as out:
+        out.append("positions", Rows(pa.array([b"v"] * 200), pa.array(KEYS)))
+        assert out.position == mainstem_log.end("positions")
+
+
+def test_tasks_of_one_process_share_a_producer(write: WriteOptions, mainstem_log: Log, mainstem_topic: str) -> None:
+    for _ in range(2):
+        with producing(write) as out:
+            out.append(mainstem_topic, Rows(pa.array([b"v"] * 3)))
+    assert len(list(mainstem_log.read(mainstem_topic))) == 6
+    assert len(module._IDLE) == 1
+
+
+def test_after_an_error_a_task_starts_with_a_new_producer(
+    write: WriteOptions, mainstem_log: Log, mainstem_topic: str
+) -> None:
+    with pytest.raises(UnknownTopicError, match="no topic nowhere"), producing(write) as out:
+        out.append("nowhere", Rows(pa.array([b"v"])))
+    assert module._IDLE == {}
+
+
+def test_a_row_may_name_its_partition(write: WriteOptions, mainstem_log: Log) -> None:
+    mainstem_log.create_topic("named", partitions=4)
+    with producing(write) as out:
+        out.append("named", Rows(pa.array([b"a", b"b"]), partitions=pa.array([3, 2], pa.int32())))
+    assert {record.value: record.partition for record in mainstem_log.read("named")} == {b"a": 3, b"b": 2}
+
+
+def test_a_partition_that_does_not_exist_is_refused(write: WriteOptions, mainstem_topic: str) -> None:
+    with pytest.raises(UnknownTopicError, match="has no partition 7; it has 1"), producing(write) as out:
+        out.append(mainstem_topic, Rows(pa.array([b"a"]), partitions=pa.array([7], pa.int32())))
+
+
+def test_an_unknown_codec_is_refused(mainstem_broker: EmbeddedBroker) -> None:
+    options = WriteOptions(LogOptions(mainstem_broker.bootstrap), None, None, None, "rar", None)
+    with pytest.raises(ConfigError, match="none of none, gzip"), producing(options):
+        pass

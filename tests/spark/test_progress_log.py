@@ -1,0 +1,58 @@
+"""Progress records: complete, cumulative, and taken up again after a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from mainstem.client.log import Log
+from mainstem.model import Position
+from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
+from mainstem.spark.offsets import StreamOffsets
+from mainstem.spark.options import LogOptions
+from mainstem.spark.progress_log import NOT_STARTED, ProgressLog
+from mainstem.testing.embedded import EmbeddedBroker
+
+
+@pytest.fixture
+def options(mainstem_broker: EmbeddedBroker, mainstem_log: Log) -> Iterator[LogOptions]:
+    mainstem_log.create_topic(PROGRESS_TOPIC, partitions=1, configs={"cleanup.policy": "compact"}, exist_ok=True)
+    return LogOptions(mainstem_broker.bootstrap)
+
+
+def offsets(position: str, tables: str = "") -> StreamOffsets:
+    return StreamOffsets(Position.parse(position), {}, Position.parse(tables))
+
+
+def written(log: Log, pipeline: str) -> list[Progress]:
+    records = [record for record in log.read(PROGRESS_TOPIC) if record.key == pipeline.encode()]
+    return [progress for progress in map(Progress.from_record, records) if progress is not None]
+
+
+def test_a_query_that_starts_says_so(options: LogOptions, mainstem_log: Log, mainstem_topic: str) -> None:
+    with ProgressLog(options, "starts", mainstem_topic, ("flights",)) as progress:
+        progress.start(Position.parse("flights/0:0"))
+    said = written(mainstem_log, "starts")[-1]
+    assert (said.batch_id, said.inputs, said.output) == (NOT_STARTED, ("flights",), mainstem_topic)
+    assert said.sink == Position.of(mainstem_topic, 0, 0)
+
+
+def test_the_sink_is_cumulative(options: LogOptions, mainstem_log: Log) -> None:
+    mainstem_log.create_topic("wide", partitions=3)
+    with ProgressLog(options, "cumulates", "wide") as progress:
+        progress.advance(0, offsets("flights/0:3"), Position.parse("wide/1:5"))
+        progress.advance(1, offsets("flights/0:4", "airlines/0:16"), Position.parse("wide/2:1"))
+    said = written(mainstem_log, "cumulates")[-1]
+    assert str(said.sink) == "wide/0:0,wide/1:5,wide/2:1"
+    assert (str(said.source), str(said.tables), said.inputs) == ("flights/0:4", "airlines/0:16", ("flights",))
+
+
+def test_what_was_said_before_a_restart_is_taken_up(
+    options: LogOptions, mainstem_log: Log, mainstem_topic: str
+) -> None:
+    with ProgressLog(options, "resumes", mainstem_topic) as progress:
+        progress.advance(0, offsets("flights/0:3"), Position.of(mainstem_topic, 0, 5))
+    with ProgressLog(options, "resumes", mainstem_topic) as progress:
+        progress.advance(1, offsets("flights/0:4"), Position())
+    assert written(mainstem_log, "resumes")[-1].sink == Position.of(mainstem_topic, 0, 5)

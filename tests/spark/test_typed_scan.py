@@ -1,0 +1,118 @@
+"""What a task reads of a topic: rows, tables, and what stands for neither. On a real log, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from mainstem.client.log import Log
+from mainstem.client.wire.cluster import WireClient
+from mainstem.errors import OffsetOutOfRangeError, SchemaError
+from mainstem.model import TopicPartition
+from mainstem.spark import typed_scan
+from mainstem.spark.ranges import OffsetRange
+from mainstem.spark.scan import ScanOptions, read_range
+from mainstem.spark.typed_scan import TypedOptions, read_rows, read_table
+from mainstem.testing.embedded import EmbeddedBroker
+
+SCHEMA = pa.schema([("carrier", pa.string()), ("name", pa.string())])
+
+
+@pytest.fixture
+def client(mainstem_broker: EmbeddedBroker) -> Iterator[WireClient]:
+    with WireClient(mainstem_broker.bootstrap) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept() -> Iterator[None]:
+    yield
+    typed_scan._KEPT.clear()
+
+
+def options(mode: str = "PERMISSIVE", schema: pa.Schema = SCHEMA) -> TypedOptions:
+    return TypedOptions(schema, mode, ScanOptions(frozenset()))
+
+
+def whole(log: Log, topic: str) -> OffsetRange:
+    tp = TopicPartition(topic, 0)
+    return OffsetRange(tp, 0, log.end(topic)[tp])
+
+
+def rows(batches: Iterator[Any]) -> list[dict[str, Any]]:
+    return [row for arrow_batch in batches for row in arrow_batch.to_pylist()]
+
+
+def airline(log: Log, topic: str, carrier: str, name: str | None) -> None:
+    log.append(topic, None if name is None else {"carrier": carrier, "name": name}, key=carrier)
+
+
+def test_rows_know_where_they_came_from(client: WireClient, mainstem_log: Log, mainstem_topic: str) -> None:
+    airline(mainstem_log, mainstem_topic, "UA", "United")
+    schema = pa.schema([("carrier", pa.string()), ("_offset", pa.int64()), ("_partition", pa.int32())])
+    read = rows(read_rows(client, whole(mainstem_log, mainstem_topic), options(schema=schema)))
+    assert read == [{"carrier": "UA", "_offset": 0, "_partition": 0}]
+
+
+def test_a_tombstone_is_no_row(client: WireClient, mainstem_log: Log, mainstem_topic: str) -> None:
+    airline(mainstem_log, mainstem_topic, "UA", None)
+    assert rows(read_rows(client, whole(mainstem_log, mainstem_topic), options())) == []
+
+
+def test_what_is_no_object_is_a_row_of_nulls(client: WireClient, mainstem_log: Log, mainstem_topic: str) -> None:
+    mainstem_log.append(mainstem_topic, b"nope")
+    assert rows(read_rows(client, whole(mainstem_log, mainstem_topic), options())) == [dict.fromkeys(SCHEMA.names)]
+
+
+def test_what_is_no_object_is_left_out_aloud(
+    client: WireClient, mainstem_log: Log, mainstem_topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mainstem_log.append(mainstem_topic, b"nope")
+    airline(mainstem_log, mainstem_topic, "UA", "United")
+    read = rows(read_rows(client, whole(mainstem_log, mainstem_topic), options("DROPMALFORMED")))
+    assert [row["carrier"] for row in read] == ["UA"]
+    assert f"{mainstem_topic}/0: the value at offset 0 is no JSON object" in capsys.readouterr().err
+
+
+def test_what_is_no_object_stops_a_strict_reader(client: WireClient, mainstem_log: Log, mainstem_topic: str) -> None:
+    mainstem_log.append(mainstem_topic, b"nope")
+    with pytest.raises(SchemaError, match="the value at offset 0 is no JSON object"):
+        rows(read_rows(client, whole(mainstem_log, mainstem_topic), options("FAILFAST")))
+
+
+def test_a_table_is_the_latest_value_of_each_key(client: WireClient, mainstem_log: Log, mainstem_topic: str) -> None:
+    for carrier, name in (("UA", "old"), ("AA", "American"), ("DL", "Delta"), ("UA", "United"), ("DL", None)):
+        airline(mainstem_log, mainstem_topic, carrier, name)
+    read = rows(read_table(client, "life", whole(mainstem_log, mainstem_topic), options()))
+    assert {row["carrier"]: row["name"] for row in read} == {"AA": "American", "UA": "United"}
+
+
+def test_a_table_that_was_read_before_is_brought_up(client: WireClient, mainstem_log: Log, mainstem_topic: str) -> None:
+    for carrier in ("UA", "AA", "DL"):
+        airline(mainstem_log, mainstem_topic, carrier, "old")
+    rows(read_table(client, "life", whole(mainstem_log, mainstem_topic), options()))
+    for carrier, name in (("UA", "new"), ("DL", None), ("B6", "new")):
+        airline(mainstem_log, mainstem_topic, carrier, name)
+    read = rows(read_table(client, "life", whole(mainstem_log, mainstem_topic), options()))
+    assert {row["carrier"]: row["name"] for row in read} == {"AA": "old", "UA": "new", "B6": "new"}
+
+
+def test_an_earlier_table_can_be_read_again(client: WireClient, mainstem_log: Log, mainstem_topic: str) -> None:
+    airline(mainstem_log, mainstem_topic, "UA", "old")
+    earlier = whole(mainstem_log, mainstem_topic)
+    airline(mainstem_log, mainstem_topic, "UA", "new")
+    rows(read_table(client, "life", whole(mainstem_log, mainstem_topic), options()))
+    assert [row["name"] for row in rows(read_table(client, "life", earlier, options()))] == ["old"]
+
+
+def test_an_empty_table_has_no_rows(client: WireClient, mainstem_log: Log, mainstem_topic: str) -> None:
+    assert rows(read_table(client, "life", whole(mainstem_log, mainstem_topic), options())) == []
+
+
+def test_lost_offsets_are_named(client: WireClient, mainstem_topic: str) -> None:
+    beyond = OffsetRange(TopicPartition(mainstem_topic, 0), 7, 9)
+    with pytest.raises(OffsetOutOfRangeError, match="has no offset 7: it was never written"):
+        rows(read_range(client, beyond, ScanOptions(frozenset({"value"}))))

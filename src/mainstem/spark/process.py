@@ -9,6 +9,7 @@ However it ends, Spark's JVM and its workers end with it: each of them watches a
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import threading
@@ -57,7 +58,7 @@ def _stop_on_signals(stop: object) -> None:
 
 
 def _stop_at_end_of_input(stop: object) -> None:
-    while sys.stdin.buffer.read(4096):
+    while os.read(sys.stdin.fileno(), 4096):  # not through sys.stdin, whose lock the interpreter wants when it ends
         continue
     stop()  # type: ignore[operator]
 

@@ -59,6 +59,7 @@ class Connection(asyncio.BufferedProtocol):
         self._tasks: set[asyncio.Future[Any]] = set()
         self._is_reading = True
         self._can_write = True
+        self._last_seen_s = asyncio.get_running_loop().time()
 
     # ---- the transport's side
 
@@ -92,6 +93,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._receiver.wrote(nbytes)
+        self._last_seen_s = asyncio.get_running_loop().time()
         self._advance()
 
     def eof_received(self) -> bool:
@@ -103,6 +105,16 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._can_write = True
         self._advance()
+
+    def close_if_idle(self, now_s: float) -> None:
+        """Close it when nothing has come for too long and nothing is owed to the client."""
+        silent_s = now_s - self._last_seen_s
+        if self._begun or self._next is not None or not self._is_reading:
+            return
+        if self._receiver.is_inside_frame and silent_s > self._node.stall_s_max:
+            self.close(f"its request has stood still for {silent_s:.0f} s")
+        elif silent_s > self._node.idle_s_max:
+            self.close()
 
     def close(self, reason: str = "") -> None:
         """Close at once; ``reason`` goes to the log."""

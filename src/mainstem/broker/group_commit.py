@@ -122,7 +122,8 @@ class GroupCommit:
         flush = queue.log.start_flush()
         if flush is None:
             self._rest(queue)
-            self._tell(queue, None)
+            self._tell_reached(queue)
+            self._tell(queue, PartitionOfflineError(f"{queue.log.topic_partition}: {queue.log.offline_reason}"))
         else:
             self._work.put((queue, flush))
 
@@ -152,12 +153,10 @@ class GroupCommit:
                 self._reached(queue)
 
     def _reached(self, queue: _Queue) -> None:
-        log, waiting = queue.log, queue.waiting
-        high_watermark = log.high_watermark
-        while waiting and waiting[0][0] <= high_watermark:
-            waiting.popleft()[1](None)
+        log = queue.log
+        self._tell_reached(queue)
         self._advanced(log)
-        if log.log_end_offset > high_watermark:
+        if log.log_end_offset > log.high_watermark:
             self._loop.call_soon(self._start, queue)
         else:
             self._rest(queue)
@@ -168,7 +167,13 @@ class GroupCommit:
             self._idle.set_result(None)
 
     @staticmethod
-    def _tell(queue: _Queue, error: MainstemError | None) -> None:
+    def _tell_reached(queue: _Queue) -> None:
+        waiting, high_watermark = queue.waiting, queue.log.high_watermark
+        while waiting and waiting[0][0] <= high_watermark:
+            waiting.popleft()[1](None)
+
+    @staticmethod
+    def _tell(queue: _Queue, error: MainstemError) -> None:
         waiting, queue.waiting = queue.waiting, deque()
         for _, done in waiting:
             done(error)

@@ -38,9 +38,11 @@ class Node:
         self.advertised = (config.host, config.port)
         self.frame_bytes_max = int(config.get("socket.request.max.bytes"))
         self.connections_max = int(config.get("max.connections"))
+        self.idle_s_max = int(config.get("connections.max.idle.ms")) / 1000
+        self.stall_s_max = int(config.get("mainstem.request.stall.ms")) / 1000
         self.fetch_bytes_max = int(config.get("fetch.max.bytes"))
         self.offset_metadata_bytes_max = int(config.get("offset.metadata.max.bytes"))
-        self.described_partitions_max = int(config.get("message.max.request.partitions"))
+        self.described_partitions_max = int(config.get("max.request.partition.size.limit"))
         self.deletes_topics = bool(config.get("delete.topic.enable"))
         self.request_memory = RequestMemory(int(config.get("queued.max.request.bytes")))
         self.fetches = DelayedFetches()
@@ -71,7 +73,7 @@ class Node:
     async def delete_topic(self, topic: Topic) -> None:
         """Delete a topic, tell who waits for it, and forget what groups committed in it. Raises StorageError."""
         self.topics.delete(topic)
-        for log in topic.partitions:
+        for log in topic.logs:
             self.commit.forget(log)
             self.fetches.wake(log)
         await self.groups.topic_deleted(topic.name)

@@ -20,6 +20,7 @@ from mainstem.log.disk import Disk, OsDisk
 
 _LOG: Final = logging.getLogger("mainstem.broker")
 _CHECKPOINT_INTERVAL_S: Final = 1.0
+_IDLE_CHECK_INTERVAL_S: Final = 1.0
 _BACKLOG: Final = 1024
 
 
@@ -33,7 +34,7 @@ class Broker:
         self._node: Node | None = None
         self._server: asyncio.Server | None = None
         self._connections: set[Connection] = set()
-        self._checkpoints: asyncio.Task[None] | None = None
+        self._chores: list[asyncio.Task[None]] = []
 
     @property
     def node(self) -> Node:
@@ -54,7 +55,10 @@ class Broker:
             self._node = None
             raise
         self._node.advertised = self.config.advertised or (host, port)
-        self._checkpoints = asyncio.create_task(self._write_checkpoints(self._node))
+        self._chores = [
+            asyncio.create_task(self._write_checkpoints(self._node)),
+            asyncio.create_task(self._close_idle_connections()),
+        ]
         return self._node.advertised
 
     async def _listen(self, node: Node) -> tuple[str, int]:
@@ -88,13 +92,21 @@ class Broker:
                     _LOG.warning("checkpoints are not written: %s", error)
                 is_refused = True
 
+    async def _close_idle_connections(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(_IDLE_CHECK_INTERVAL_S)
+            now_s = loop.time()
+            for connection in list(self._connections):
+                connection.close_if_idle(now_s)
+
     async def stop(self) -> None:
         """Close the connections, make everything durable, and release the directory."""
         if self._server is not None:
             self._server.close()
-        if self._checkpoints is not None:
-            self._checkpoints.cancel()
-            await asyncio.gather(self._checkpoints, return_exceptions=True)
+        for chore in self._chores:
+            chore.cancel()
+        await asyncio.gather(*self._chores, return_exceptions=True)
         for connection in list(self._connections):
             connection.close()
         if self._server is not None:

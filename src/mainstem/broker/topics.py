@@ -12,12 +12,12 @@ from uuid import UUID
 
 from mainstem.broker.config import BrokerConfig
 from mainstem.broker.failures import refusal
-from mainstem.errors import TopicExistsError, UnknownTopicError
+from mainstem.errors import PartitionOfflineError, TopicExistsError, UnknownTopicError
 from mainstem.log.config import LogConfig
 from mainstem.log.metadata import METADATA_PARTITION, PARTITIONS_MAX, TopicMetadata
 from mainstem.log.node_log import NodeLog
 from mainstem.log.partition_log import PartitionLog
-from mainstem.model import is_topic_name
+from mainstem.model import TopicPartition, is_topic_name
 from mainstem.protocol.errors import ErrorCode
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
@@ -27,20 +27,31 @@ _OFFSETS_MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """One topic as it is now; a change makes a new one."""
+    """One topic as it is now; a change makes a new one. A partition that is None could not be opened: it is offline."""
 
     name: str
     topic_id: UUID
     configs: Mapping[str, str]
-    partitions: Sequence[PartitionLog]
+    partitions: Sequence[PartitionLog | None]
 
     @property
     def is_internal(self) -> bool:
         """Whether the node itself writes it, and clients may not."""
         return self.name in INTERNAL_TOPICS
 
-    def partition(self, number: int) -> PartitionLog | None:
-        return self.partitions[number] if 0 <= number < len(self.partitions) else None
+    @property
+    def logs(self) -> list[PartitionLog]:
+        """The partitions that are not offline."""
+        return [log for log in self.partitions if log is not None]
+
+    def partition(self, number: int) -> PartitionLog:
+        """One partition. Raises UnknownTopicError, PartitionOfflineError."""
+        if not 0 <= number < len(self.partitions):
+            raise UnknownTopicError(f"topic {self.name!r} has no partition {number}")
+        log = self.partitions[number]
+        if log is None:
+            raise PartitionOfflineError(f"{self.name}/{number} could not be opened; the log of the node says why")
+        return log
 
 
 class Topics:
@@ -85,10 +96,9 @@ class Topics:
             return self.create(name, self.default_partitions, {})
         return self.find(name)
 
-    def partitions(self, name: str) -> Sequence[PartitionLog]:
-        """The partitions of a topic; none when it is not there."""
-        topic = self._by_name.get(name)
-        return () if topic is None else topic.partitions
+    def partition(self, name: str, number: int) -> PartitionLog:
+        """One partition. Raises UnknownTopicError, PartitionOfflineError, and what ``find`` raises."""
+        return self.find(name).partition(number)
 
     # ---- changes
 
@@ -111,8 +121,8 @@ class Topics:
         self.check_new(name, partitions, configs)
         return self._keep(self._log.create_topic(name, partitions, configs))
 
-    def ensure_internal(self, name: str) -> Sequence[PartitionLog]:
-        """The partitions of an internal topic, which is created when it is not there. Raises StorageError."""
+    def ensure_internal(self, name: str) -> Topic:
+        """An internal topic, which is created when it is not there. Raises StorageError."""
         topic = self._by_name.get(name)
         if topic is None:
             configs = {
@@ -122,7 +132,7 @@ class Topics:
                 "max.message.bytes": str(_OFFSETS_MESSAGE_BYTES_MAX),
             }
             topic = self._keep(self._log.create_topic(name, self._offsets_partitions, configs))
-        return topic.partitions
+        return topic
 
     def add_partitions(self, topic: Topic, count: int) -> Topic:
         """Let a topic have ``count`` partitions in all. Raises RemoteError, StorageError."""
@@ -143,10 +153,16 @@ class Topics:
         self._log.delete_topic(topic.name)
 
     def _keep(self, metadata: TopicMetadata) -> Topic:
-        logs = [self._log.get(topic_partition) for topic_partition in metadata.topic_partitions]
+        logs = [self._open(topic_partition) for topic_partition in metadata.topic_partitions]
         topic = Topic(metadata.name, metadata.topic_id, metadata.configs, logs)
         self._by_name[topic.name] = self._by_id[topic.topic_id] = topic
         return topic
+
+    def _open(self, topic_partition: TopicPartition) -> PartitionLog | None:
+        try:
+            return self._log.get(topic_partition)
+        except PartitionOfflineError:
+            return None
 
 
 def _check_name(name: str) -> None:

@@ -36,7 +36,7 @@ async def test_every_codec_passes_through(client: Client, codec: Compression) ->
 async def test_what_acks_all_acknowledged_is_durable(client: Client) -> None:
     await client.create_topic("t")
     await client.produce("t", b"a")
-    log = client.broker.node.topics.partitions("t")[0]
+    log = client.broker.node.topics.partition("t", 0)
     assert (log.recovery_point, log.high_watermark, log.log_end_offset) == (1, 1, 1)
 
 

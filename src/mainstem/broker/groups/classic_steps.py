@@ -17,7 +17,6 @@ from mainstem.broker.groups.effects import Effects, Reply
 from mainstem.broker.groups.records import group_record
 from mainstem.errors import RemoteError
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.heartbeat import HeartbeatResponse
 from mainstem.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from mainstem.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from mainstem.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -476,8 +475,3 @@ def _expire_phase(group: ClassicGroup, now: Now, effects: Effects) -> None:
         for member_id in list(group.pending_sync):
             _remove(group, group.members[member_id], effects)
         _prepare_rebalance(group, now, effects)
-
-
-def heartbeat_response(code: ErrorCode) -> HeartbeatResponse:
-    """The answer to a heartbeat."""
-    return HeartbeatResponse(error_code=code)

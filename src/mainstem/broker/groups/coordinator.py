@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from mainstem.broker.failures import refusal
 from mainstem.broker.groups import classic_steps, offsets
 from mainstem.broker.groups.classic import NEVER, ClassicGroup, GroupState, Member
 from mainstem.broker.groups.effects import Effects, GroupRecord, Reply
@@ -30,7 +31,7 @@ from mainstem.broker.groups.records import (
     read_change,
 )
 from mainstem.broker.topics import OFFSETS_TOPIC
-from mainstem.errors import MainstemError, RemoteError
+from mainstem.errors import CorruptBatchError, FrameError, MainstemError, PartitionOfflineError, RemoteError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.group_records import GroupMetadataValue
 from mainstem.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -65,13 +66,20 @@ class GroupCoordinator:
         self._groups: dict[str, ClassicGroup] = {}
         self._offsets = offsets.OffsetStore()
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._damaged: set[PartitionLog] = set()
 
     # ---- start and stop
 
     def load(self) -> None:
         """Replay ``__consumer_offsets``. Members of a generation get a whole session to show that they live."""
-        for log in self._topics.partitions(OFFSETS_TOPIC):
-            self._replay(log)
+        topic = self._topics.get(OFFSETS_TOPIC)
+        for log in topic.logs if topic is not None else ():
+            try:
+                self._replay(log)
+            except (CorruptBatchError, FrameError) as error:
+                # What comes after the damage is not known, and to answer without it could send readers back.
+                _LOG.error("the groups of %s cannot be served: %s", log.topic_partition, error)
+                self._damaged.add(log)
         now = self._now()
         for group in self._groups.values():
             for member in group.members.values():
@@ -96,14 +104,24 @@ class GroupCoordinator:
             timer.cancel()
         self._timers.clear()
 
+    def refusal(self, group_id: str) -> ErrorCode:
+        """Why nothing can be said of a group: it has no name, or its partition is damaged or offline."""
+        if not group_id:
+            return ErrorCode.INVALID_GROUP_ID
+        try:
+            log = self._find(group_id)
+        except PartitionOfflineError:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE if log in self._damaged else ErrorCode.NONE
+
     # ---- membership
 
     def join(self, call: Call) -> asyncio.Future[Message]:
         """JoinGroup: answered when the next generation begins."""
         request: JoinGroupRequest = call.body
         future, reply = self._reply()
-        if not request.group_id:
-            reply(_join_refused(ErrorCode.INVALID_GROUP_ID, request.member_id))
+        if code := self.refusal(request.group_id):
+            reply(_join_refused(code, request.member_id))
             return future
         group = self._groups.get(request.group_id)
         if group is None:
@@ -128,7 +146,7 @@ class GroupCoordinator:
         future, reply = self._reply()
         group = self._groups.get(request.group_id)
         if group is None:
-            code = ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
+            code = self.refusal(request.group_id) or ErrorCode.UNKNOWN_MEMBER_ID
             reply(SyncGroupResponse(error_code=code, assignment=b""))
         else:
             self._run(group, classic_steps.sync(group, request, reply, self._now()))
@@ -138,7 +156,7 @@ class GroupCoordinator:
         """Heartbeat: nothing is written, so the answer is at once."""
         group = self._groups.get(group_id)
         if group is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID if group_id else ErrorCode.INVALID_GROUP_ID
+            return self.refusal(group_id) or ErrorCode.UNKNOWN_MEMBER_ID
         code = classic_steps.heartbeat(group, member_id, instance_id, generation_id, self._now())
         self._watch(group)
         return code
@@ -149,7 +167,7 @@ class GroupCoordinator:
         future, reply = self._reply()
         group = self._groups.get(request.group_id)
         if group is None:
-            code = ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
+            code = self.refusal(request.group_id) or ErrorCode.UNKNOWN_MEMBER_ID
             reply(LeaveGroupResponse(error_code=code))
         else:
             self._run(group, classic_steps.leave(group, request, reply, self._now()))
@@ -159,6 +177,8 @@ class GroupCoordinator:
 
     def check_commit(self, group_id: str, member_id: str, instance_id: str | None, generation_id: int) -> ErrorCode:
         """Whether this member may commit offsets; it has then shown that it lives."""
+        if code := self.refusal(group_id):
+            return code
         group = self._groups.get(group_id)
         try:
             offsets.check_commit(group, member_id, instance_id, generation_id)
@@ -179,7 +199,9 @@ class GroupCoordinator:
         await self._commit.durable(log, log.log_end_offset)
 
     async def fetch_offsets(self, group_id: str) -> Mapping[tuple[str, int], CommittedOffset]:
-        """All that a group committed, once it is durable."""
+        """All that a group committed, once it is durable. Raises RemoteError when that is not known."""
+        if code := self.refusal(group_id):
+            raise refusal(code)
         held = dict(self._offsets.of_group(group_id))
         if held:
             await self._settled(group_id)
@@ -210,7 +232,7 @@ class GroupCoordinator:
         """Remove a group without members, and its offsets; the answer comes when that is durable."""
         group = self._groups.get(group_id)
         if group is None:
-            return ErrorCode.GROUP_ID_NOT_FOUND if group_id else ErrorCode.INVALID_GROUP_ID
+            return self.refusal(group_id) or ErrorCode.GROUP_ID_NOT_FOUND
         if group.state is not GroupState.EMPTY:
             return ErrorCode.NON_EMPTY_GROUP
         keys = [OffsetKey(group_id, topic, number) for topic, number in self._offsets.of_group(group_id)]
@@ -299,12 +321,13 @@ class GroupCoordinator:
 
     def _log_of(self, group_id: str) -> PartitionLog:
         """The partition that keeps the group; the topic is created when it is not there. Raises the log's errors."""
-        logs = self._topics.ensure_internal(OFFSETS_TOPIC)
-        return logs[partition_of(group_id, len(logs))]
+        topic = self._topics.ensure_internal(OFFSETS_TOPIC)
+        return topic.partition(partition_of(group_id, len(topic.partitions)))
 
     def _find(self, group_id: str) -> PartitionLog | None:
-        logs = self._topics.partitions(OFFSETS_TOPIC)
-        return logs[partition_of(group_id, len(logs))] if logs else None
+        """The partition that keeps the group; None while there is no such topic. Raises PartitionOfflineError."""
+        topic = self._topics.get(OFFSETS_TOPIC)
+        return None if topic is None else topic.partition(partition_of(group_id, len(topic.partitions)))
 
     def _write(self, group_id: str, records: list[GroupRecord]) -> PartitionLog:
         log = self._log_of(group_id)

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.failures import error_code
-from mainstem.broker.topics import Topic
+from mainstem.broker.failures import error_code, refusal
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
@@ -32,7 +31,7 @@ def handle(node: Node, call: Call) -> DeleteRecordsResponse:
     topics = [
         DeleteRecordsTopicResult(
             name=asked.name,
-            partitions=[_delete(node.topics.get(asked.name), item) for item in asked.partitions],
+            partitions=[_delete(node, asked.name, item) for item in asked.partitions],
         )
         for asked in body.topics
     ]
@@ -46,23 +45,18 @@ def handle(node: Node, call: Call) -> DeleteRecordsResponse:
     return DeleteRecordsResponse(topics=topics)
 
 
-def _delete(topic: Topic | None, item: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
-    log = topic.partition(item.partition_index) if topic is not None else None
-    if topic is None or log is None:
-        return _refused(item, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if topic.is_internal:
-        return _refused(item, ErrorCode.INVALID_TOPIC_EXCEPTION)
-    try:
-        low_watermark = log.delete_records(item.offset)
-    except MainstemError as error:
-        return _refused(item, error_code(error))
-    return DeleteRecordsPartitionResult(
-        partition_index=item.partition_index, low_watermark=low_watermark, error_code=ErrorCode.NONE
+def _delete(node: Node, name: str, item: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    answer = DeleteRecordsPartitionResult(
+        partition_index=item.partition_index, low_watermark=-1, error_code=ErrorCode.NONE
     )
-
-
-def _refused(item: DeleteRecordsPartition, code: ErrorCode) -> DeleteRecordsPartitionResult:
-    return DeleteRecordsPartitionResult(partition_index=item.partition_index, low_watermark=-1, error_code=code)
+    try:
+        topic = node.topics.find(name)
+        if topic.is_internal:
+            raise refusal(ErrorCode.INVALID_TOPIC_EXCEPTION)
+        answer.low_watermark = topic.partition(item.partition_index).delete_records(item.offset)
+    except MainstemError as error:
+        answer.error_code = error_code(error)
+    return answer
 
 
 API = Api(ApiKey.DELETE_RECORDS, Versions(0, 2), handle)

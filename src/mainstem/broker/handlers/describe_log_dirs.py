@@ -36,7 +36,7 @@ def handle(node: Node, call: Call) -> DescribeLogDirsResponse:
                 partition_index=number, partition_size=log.size_bytes, offset_lag=0, is_future_key=False
             )
             for number, log in enumerate(topic.partitions)
-            if wanted is None or number in wanted[topic.name]
+            if log is not None and (wanted is None or number in wanted[topic.name])
         ]
         topics.append(DescribeLogDirsTopic(name=topic.name, partitions=partitions))
     result = DescribeLogDirsResult(error_code=ErrorCode.NONE, log_dir=str(node.config.data_dir), topics=topics)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Api, Call
 from mainstem.broker.topics import Topic
+from mainstem.log.partition_log import PartitionLog
 from mainstem.model import is_topic_name
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
@@ -63,26 +64,27 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 
 def _described(node: Node, topic: Topic, numbers: range) -> DescribeTopicPartitionsResponseTopic:
-    nodes = (node.node_id,)
     return DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[
-            DescribeTopicPartitionsResponsePartition(
-                error_code=ErrorCode.NONE,
-                partition_index=number,
-                leader_id=node.node_id,
-                leader_epoch=topic.partitions[number].leader_epoch,
-                replica_nodes=nodes,
-                isr_nodes=nodes,
-                eligible_leader_replicas=(),
-                last_known_elr=(),
-                offline_replicas=(),
-            )
-            for number in numbers
-        ],
+        partitions=[_partition(node, number, topic.partitions[number]) for number in numbers],
+    )
+
+
+def _partition(node: Node, number: int, log: PartitionLog | None) -> DescribeTopicPartitionsResponsePartition:
+    nodes = (node.node_id,)
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=ErrorCode.NONE if log is not None else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=number,
+        leader_id=node.node_id if log is not None else -1,
+        leader_epoch=log.leader_epoch if log is not None else -1,
+        replica_nodes=nodes,
+        isr_nodes=nodes if log is not None else (),
+        eligible_leader_replicas=(),
+        last_known_elr=(),
+        offline_replicas=nodes if log is None else (),
     )
 
 

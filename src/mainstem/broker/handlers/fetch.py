@@ -9,11 +9,12 @@ and a request that names a session gets FETCH_SESSION_ID_NOT_FOUND. No followers
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mainstem.broker.api import Answer, Api, Call
-from mainstem.broker.failures import error_code
+from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.topics import Topic
 from mainstem.errors import MainstemError
 from mainstem.log.partition_log import PartitionLog
 from mainstem.protocol.apis import ApiKey
@@ -74,53 +75,47 @@ def _read(node: Node, call: Call) -> _Read:
     logs: list[PartitionLog] = []
     topics = []
     for asked in body.topics:
-        partitions, unknown = _partitions(node, call, asked)
+        topic, unknown = _find(node, call, asked)
         answers = []
         for item in asked.partitions:
-            log = partitions[item.partition] if 0 <= item.partition < len(partitions) else None
-            answer, got_bytes = _read_partition(log, unknown, body, item, left_bytes, is_first=size_bytes == 0)
+            if topic is None:
+                answers.append(_refused(item.partition, unknown))
+                has_failed = True
+                continue
+            try:
+                log = topic.partition(item.partition)
+                answer, got_bytes = _read_partition(log, body, item, left_bytes, is_first=size_bytes == 0)
+            except MainstemError as error:
+                answers.append(_refused(item.partition, error_code(error)))
+                has_failed = True
+                continue
             answers.append(answer)
+            logs.append(log)
             size_bytes += got_bytes
             left_bytes = max(0, left_bytes - got_bytes)
-            if log is not None:
-                logs.append(log)
-            has_failed = has_failed or bool(answer.error_code)
         topics.append(FetchableTopicResponse(topic=asked.topic, topic_id=asked.topic_id, partitions=answers))
     # An error is news, and so is that nothing was asked for: both are told at once.
     return _Read(FetchResponse(responses=topics), size_bytes, bool(logs) and not has_failed, logs)
 
 
-def _partitions(node: Node, call: Call, asked: FetchTopic) -> tuple[Sequence[PartitionLog], ErrorCode]:
-    """The topic's partitions, and what to say of one that is not among them."""
+def _find(node: Node, call: Call, asked: FetchTopic) -> tuple[Topic | None, ErrorCode]:
     if call.api_version >= _BY_ID_FROM:
-        topic = node.topics.by_id(asked.topic_id)
-        unknown = ErrorCode.UNKNOWN_TOPIC_ID
-    else:
-        topic = node.topics.get(asked.topic)
-        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ((), unknown) if topic is None else (topic.partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return node.topics.by_id(asked.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
+    return node.topics.get(asked.topic), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _read_partition(
-    log: PartitionLog | None,
-    unknown: ErrorCode,
-    body: FetchRequest,
-    item: FetchPartition,
-    left_bytes: int,
-    *,
-    is_first: bool,
+    log: PartitionLog, body: FetchRequest, item: FetchPartition, left_bytes: int, *, is_first: bool
 ) -> tuple[PartitionData, int]:
-    """What one partition has to give, and its size in bytes."""
-    if log is None:
-        return _refused(item.partition, unknown), 0
-    if item.current_leader_epoch >= 0 and item.current_leader_epoch != log.leader_epoch:
-        older = item.current_leader_epoch < log.leader_epoch
-        return _refused(item.partition, ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH), 0
+    """What one partition has to give, and its size in bytes. Raises RemoteError and what ``PartitionLog.read``
+    raises.
+    """
+    if 0 <= item.current_leader_epoch < log.leader_epoch:
+        raise refusal(ErrorCode.FENCED_LEADER_EPOCH)
+    if item.current_leader_epoch > log.leader_epoch:
+        raise refusal(ErrorCode.UNKNOWN_LEADER_EPOCH)
     max_bytes = min(left_bytes, max(0, item.partition_max_bytes))
-    try:
-        result = log.read(item.fetch_offset, max_bytes, minimum_one=is_first)
-    except MainstemError as error:
-        return _refused(item.partition, error_code(error)), 0
+    result = log.read(item.fetch_offset, max_bytes, minimum_one=is_first)
     answer = PartitionData(
         partition_index=item.partition,
         error_code=ErrorCode.NONE,

@@ -1,7 +1,7 @@
 """FindCoordinator (10), versions 0–6: who coordinates a group; it is always this node.
 
-Deliberate: transactions (key type 1) are not served yet: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which every client takes
-as final, where any other error would be retried. Nor are share groups (2): INVALID_REQUEST.
+Deliberate: transactions (key type 1) are not served yet: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which every client
+takes as final, where any other error would be retried. Nor are share groups (2): INVALID_REQUEST.
 """
 
 from __future__ import annotations

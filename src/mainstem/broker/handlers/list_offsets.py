@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.failures import error_code
+from mainstem.broker.failures import error_code, refusal
 from mainstem.errors import MainstemError
 from mainstem.log.partition_log import PartitionLog
 from mainstem.protocol.apis import ApiKey
@@ -40,46 +40,35 @@ _FROM_VERSION: Final = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9
 def handle(node: Node, call: Call) -> ListOffsetsResponse:
     """Serve one request; the top of the file says how."""
     body: ListOffsetsRequest = call.body
-    topics = []
-    for asked in body.topics:
-        topic = node.topics.get(asked.name)
-        partitions = []
-        for item in asked.partitions:
-            log = topic.partition(item.partition_index) if topic is not None else None
-            partitions.append(_find(call.api_version, body.isolation_level, log, item))
-        topics.append(ListOffsetsTopicResponse(name=asked.name, partitions=partitions))
+    topics = [
+        ListOffsetsTopicResponse(
+            name=asked.name, partitions=[_find(node, call, body, asked.name, item) for item in asked.partitions]
+        )
+        for asked in body.topics
+    ]
     return ListOffsetsResponse(topics=topics)
 
 
 def _find(
-    version: int, isolation_level: int, log: PartitionLog | None, item: ListOffsetsPartition
+    node: Node, call: Call, body: ListOffsetsRequest, name: str, item: ListOffsetsPartition
 ) -> ListOffsetsPartitionResponse:
-    code = _check(version, log, item)
-    if log is None or code is not ErrorCode.NONE:
-        return ListOffsetsPartitionResponse(partition_index=item.partition_index, error_code=code)
+    answer = ListOffsetsPartitionResponse(partition_index=item.partition_index, error_code=ErrorCode.NONE)
     try:
-        offset, timestamp, leader_epoch = _look_up(log, item.timestamp, isolation_level)
+        log = node.topics.partition(name, item.partition_index)
+        _check(call.api_version, log, item)
+        answer.offset, answer.timestamp, answer.leader_epoch = _look_up(log, item.timestamp, body.isolation_level)
     except MainstemError as error:
-        return ListOffsetsPartitionResponse(partition_index=item.partition_index, error_code=error_code(error))
-    return ListOffsetsPartitionResponse(
-        partition_index=item.partition_index,
-        error_code=ErrorCode.NONE,
-        timestamp=timestamp,
-        offset=offset,
-        leader_epoch=leader_epoch,
-    )
+        answer.error_code = error_code(error)
+    return answer
 
 
-def _check(version: int, log: PartitionLog | None, item: ListOffsetsPartition) -> ErrorCode:
-    if log is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+def _check(version: int, log: PartitionLog, item: ListOffsetsPartition) -> None:
     if item.timestamp < _EARLIEST_PENDING_UPLOAD or version < _FROM_VERSION.get(item.timestamp, 0):
-        return ErrorCode.UNSUPPORTED_VERSION
+        raise refusal(ErrorCode.UNSUPPORTED_VERSION)
     if 0 <= item.current_leader_epoch < log.leader_epoch:
-        return ErrorCode.FENCED_LEADER_EPOCH
+        raise refusal(ErrorCode.FENCED_LEADER_EPOCH)
     if item.current_leader_epoch > log.leader_epoch:
-        return ErrorCode.UNKNOWN_LEADER_EPOCH
-    return ErrorCode.NONE
+        raise refusal(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
 def _look_up(log: PartitionLog, timestamp: int, isolation_level: int) -> tuple[int, int, int]:

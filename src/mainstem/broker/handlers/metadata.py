@@ -12,6 +12,7 @@ from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code
 from mainstem.broker.topics import Topic
 from mainstem.errors import MainstemError
+from mainstem.log.partition_log import PartitionLog
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.metadata import (
@@ -62,23 +63,26 @@ def _find(node: Node, asked: MetadataRequestTopic, may_create: bool) -> Metadata
 
 
 def _described(node: Node, topic: Topic) -> MetadataResponseTopic:
-    nodes = (node.node_id,)
     return MetadataResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[
-            MetadataResponsePartition(
-                error_code=ErrorCode.NONE,
-                partition_index=number,
-                leader_id=node.node_id,
-                leader_epoch=log.leader_epoch,
-                replica_nodes=nodes,
-                isr_nodes=nodes,
-            )
-            for number, log in enumerate(topic.partitions)
-        ],
+        partitions=[_partition(node, number, log) for number, log in enumerate(topic.partitions)],
+    )
+
+
+def _partition(node: Node, number: int, log: PartitionLog | None) -> MetadataResponsePartition:
+    """An offline partition has no leader, and clients ask again later."""
+    nodes = (node.node_id,)
+    return MetadataResponsePartition(
+        error_code=ErrorCode.NONE if log is not None else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=number,
+        leader_id=node.node_id if log is not None else -1,
+        leader_epoch=log.leader_epoch if log is not None else -1,
+        replica_nodes=nodes,
+        isr_nodes=nodes if log is not None else (),
+        offline_replicas=nodes if log is None else (),
     )
 
 

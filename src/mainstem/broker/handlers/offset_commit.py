@@ -66,7 +66,7 @@ def _find(node: Node, version: int, asked: OffsetCommitRequestTopic) -> tuple[To
 def _check(node: Node, topic: Topic | None, unknown: ErrorCode, item: OffsetCommitRequestPartition) -> ErrorCode:
     if topic is None:
         return unknown
-    if topic.partition(item.partition_index) is None:
+    if not 0 <= item.partition_index < len(topic.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if len((item.committed_metadata or "").encode()) > node.offset_metadata_bytes_max:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Api, Call
-from mainstem.log.partition_log import PartitionLog
+from mainstem.broker.failures import error_code, refusal
+from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.offset_for_leader_epoch import (
@@ -27,27 +28,27 @@ if TYPE_CHECKING:
 def handle(node: Node, call: Call) -> OffsetForLeaderEpochResponse:
     """Serve one request; the top of the file says how."""
     body: OffsetForLeaderEpochRequest = call.body
-    topics = []
-    for asked in body.topics:
-        topic = node.topics.get(asked.topic)
-        partitions = [
-            _find(topic.partition(item.partition) if topic is not None else None, item) for item in asked.partitions
-        ]
-        topics.append(OffsetForLeaderTopicResult(topic=asked.topic, partitions=partitions))
+    topics = [
+        OffsetForLeaderTopicResult(
+            topic=asked.topic, partitions=[_find(node, asked.topic, item) for item in asked.partitions]
+        )
+        for asked in body.topics
+    ]
     return OffsetForLeaderEpochResponse(topics=topics)
 
 
-def _find(log: PartitionLog | None, item: OffsetForLeaderPartition) -> EpochEndOffset:
-    if log is None:
-        return EpochEndOffset(partition=item.partition, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if 0 <= item.current_leader_epoch < log.leader_epoch:
-        return EpochEndOffset(partition=item.partition, error_code=ErrorCode.FENCED_LEADER_EPOCH)
-    if item.current_leader_epoch > log.leader_epoch:
-        return EpochEndOffset(partition=item.partition, error_code=ErrorCode.UNKNOWN_LEADER_EPOCH)
-    epoch, end_offset = log.end_offset_for_epoch(item.leader_epoch)
-    return EpochEndOffset(
-        partition=item.partition, error_code=ErrorCode.NONE, leader_epoch=epoch, end_offset=end_offset
-    )
+def _find(node: Node, name: str, item: OffsetForLeaderPartition) -> EpochEndOffset:
+    answer = EpochEndOffset(partition=item.partition, error_code=ErrorCode.NONE)
+    try:
+        log = node.topics.partition(name, item.partition)
+        if 0 <= item.current_leader_epoch < log.leader_epoch:
+            raise refusal(ErrorCode.FENCED_LEADER_EPOCH)
+        if item.current_leader_epoch > log.leader_epoch:
+            raise refusal(ErrorCode.UNKNOWN_LEADER_EPOCH)
+        answer.leader_epoch, answer.end_offset = log.end_offset_for_epoch(item.leader_epoch)
+    except MainstemError as error:
+        answer.error_code = error_code(error)
+    return answer
 
 
 API = Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, Versions(2, 4), handle)

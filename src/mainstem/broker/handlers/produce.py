@@ -111,13 +111,11 @@ def _append(
 ) -> PartitionProduceResponse:
     if topic is None:
         return _refused(item.index, code, None)
-    log = topic.partition(item.index)
-    if log is None:
-        return _refused(item.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
     records = item.records
     if not isinstance(records, memoryview) or not len(records):
         return _refused(item.index, ErrorCode.INVALID_RECORD, "a produce request without records")
     try:
+        log = topic.partition(item.index)
         result = log.append(records)
     except MainstemError as error:
         return _refused(item.index, error_code(error), str(error))

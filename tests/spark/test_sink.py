@@ -1,0 +1,81 @@
+"""Writing from Spark: rows become records, and a stream's positions travel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mainstem.client.log import Log
+from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
+from mainstem.testing.embedded import EmbeddedBroker
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def write(frame: DataFrame, broker: EmbeddedBroker, mode: str = "append", **options: str) -> None:
+    writer = frame.write.format("mainstem").mode(mode).option("kafka.bootstrap.servers", broker.bootstrap)
+    writer.options(**options).save()
+
+
+def test_rows_become_records(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, mainstem_topic: str
+) -> None:
+    frame = spark.sql(
+        "SELECT 'k' AS key, 'v' AS value, array(named_struct('key', 'h', 'value', X'01')) AS headers, "
+        "timestamp_millis(1500) AS timestamp"
+    )
+    write(frame, mainstem_broker, topic=mainstem_topic)
+    record = next(iter(mainstem_log.read(mainstem_topic)))
+    assert (record.key, record.value, record.headers, record.timestamp_ms) == (b"k", b"v", (("h", b"\x01"),), 1500)
+
+
+def test_each_row_may_name_its_topic(spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log) -> None:
+    for name in ("sink.a", "sink.b"):
+        mainstem_log.create_topic(name)
+    write(spark.sql("SELECT t AS topic, t AS value FROM VALUES ('sink.a'), ('sink.b') AS v(t)"), mainstem_broker)
+    assert [record.value for name in ("sink.a", "sink.b") for record in mainstem_log.read(name)] == [
+        b"sink.a",
+        b"sink.b",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "message"),
+    [
+        ("SELECT 1 AS id", {"topic": "t"}, "a record is written from the columns key, value"),
+        ("SELECT 'v' AS value", {}, "say where to write"),
+        ("SELECT 'v' AS value", {"topic": "nowhere"}, "there is no topic nowhere"),
+    ],
+)
+def test_what_cannot_be_written_is_one_clear_error(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, query: str, options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(Exception, match=message):
+        write(spark.sql(query), mainstem_broker, **options)
+
+
+def test_a_log_is_never_overwritten(spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_topic: str) -> None:
+    with pytest.raises(Exception, match="only ever appended to"):
+        write(spark.sql("SELECT 'v' AS value"), mainstem_broker, mode="overwrite", topic=mainstem_topic)
+
+
+def test_positions_travel_through_a_plain_stream(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, mainstem_topic: str, tmp_path: Path
+) -> None:
+    mainstem_log.create_topic(PROGRESS_TOPIC, configs={"cleanup.policy": "compact"}, exist_ok=True)
+    mainstem_log.create_topic("plain.out", exist_ok=True)
+    position = mainstem_log.append(mainstem_topic, b"v")
+    options = {"kafka.bootstrap.servers": mainstem_broker.bootstrap, "checkpointLocation": str(tmp_path)}
+    reader = spark.readStream.format("mainstem").options(**options).option("subscribe", mainstem_topic)
+    frame = reader.option("startingOffsets", "earliest").load().select("value")
+    writer = frame.writeStream.format("mainstem").options(**options, topic="plain.out", pipeline="plain")
+    assert writer.trigger(availableNow=True).start().awaitTermination(60)
+    said = [Progress.from_record(record) for record in mainstem_log.read(PROGRESS_TOPIC) if record.key == b"plain"][-1]
+    assert said is not None
+    assert said.source.covers(position)
+    assert said.sink == mainstem_log.end("plain.out")

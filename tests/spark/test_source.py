@@ -1,0 +1,169 @@
+"""The data source in Spark: batch reads and streams, raw and typed, and what it says when it cannot."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mainstem.client.log import Log
+from mainstem.client.records import NewRecord
+from mainstem.testing.embedded import EmbeddedBroker
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def topic(mainstem_log: Log, request: pytest.FixtureRequest) -> str:
+    name = f"source.{abs(hash(request.node.name))}"
+    mainstem_log.create_topic(name, partitions=2)
+    return name
+
+
+def load(spark: SparkSession, broker: EmbeddedBroker, **options: str) -> DataFrame:
+    reader = spark.read.format("mainstem").option("kafka.bootstrap.servers", broker.bootstrap)
+    return reader.options(**options).load()
+
+
+def run_stream(spark: SparkSession, broker: EmbeddedBroker, checkpoint: Path, **options: str) -> list[list[Any]]:
+    """The values of each micro-batch, of all that is there now."""
+    batches: list[list[Any]] = []
+    reader = spark.readStream.format("mainstem").option("kafka.bootstrap.servers", broker.bootstrap)
+    frame = reader.options(**{"startingOffsets": "earliest", **options}).load()
+    writer = frame.writeStream.foreachBatch(lambda batch, _: batches.append([bytes(r.value) for r in batch.collect()]))
+    query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+    assert query.awaitTermination(60)
+    return batches
+
+
+def test_a_record_is_read_whole(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str
+) -> None:
+    mainstem_log.append(topic, b"v", key=b"k", headers=[("h", b"1"), ("h", None)], partition=1, timestamp_ms=1500)
+    row = load(spark, mainstem_broker, subscribe=topic).collect()[0]
+    assert (bytes(row.key), bytes(row.value), row.topic, row.partition, row.offset) == (b"k", b"v", topic, 1, 0)
+    assert (row.timestamp.replace(tzinfo=dt.UTC).timestamp(), row.timestamp_type) == (1.5, 0)
+    assert [(header.key, header.value) for header in row.headers] == [("h", b"1"), ("h", None)]
+
+
+def test_nulls_are_read_as_nulls(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str
+) -> None:
+    mainstem_log.append(topic, None)
+    row = load(spark, mainstem_broker, subscribe=topic).collect()[0]
+    assert (row.key, row.value, row.headers) == (None, None, None)
+
+
+def test_columns_can_be_chosen(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str
+) -> None:
+    mainstem_log.append(topic, b"v")
+    frame = load(spark, mainstem_broker, subscribe=topic, columns="value,offset")
+    assert [tuple(row) for row in frame.collect()] == [(b"v", 0)]
+
+
+def test_a_batch_reads_from_offsets_to_offsets(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str
+) -> None:
+    mainstem_log.append_many(topic, [NewRecord(str(n).encode(), partition=n % 2) for n in range(20)])
+    start, end = json.dumps({topic: {"0": 2, "1": -2}}), json.dumps({topic: {"0": 5, "1": 1}})
+    frame = load(spark, mainstem_broker, subscribe=topic, startingOffsets=start, endingOffsets=end)
+    assert sorted((row.partition, row.offset) for row in frame.collect()) == [(0, 2), (0, 3), (0, 4), (1, 0)]
+
+
+def test_topics_are_found_by_pattern(spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log) -> None:
+    for name in ("pattern.a", "pattern.b", "pattern"):
+        mainstem_log.create_topic(name)
+        mainstem_log.append(name, name)
+    frame = load(spark, mainstem_broker, subscribePattern=r"pattern\..")
+    assert sorted(row.topic for row in frame.collect()) == ["pattern.a", "pattern.b"]
+
+
+def test_partitions_can_be_assigned(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str
+) -> None:
+    mainstem_log.append_many(topic, [NewRecord(b"v", partition=n % 2) for n in range(4)])
+    frame = load(spark, mainstem_broker, assign=json.dumps({topic: [1]}))
+    assert {row.partition for row in frame.collect()} == {1}
+
+
+def test_a_scan_is_cut_into_as_many_tasks_as_asked_for(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str
+) -> None:
+    mainstem_log.append_many(topic, [NewRecord(b"v", partition=0) for _ in range(100)])
+    frame = load(spark, mainstem_broker, subscribe=topic, minPartitions="5")
+    assert frame.rdd.getNumPartitions() == 5
+    assert frame.count() == 100
+
+
+def test_rows_are_typed_by_the_registered_schema(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str
+) -> None:
+    from mainstem.schema.infer import schema_of
+    from mainstem.schema.registry import register
+
+    register(mainstem_log, topic, schema_of("carrier STRING NOT NULL, delay INT, at TIMESTAMP"), ["carrier"])
+    mainstem_log.append(topic, {"carrier": "UA", "delay": 5, "at": "2013-01-01T10:00:00Z"}, partition=1)
+    frame = load(spark, mainstem_broker, subscribe=topic, valueSchema="registered")
+    row = frame.collect()[0]
+    assert (row.carrier, row.delay, row["_partition"], row["_offset"]) == ("UA", 5, 1, 0)
+    assert frame.schema["at"].dataType.simpleString() == "timestamp"
+
+
+def test_a_topic_is_read_as_a_table(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str
+) -> None:
+    for name in ("old", "new"):
+        mainstem_log.append(topic, {"carrier": "UA", "name": name}, key="UA")
+    frame = load(spark, mainstem_broker, subscribe=topic, table="true", valueSchema="carrier STRING, name STRING")
+    assert [tuple(row) for row in frame.collect()] == [("UA", "new")]
+
+
+def test_a_stream_reads_each_record_once_and_goes_on_where_it_was(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str, tmp_path: Path
+) -> None:
+    mainstem_log.append(topic, b"a")
+    assert run_stream(spark, mainstem_broker, tmp_path, subscribe=topic) == [[b"a"]]
+    mainstem_log.append(topic, b"b")
+    assert run_stream(spark, mainstem_broker, tmp_path, subscribe=topic) == [[b"b"]]
+    assert run_stream(spark, mainstem_broker, tmp_path, subscribe=topic) == []
+
+
+def test_a_stream_keeps_to_its_limit_for_each_micro_batch(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str, tmp_path: Path
+) -> None:
+    mainstem_log.append_many(topic, [NewRecord(str(n).encode(), partition=n % 2) for n in range(10)])
+    batches = run_stream(spark, mainstem_broker, tmp_path, subscribe=topic, maxOffsetsPerTrigger="4")
+    assert [len(batch) for batch in batches] == [4, 4, 2]
+
+
+def test_a_topic_that_was_made_again_stops_a_stream(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str, tmp_path: Path
+) -> None:
+    mainstem_log.append(topic, b"a")
+    run_stream(spark, mainstem_broker, tmp_path, subscribe=topic)
+    mainstem_log.delete_topic(topic)
+    mainstem_log.create_topic(topic, partitions=2)
+    with pytest.raises(Exception, match="deleted and made again"):
+        run_stream(spark, mainstem_broker, tmp_path, subscribe=topic)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"subscribe": "nowhere"}, "there is no topic nowhere"),
+        ({"subscribe": "a", "startingOffset": "earliest"}, "unknown option startingoffset"),
+        ({"subscribe": "a", "valueSchema": "carrier STRIN"}, "not a type of Spark SQL"),
+    ],
+)
+def test_what_cannot_be_read_is_one_clear_error(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(Exception, match=message):
+        load(spark, mainstem_broker, **options).collect()

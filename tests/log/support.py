@@ -69,8 +69,8 @@ class Node:
         return self.log.append(batch(*values)).base_offset
 
     def commit(self, *values: bytes) -> int:
-        """Append one batch for each value and flush; the last base offset."""
-        offsets = [self.append(value) for value in values]
+        """Append one batch for each value and flush; the last base offset, -1 without any."""
+        offsets = [-1, *(self.append(value) for value in values)]
         self.log.flush()
         return offsets[-1]
 

@@ -4,6 +4,8 @@ import asyncio
 
 import pytest
 
+from mainstem.broker.api import Call
+from mainstem.broker.handlers.fetch import handle
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -33,6 +35,17 @@ async def test_a_fetch_at_the_end_waits_and_new_data_wakes_it(client: Client) ->
     response = await task
     assert len(response.responses[0].partitions[0].records) > 0
     assert client.broker.node.fetches.statistics() == {"partitions": 0}
+
+
+@with_broker()
+async def test_data_that_comes_before_the_waiting_has_begun_is_not_missed(client: Client) -> None:
+    await client.create_topic("t")
+    body = fetch_request("t", 0, max_wait_ms=LONG_MS)
+    answer = handle(client.broker.node, Call(ApiKey.FETCH, 11, 1, None, "127.0.0.1", body))
+    await client.produce("t", b"a")
+    async with asyncio.timeout(LONG_MS / 3000):
+        response = await answer
+    assert len(response.responses[0].partitions[0].records) > 0
 
 
 @with_broker()

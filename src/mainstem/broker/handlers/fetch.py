@@ -59,6 +59,8 @@ def handle(node: Node, call: Call) -> Answer | Awaitable[Answer]:
 async def _wait(node: Node, call: Call, read: _Read) -> Answer:
     body: FetchRequest = call.body
     deadline_s = node.clock.monotonic_s() + body.max_wait_ms / 1000
+    # This runs in a later turn of the loop than the first pass: what became durable in between woke nobody.
+    read = _read(node, call)
     while read.may_wait and read.size_bytes < body.min_bytes:
         left_s = deadline_s - node.clock.monotonic_s()
         if left_s <= 0 or not await node.fetches.wait(read.logs, left_s):

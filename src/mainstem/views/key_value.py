@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from rocksdict import BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, Options, Rdict, RdictIter, WriteBatch
 
 from mainstem.errors import StorageError
@@ -22,13 +23,10 @@ from mainstem.views.requests import Get, Range, Request, wrong_kind
 from mainstem.views.rows import row_of
 from mainstem.views.store import Bookmark, DeadLetters, Digest, Row, Snapshot, StoreDefinition, ViewStore
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 _RECORD = b"r"
 _AFTER_RECORDS = b"s"
 _BOOKMARK = b"m"
-_MEMTABLE_BYTES = 32 << 20
+_MEMTABLE_BYTES = 64 << 20
 _BLOCK_CACHE_BYTES = 64 << 20
 _OPEN_FILES_MAX = 256
 
@@ -51,9 +49,7 @@ class KeyValueStore(ViewStore):
             dead_letters(read.poisons)
         bookmark = bookmark.after(self._bookmark, read.poisons)
         writes = WriteBatch(raw_mode=True)
-        keys = read.table.column("key").cast("binary").to_pylist()
-        texts = read.table.column("text").cast("binary").to_pylist()
-        for key, text in zip(keys, texts, strict=True):
+        for key, text in _in_key_order(read.table):
             if text is None:
                 writes.delete(_RECORD + key)
             else:
@@ -141,6 +137,13 @@ class KeyValueSnapshot(Snapshot):
             yield key[1:], iterator.value()
             iterator.next()
         iterator.status()  # raises when the iterator ended on an error
+
+
+def _in_key_order(table: pa.Table) -> Iterator[tuple[bytes, bytes | None]]:
+    """Keys and texts sorted by key: RocksDB takes them in half the time. The sort is stable: the last one still wins."""
+    table = table.take(pc.sort_indices(table.column("key")))
+    keys, texts = (table.column(name).cast(pa.binary()).to_pylist() for name in ("key", "text"))
+    return zip(keys, texts, strict=True)
 
 
 def _read_bookmark(text: bytes | None) -> Bookmark:

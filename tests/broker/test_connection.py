@@ -135,3 +135,23 @@ def test_a_directory_is_opened_again_after_a_stop(tmp_path: Path) -> None:
                 assert (await client.produce("t", b"a")).base_offset == number
 
     asyncio.run(scenario())
+
+
+@with_broker(mainstem_request_stall_ms="50")
+async def test_a_request_that_stands_still_is_closed_and_a_quiet_connection_is_not(client: Client) -> None:
+    other = await client.another()
+    other.writer.write(struct.pack(">i", 1000) + b"x")
+    assert await other.is_closed()
+    assert (await client.request(ALL_TOPICS, 12)).error_code == 0
+
+
+@with_broker(connections_max_idle_ms="50")
+async def test_a_connection_on_which_nothing_happens_is_closed_but_not_one_that_waits(client: Client) -> None:
+    await client.create_topic("t")
+    idle = await client.another()
+    await idle.request(ALL_TOPICS, 12)
+    task = asyncio.create_task(client.request(fetch_request("t", 0, max_wait_ms=15_000), 11))
+    assert await idle.is_closed()
+    assert not task.done()
+    await (await client.another()).produce("t", b"a")
+    assert (await task).error_code == 0

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mainstem.broker.config import SETTINGS, BrokerConfig, is_loopback, parse_address
+from mainstem.errors import ConfigError
+from mainstem.log.config import CONFIGS
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [("127.0.0.1:9092", ("127.0.0.1", 9092)), ("localhost:0", ("localhost", 0)), ("[::1]:9092", ("::1", 9092))],
+)
+def test_an_address_is_host_and_port(text: str, address: tuple[str, int]) -> None:
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["", "localhost", ":9092", "localhost:", "localhost:x", "localhost:65536", "a:-1"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="HOST:PORT"):
+        parse_address(text)
+
+
+@pytest.mark.parametrize(
+    ("host", "only_this_machine"),
+    [("localhost", True), ("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("0.0.0.0", False), ("x", False)],
+)
+def test_loopback_is_told_from_other_addresses(host: str, only_this_machine: bool) -> None:
+    assert is_loopback(host) is only_this_machine
+
+
+def test_another_address_needs_someone_who_insists() -> None:
+    with pytest.raises(ConfigError, match="--insecure"):
+        BrokerConfig(Path("x"), host="0.0.0.0")
+    assert BrokerConfig(Path("x"), host="0.0.0.0", insecure=True).host == "0.0.0.0"
+
+
+def test_every_default_is_a_value_of_its_setting() -> None:
+    config = BrokerConfig(Path("x"))
+    for name in SETTINGS:
+        config.get(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("x", "1"), ("num.partitions", "0"), ("num.partitions", "a"), ("log.cleanup.policy", "x")]
+)
+def test_an_impossible_setting_is_refused_with_its_name(name: str, text: str) -> None:
+    with pytest.raises(ConfigError):
+        BrokerConfig(Path("x"), settings={name: text})
+
+
+def test_kafkas_names_for_topic_defaults_reach_the_topics() -> None:
+    config = BrokerConfig(Path("x"), settings={"log.retention.ms": "5", "num.partitions": "3"})
+    assert config.topic_defaults() == {"retention.ms": "5"}
+
+
+def test_every_topic_config_has_a_default_among_the_settings() -> None:
+    assert {setting.topic_config for setting in SETTINGS.values()} - {None} == set(CONFIGS)

@@ -1,0 +1,120 @@
+"""A disk that fails under the broker: the protocol's errors, nothing that was acknowledged lost, others served on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from mainstem.errors import StorageError
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.heartbeat import HeartbeatRequest
+from mainstem.testing.disk import FaultyDisk
+from tests.broker.handlers.test_groups import commit, committed, join
+from tests.broker.harness import Client, running
+
+DATA = Path("/data")
+
+
+def over_restarts(disk: FaultyDisk, *lives: Callable[[Client], Awaitable[None]]) -> None:
+    """Run one broker after the other on ``disk``; a life may end with a disk that does not let it end cleanly."""
+
+    async def main() -> None:
+        for live in lives:
+            try:
+                async with running(DATA, disk=disk) as client:
+                    await live(client)
+            except StorageError:
+                disk.kill()
+
+    asyncio.run(main())
+
+
+def test_a_failed_sync_is_told_to_the_producer_and_the_partition_takes_no_more(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+
+    async def fails(client: Client) -> None:
+        await client.create_topic("t")
+        await client.create_topic("u")
+        assert (await client.produce("t", b"kept")).error_code == 0
+        disk.fail_syncs("*/t-0/*.log")
+        for _ in range(2):
+            assert (await client.produce("t", b"lost")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert await client.values("t") == [b"kept"]
+        assert (await client.produce("u", b"served")).error_code == 0
+
+    async def recovers(client: Client) -> None:
+        assert (await client.values("t"))[0] == b"kept"
+        assert (await client.produce("t", b"again")).error_code == 0
+
+    over_restarts(disk, fails, recovers)
+
+
+def test_a_full_disk_is_told_to_the_producer_and_room_makes_it_work_again() -> None:
+    disk = FaultyDisk()
+
+    async def fills(client: Client) -> None:
+        await client.create_topic("t")
+        await client.produce("t", b"a")
+        disk.capacity_bytes = disk.used_bytes() + 1000
+        assert (await client.produce("t", bytes(5000))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        disk.capacity_bytes = None
+        assert (await client.produce("t", b"b")).base_offset == 1
+        assert await client.values("t") == [b"a", b"b"]
+
+    over_restarts(disk, fills)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_was_acknowledged_and_committed_survives_a_power_cut(seed: int) -> None:
+    disk = FaultyDisk(seed)
+
+    async def before(client: Client) -> None:
+        await client.create_topic("t")
+        for number in range(20):
+            await client.produce("t", b"%d" % number)
+            assert await commit(client, number) == 0
+        disk.power_cut()
+
+    async def after(client: Client) -> None:
+        assert (await client.values("t"))[:20] == [b"%d" % number for number in range(20)]
+        assert (await committed(client))[0] == 19
+
+    over_restarts(disk, before, after)
+
+
+def test_a_commit_that_cannot_be_kept_is_refused_and_not_shown() -> None:
+    disk = FaultyDisk()
+
+    async def fails(client: Client) -> None:
+        await client.create_topic("t")
+        assert await commit(client, 1) == 0
+        disk.fail_syncs("*/__consumer_offsets-0/*.log")
+        assert await commit(client, 2) == ErrorCode.KAFKA_STORAGE_ERROR
+
+    async def recovers(client: Client) -> None:
+        assert await commit(client, 3) == 0
+        assert (await committed(client))[0] == 3
+
+    over_restarts(disk, fails, recovers)
+
+
+def test_groups_whose_log_is_damaged_are_refused_and_topics_are_served() -> None:
+    disk = FaultyDisk()
+
+    async def before(client: Client) -> None:
+        await client.create_topic("t")
+        await commit(client, 1)
+
+    async def after(client: Client) -> None:
+        assert (await join(client)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+        assert (await client.request(beat, 4)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert await commit(client, 2) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert (await client.produce("t", b"a")).error_code == 0
+
+    over_restarts(disk, before)
+    disk.flip_bit(DATA / "__consumer_offsets-0" / f"{0:020d}.log", 70)
+    over_restarts(disk, after)

@@ -1,0 +1,189 @@
+"""Group commit over partition logs that flush when the test lets them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from mainstem.broker.group_commit import GroupCommit
+from mainstem.errors import MainstemError, PartitionOfflineError, StorageError
+from mainstem.model import TopicPartition
+
+
+class SlowFlush:
+    """A flush that ends when ``gate`` opens, with ``error`` if there is one."""
+
+    def __init__(self, end_offset: int, gate: threading.Event, error: StorageError | None) -> None:
+        self.end_offset = end_offset
+        self._gate = gate
+        self._error = error
+
+    def run(self) -> None:
+        assert self._gate.wait(10)
+        if self._error is not None:
+            raise self._error
+
+
+class SlowLog:
+    """As much of a partition log as group commit sees."""
+
+    def __init__(self, name: str = "t") -> None:
+        self.topic_partition = TopicPartition(name, 0)
+        self.high_watermark = self.log_end_offset = 0
+        self.offline_reason: str | None = None
+        self.gate = threading.Event()
+        self.gate.set()
+        self.error: StorageError | None = None
+        self.flushes = 0
+
+    def append(self, count: int = 1) -> int:
+        self.log_end_offset += count
+        return self.log_end_offset
+
+    def start_flush(self) -> SlowFlush | None:
+        if self.offline_reason or self.log_end_offset == self.high_watermark:
+            return None
+        self.flushes += 1
+        return SlowFlush(self.log_end_offset, self.gate, self.error)
+
+    def finish_flush(self, flush: SlowFlush, error: StorageError | None) -> None:
+        if error is not None:
+            self.offline_reason = str(error)
+        else:
+            self.high_watermark = flush.end_offset
+
+
+def scenario(main: Callable[[Any, list[Any]], Awaitable[None]]) -> Callable[[], None]:
+    """Runs ``main(commit, advanced)``, where ``advanced`` notes the partitions that moved."""
+
+    def test() -> None:
+        async def run() -> None:
+            advanced: list[Any] = []
+            commit = GroupCommit(advanced.append)
+            try:
+                async with asyncio.timeout(10):
+                    await main(commit, advanced)
+            finally:
+                await commit.stop()
+
+        asyncio.run(run())
+
+    test.__name__ = main.__name__
+    return test
+
+
+@scenario
+async def test_an_append_is_durable_after_its_flush(commit: Any, advanced: list[Any]) -> None:
+    log = SlowLog()
+    log.append()
+    commit.appended(log)
+    await commit.durable(log, 1)
+    assert (log.flushes, advanced) == (1, [log])
+
+
+@scenario
+async def test_what_comes_in_one_turn_shares_one_flush(commit: Any, advanced: list[Any]) -> None:
+    log = SlowLog()
+    ends = []
+    for _ in range(10):
+        ends.append(log.append())
+        commit.appended(log)
+    await asyncio.gather(*(commit.durable(log, end) for end in ends))
+    assert log.flushes == 1
+
+
+@scenario
+async def test_what_comes_during_a_flush_shares_the_next_one(commit: Any, advanced: list[Any]) -> None:
+    log = SlowLog()
+    log.gate.clear()
+    log.append()
+    commit.appended(log)
+    while not log.flushes:
+        await asyncio.sleep(0)
+    for _ in range(10):
+        log.append()
+        commit.appended(log)
+    first, last = (asyncio.create_task(commit.durable(log, offset)) for offset in (1, 11))
+    log.gate.set()
+    await first
+    await last
+    assert log.flushes == 2
+
+
+@scenario
+async def test_a_partition_that_is_slow_does_not_hold_up_another(commit: Any, advanced: list[Any]) -> None:
+    slow, quick = SlowLog("slow"), SlowLog("quick")
+    slow.gate.clear()
+    for log in (slow, quick):
+        log.append()
+        commit.appended(log)
+    await commit.durable(quick, 1)
+    assert slow.high_watermark == 0
+    slow.gate.set()
+
+
+@scenario
+async def test_who_waits_is_told_in_the_order_of_the_offsets(commit: Any, advanced: list[Any]) -> None:
+    log, told = SlowLog(), []
+    for _ in range(5):
+        end = log.append()
+        commit.appended(log)
+        commit.when_durable(log, end, lambda error, end=end: told.append((end, error)))
+    await commit.durable(log, 5)
+    assert told == [(offset, None) for offset in range(1, 6)]
+
+
+@scenario
+async def test_a_flush_that_fails_is_told_to_everyone_and_never_tried_again(commit: Any, advanced: list[Any]) -> None:
+    log = SlowLog()
+    log.error = StorageError("input/output error")
+    told: list[MainstemError | None] = []
+    for _ in range(3):
+        end = log.append()
+        commit.appended(log)
+        commit.when_durable(log, end, told.append)
+    with pytest.raises(PartitionOfflineError, match="input/output"):
+        await commit.durable(log, 3)
+    commit.appended(log)
+    with pytest.raises(PartitionOfflineError):
+        await commit.durable(log, 4)
+    assert log.flushes == 1
+    assert len(told) == 3
+    assert all(isinstance(error, PartitionOfflineError) for error in told)
+
+
+@scenario
+async def test_what_counts_as_committed_at_the_append_is_not_flushed(commit: Any, advanced: list[Any]) -> None:
+    log = SlowLog()
+    log.high_watermark = log.append()
+    commit.appended(log)
+    await commit.durable(log, 1)
+    assert (log.flushes, advanced) == (0, [log])
+
+
+@scenario
+async def test_who_waits_for_a_partition_that_is_deleted_is_told(commit: Any, advanced: list[Any]) -> None:
+    log = SlowLog()
+    log.gate.clear()
+    log.append()
+    commit.appended(log)
+    waiting = asyncio.create_task(commit.durable(log, 1))
+    while not log.flushes:
+        await asyncio.sleep(0)
+    commit.forget(log)
+    with pytest.raises(PartitionOfflineError, match="deleted"):
+        await waiting
+    log.gate.set()
+
+
+@scenario
+async def test_a_stop_waits_for_what_is_under_way(commit: Any, advanced: list[Any]) -> None:
+    log = SlowLog()
+    log.append()
+    commit.appended(log)
+    await commit.stop()
+    assert log.high_watermark == 1

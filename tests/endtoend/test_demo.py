@@ -118,6 +118,7 @@ def test_each_step_is_timed(found: dict[str, Any]) -> None:
     assert list(found["seconds"]) == [
         "start",
         "load",
+        "spark",
         "pipelines",
         "questions",
         "read_your_writes",

@@ -98,6 +98,8 @@ class Demo:
         with Log(bootstrap) as log:
             with self._step("load"):
                 self._load(log)
+            with self._step("spark"):
+                self._wait_for_the_rest()
             with self._step("pipelines"):
                 self._catch_up()
         asked = views(self.url)
@@ -132,10 +134,13 @@ class Demo:
             self.results.topics[table.topic] = loaded.records
             self._loaded = loaded.position
 
-    def _catch_up(self) -> None:
-        """Until the pipelines run, and every view covers the last flight."""
+    def _wait_for_the_rest(self) -> None:
+        """What of Spark's start, and the others', is left when the files are loaded."""
         for name in ("views", "gateway", "pipelines"):
             self._stack.supervisor.wait_ready(name)
+
+    def _catch_up(self) -> None:
+        """Until every view covers the last flight."""
         asked = views(self.url)
         with self._report.catching_up(sum(self._loaded.values())) as on_progress:
             for name in ("carriers", "manufacturers"):

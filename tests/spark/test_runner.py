@@ -1,0 +1,255 @@
+"""Pipelines end to end: what they derive, where they go on, what they say when they cannot."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mainstem.client.log import Log
+from mainstem.errors import DefinitionError, PipelineFailedError, SchemaError
+from mainstem.model import Position
+from mainstem.pipelines.app import App
+from mainstem.pipelines.deploy import deploy
+from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
+from mainstem.schema.registry import lookup
+from mainstem.testing.embedded import EmbeddedBroker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+FLIGHT = "flight_id STRING, carrier STRING, delay INT"
+NUMBERS = itertools.count(1)
+
+
+class Flights:
+    """An App of its own topics: flights, airlines; and what its tests do with them."""
+
+    def __init__(self, spark: SparkSession, broker: EmbeddedBroker, log: Log, checkpoints: Path) -> None:
+        self.prefix = f"app{next(NUMBERS)}"
+        self.app = App(self.prefix)
+        self.flights = self.app.topic(f"{self.prefix}.flights", schema=FLIGHT, key="flight_id", partitions=2)
+        self.airlines = self.app.topic(
+            f"{self.prefix}.airlines", "carrier STRING, name STRING", "carrier", compacted=True
+        )
+        self.log = log
+        self._spark, self._broker, self._checkpoints = spark, broker, checkpoints
+
+    def fly(self, *delays: tuple[str, int | None]) -> Position:
+        deploy(self.app, self.log)
+        rows = [{"flight_id": f"f{next(NUMBERS)}", "carrier": carrier, "delay": delay} for carrier, delay in delays]
+        return self.log.append_many(self.flights.name, [(row["flight_id"], row) for row in rows])
+
+    def name(self, carrier: str, name: str) -> Position:
+        deploy(self.app, self.log)
+        return self.log.append(self.airlines.name, {"carrier": carrier, "name": name}, key=carrier)
+
+    def runner(self) -> Any:
+        from mainstem.spark.runner import Runner
+
+        return Runner(self.app, self._broker.bootstrap, checkpoints=self._checkpoints, spark=self._spark)
+
+    def run_once(self) -> None:
+        self.runner().run(once=True)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        runner, ready = self.runner(), threading.Event()
+        thread = threading.Thread(target=runner.run, kwargs={"on_ready": ready.set})
+        thread.start()
+        try:
+            assert ready.wait(60)
+            yield
+        finally:
+            runner.stop()
+            thread.join(60)
+
+    def latest(self, topic: str) -> dict[str, Any]:
+        records = self.log.read(topic)
+        return {(record.key or b"").decode(): json.loads(record.value or b"null") for record in records}
+
+    def progress(self, pipeline: str) -> list[Progress]:
+        said = [Progress.from_record(record) for record in self.log.read(PROGRESS_TOPIC)]
+        return [progress for progress in said if progress is not None and progress.pipeline == pipeline]
+
+    def wait_until(self, pipeline: str, covers: Callable[[Progress], bool]) -> Progress:
+        for record in self.log.follow(PROGRESS_TOPIC, start="earliest"):
+            said = Progress.from_record(record)
+            if said is not None and said.pipeline == pipeline and covers(said):
+                return said
+        raise AssertionError("a follower has no end")
+
+
+@pytest.fixture
+def world(spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, tmp_path: Path) -> Flights:
+    return Flights(spark, mainstem_broker, mainstem_log, tmp_path)
+
+
+def counting(world: Flights) -> str:
+    """Declare: how many flights each carrier has, and its name."""
+    name = f"{world.prefix}.counts"
+
+    @world.app.pipeline(world.flights, world.airlines.table(), into=name, key="carrier", mode="update", name=name)
+    def count(flights: Any, airlines: Any) -> Any:
+        return flights.groupBy("carrier").count().join(airlines, "carrier", "left")
+
+    return name
+
+
+def copying(world: Flights, source: Any, word: str = "copies") -> str:
+    name = f"{world.prefix}.{word}"
+    world.app.pipeline(source, into=name, key="flight_id", name=name)(lambda flights: flights)
+    return name
+
+
+def test_rows_that_change_are_derived_by_key(world: Flights) -> None:
+    counts = counting(world)
+    world.name("UA", "United")
+    world.fly(("UA", 1), ("UA", 2), ("AA", None))
+    world.run_once()
+    assert world.latest(counts) == {
+        "UA": {"carrier": "UA", "count": 2, "name": "United"},
+        "AA": {"carrier": "AA", "count": 1, "name": None},
+    }
+
+
+def test_a_pipeline_goes_on_where_it_stopped(world: Flights) -> None:
+    counts = counting(world)
+    world.fly(("UA", 1))
+    world.run_once()
+    world.fly(("UA", 2))
+    world.run_once()
+    records = [json.loads(record.value or b"") for record in world.log.read(counts)]
+    assert [row["count"] for row in records] == [1, 2]
+
+
+def test_nothing_new_derives_nothing(world: Flights) -> None:
+    copies = copying(world, world.flights)
+    world.fly(("UA", 1))
+    world.run_once()
+    world.run_once()
+    assert len(list(world.log.read(copies))) == 1
+
+
+def test_a_pipeline_may_read_what_another_derives(world: Flights) -> None:
+    copies = copying(world, world.flights)
+    second = copying(world, copies, "second")
+    world.fly(("UA", 1), ("AA", 2))
+    world.run_once()
+    assert world.latest(second) == world.latest(copies) == world.latest(world.flights.name)
+
+
+def test_progress_covers_what_was_read_and_names_where_it_is_written(world: Flights) -> None:
+    counts = counting(world)
+    tables = world.name("UA", "United")
+    position = world.fly(("UA", 1), ("AA", 2))
+    world.run_once()
+    first, last = world.progress(counts)[0], world.progress(counts)[-1]
+    assert (first.batch_id, first.source.covers(position)) == (-1, False)
+    assert last.source == world.log.end(world.flights.name)
+    assert last.source.covers(position)
+    assert (last.sink, last.tables) == (world.log.end(counts), tables)
+    assert (last.inputs, last.output) == ((world.flights.name,), counts)
+
+
+def test_a_micro_batch_that_derives_nothing_covers_what_it_read(world: Flights) -> None:
+    name = f"{world.prefix}.none"
+    world.app.pipeline(world.flights, into=name, key="flight_id", name=name)(lambda flights: flights.where("delay > 5"))
+    position = world.fly(("UA", 1))
+    world.run_once()
+    last = world.progress(name)[-1]
+    assert last.source.covers(position)
+    assert (dict(last.sink), list(world.log.read(name))) == (dict.fromkeys(world.log.end(name), 0), [])
+
+
+def test_a_table_is_fresh_at_each_micro_batch(world: Flights) -> None:
+    counts = counting(world)
+    world.name("UA", "old")
+    first = world.fly(("UA", 1))
+    with world.running():
+        world.wait_until(counts, lambda said: said.source.covers(first))
+        world.name("UA", "new")
+        second = world.fly(("UA", 1))
+        said = world.wait_until(counts, lambda said: said.source.covers(second))
+    assert world.latest(counts)["UA"]["name"] == "new"
+    assert said.tables == world.log.end(world.airlines.name)
+
+
+def test_the_schema_of_what_is_derived_is_registered(world: Flights) -> None:
+    counts = counting(world)
+    world.fly(("UA", 1))
+    world.run_once()
+    registered = lookup(world.log, counts)
+    assert registered is not None
+    assert [(c.name, c.type) for c in registered.schema.columns] == [
+        ("carrier", "STRING"),
+        ("count", "BIGINT"),
+        ("name", "STRING"),
+    ]
+    assert registered.key == ("carrier",)
+
+
+def test_nested_columns_are_json(world: Flights) -> None:
+    name = f"{world.prefix}.nested"
+    nest = "struct(carrier, array(delay) AS delays) AS flight"
+    world.app.pipeline(world.flights, into=name, key="flight_id", name=name)(lambda f: f.selectExpr("flight_id", nest))
+    world.fly(("UA", 1))
+    world.run_once()
+    assert next(iter(world.latest(name).values()))["flight"] == {"carrier": "UA", "delays": [1]}
+
+
+def test_one_query_that_fails_takes_no_other_down(world: Flights, capfd: pytest.CaptureFixture[str]) -> None:
+    name = f"{world.prefix}.failing"
+    world.app.pipeline(world.flights, into=name, key="carrier", name=name)(lambda flights: flights)
+    copies = copying(world, world.flights)
+    with world.running():
+        position = world.fly((None, 1))  # type: ignore[arg-type]  # no carrier, so no key for the first pipeline
+        world.wait_until(copies, lambda said: said.source.covers(position))
+        deadline = threading.Event()
+        said = ""
+        while "failed" not in said and not deadline.wait(0.2):
+            said += capfd.readouterr().err
+    assert f"pipeline {name} failed: mainstem.errors.SchemaError: key column 'carrier' is null" in said
+
+
+def test_a_run_to_the_end_says_what_made_a_query_fail(world: Flights) -> None:
+    name = f"{world.prefix}.failing"
+    world.app.pipeline(world.flights, into=name, key="carrier", name=name)(lambda flights: flights)
+    world.fly((None, 1))  # type: ignore[arg-type]
+    with pytest.raises(PipelineFailedError, match="key column 'carrier' is null in 1 of 1 rows"):
+        world.run_once()
+
+
+def test_an_error_in_a_pipelines_function_names_its_line(world: Flights) -> None:
+    @world.app.pipeline(world.flights, into=f"{world.prefix}.x", name=f"{world.prefix}.x")
+    def wrong(flights: Any) -> Any:
+        return flights.select("carier")
+
+    line = wrong.__code__.co_firstlineno + 2
+    with pytest.raises(DefinitionError, match=rf"test_runner\.py:{line}: wrong \(pipeline .*carier"):
+        world.run_once()
+
+
+def test_a_pipeline_must_return_its_stream(world: Flights, spark: SparkSession) -> None:
+    world.app.pipeline(world.flights, into=f"{world.prefix}.x", name="static")(lambda flights: spark.range(1))
+    with pytest.raises(DefinitionError, match="does not come from its stream"):
+        world.run_once()
+
+
+def test_a_key_that_is_not_derived_is_refused(world: Flights) -> None:
+    world.app.pipeline(world.flights, into=f"{world.prefix}.x", key="z", name="keyless")(lambda flights: flights)
+    with pytest.raises(DefinitionError, match="gives no z; it gives flight_id, carrier, delay"):
+        world.run_once()
+
+
+def test_two_columns_of_one_name_are_refused(world: Flights) -> None:
+    world.app.pipeline(world.flights, into=f"{world.prefix}.x", name="twice")(lambda f: f.selectExpr("*", "1 AS delay"))
+    with pytest.raises(SchemaError, match="the column delay twice"):
+        world.run_once()

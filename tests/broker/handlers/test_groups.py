@@ -131,7 +131,7 @@ async def test_a_member_that_falls_silent_is_out_when_its_session_ends(client: C
     joined = await join(client, session_ms=50)
     await sync(client, joined)
     while client.broker.node.groups.group("g").state is not GroupState.EMPTY:
-        await asyncio.sleep(0.005)  # let the broker's own clock run: its deadline is what is tested
+        await asyncio.sleep(0)
     assert (await described(client)).group_state == "Empty"
 
 

@@ -6,7 +6,7 @@ Deliberate: one node leads everything; no rack; authorized operations are unknow
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code
@@ -28,6 +28,8 @@ from mainstem.protocol.schema import ZERO_UUID, Versions
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
 
+_NO_NAME_FROM: Final = 12
+
 
 def handle(node: Node, call: Call) -> MetadataResponse:
     """Serve one request; the top of the file says how."""
@@ -37,7 +39,7 @@ def handle(node: Node, call: Call) -> MetadataResponse:
     if wants_all:
         topics = [_described(node, topic) for topic in node.topics.all()]
     else:
-        topics = [_find(node, asked, body.allow_auto_topic_creation) for asked in body.topics or ()]
+        topics = [_find(node, call.api_version, asked, body.allow_auto_topic_creation) for asked in body.topics or ()]
     host, port = node.advertised
     return MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=node.node_id, host=host, port=port)],
@@ -47,12 +49,13 @@ def handle(node: Node, call: Call) -> MetadataResponse:
     )
 
 
-def _find(node: Node, asked: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic:
+def _find(node: Node, version: int, asked: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic:
     if asked.name is None:
         topic = node.topics.by_id(asked.topic_id)
         if topic is None:
+            name = None if version >= _NO_NAME_FROM else ""
             return MetadataResponseTopic(
-                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id, partitions=[]
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=name, topic_id=asked.topic_id, partitions=[]
             )
         return _described(node, topic)
     try:

@@ -6,6 +6,7 @@ import pytest
 
 from mainstem.errors import CorruptBatchError
 from mainstem.log.batch_scan import (
+    Start,
     find_valid_batch,
     last_batch_end,
     skip_before,
@@ -34,12 +35,13 @@ def file_of(*parts: bytes) -> DiskFile:
     return file
 
 
+FIRST = Start(0, 0)
 STARTS = [sum(map(len, batches()[:number])) for number in range(len(SIZES) + 1)]
 
 
 @pytest.mark.parametrize("walk", [walk_headers, walk_verified])
 def test_each_batch_is_found_whatever_its_size(walk) -> None:
-    found = [(at, header.base_offset) for at, header in walk(file_of(*batches()), 0, STARTS[-1])]
+    found = [(at, header.base_offset) for at, header in walk(file_of(*batches()), FIRST, STARTS[-1])]
     assert found == list(zip(STARTS, range(0, 12, 2), strict=False))
 
 
@@ -48,7 +50,7 @@ def test_each_batch_is_found_whatever_its_size(walk) -> None:
 def test_a_last_batch_that_is_cut_off_is_an_error(walk, cut: int) -> None:
     data = b"".join(batches((5, 5)))
     size = len(data) // 2
-    places = walk(file_of(data[: size + cut]), 0, size + cut)
+    places = walk(file_of(data[: size + cut]), FIRST, size + cut)
     assert next(places)[0] == 0
     with pytest.raises(CorruptBatchError):
         next(places)
@@ -57,9 +59,9 @@ def test_a_last_batch_that_is_cut_off_is_an_error(walk, cut: int) -> None:
 def test_a_flipped_bit_in_a_record_stops_the_proof_and_not_the_walk() -> None:
     data = bytearray(b"".join(batches((50, 50))))
     data[100] ^= 1
-    assert len(list(walk_headers(file_of(data), 0, len(data)))) == 2
+    assert len(list(walk_headers(file_of(data), FIRST, len(data)))) == 2
     with pytest.raises(CorruptBatchError, match="checksum"):
-        list(walk_verified(file_of(data), 0, len(data)))
+        list(walk_verified(file_of(data), FIRST, len(data)))
 
 
 @pytest.mark.parametrize("prove", [True, False])
@@ -67,14 +69,14 @@ def test_a_flipped_bit_in_a_record_stops_the_proof_and_not_the_walk() -> None:
 def test_garbage_between_batches_is_passed_over(prove: bool, garbage: bytes) -> None:
     first, second, third = batches((20, 20, 20))
     file = file_of(first, garbage, second, third)
-    found = [at for at, _ in walk_past_damage(file, 0, file.size_bytes(), 0, prove=prove)]
+    found = [at for at, _ in walk_past_damage(file, FIRST, file.size_bytes(), prove=prove)]
     assert found == [0, len(first + garbage), len(first + garbage + second)]
 
 
 def test_a_batch_whose_offset_goes_back_is_passed_over() -> None:
     first, second, third = batches((20, 20, 20))
     file = file_of(first, second, first, third)
-    found = [header.base_offset for _, header in walk_past_damage(file, 0, file.size_bytes(), 0, prove=True)]
+    found = [header.base_offset for _, header in walk_past_damage(file, FIRST, file.size_bytes(), prove=True)]
     assert found == [0, 2, 4]
 
 
@@ -83,7 +85,7 @@ def test_a_damaged_batch_is_passed_over_when_proving() -> None:
     rotten = bytearray(parts[1])
     rotten[80] ^= 1
     file = file_of(parts[0], rotten, parts[2])
-    found = [header.base_offset for _, header in walk_past_damage(file, 0, file.size_bytes(), 0, prove=True)]
+    found = [header.base_offset for _, header in walk_past_damage(file, FIRST, file.size_bytes(), prove=True)]
     assert found == [0, 4]
 
 
@@ -111,12 +113,14 @@ def test_a_batch_across_the_search_window_is_found() -> None:
 
 @pytest.mark.parametrize("offset", range(13))
 def test_the_quick_walk_stops_at_the_batch_of_an_offset(offset: int) -> None:
-    assert skip_before(file_of(*batches()), 0, STARTS[-1], offset) == STARTS[offset // 2]
+    found = skip_before(file_of(*batches()), FIRST, STARTS[-1], offset)
+    assert (found.file_position, found.base_offset) == (STARTS[offset // 2], offset // 2 * 2)
 
 
 def test_the_quick_walk_stops_at_what_is_not_a_batch() -> None:
     first, second = batches((5, 5))
-    assert skip_before(file_of(first, b"\0" * 100, second), 0, len(first) + 200, 3) == len(first)
+    file = file_of(first, b"\0" * 100, second)
+    assert skip_before(file, FIRST, file.size_bytes(), 3).file_position == len(first)
 
 
 @pytest.mark.parametrize("number", range(len(SIZES) + 1))
@@ -124,3 +128,23 @@ def test_the_last_batch_end_within_a_limit(number: int) -> None:
     file = file_of(*batches())
     assert last_batch_end(file, 0, STARTS[number]) == STARTS[number]
     assert last_batch_end(file, 0, STARTS[number] + 70) == STARTS[number]
+
+
+@pytest.mark.parametrize("walk", [walk_headers, walk_verified])
+def test_a_batch_that_does_not_follow_on_is_an_error(walk) -> None:
+    first, _, third = batches((5, 5, 5))
+    with pytest.raises(CorruptBatchError, match="others come next"):
+        list(walk(file_of(first, third), FIRST, len(first + third)))
+
+
+def test_a_walk_from_an_index_entry_knows_where_its_first_batch_ends() -> None:
+    file = file_of(*batches())
+    assert len(list(walk_headers(file, Start(STARTS[1], None, 3), STARTS[-1]))) == 5
+    with pytest.raises(CorruptBatchError):
+        list(walk_headers(file, Start(STARTS[1], None, 4), STARTS[-1]))
+
+
+def test_the_quick_walk_stops_at_a_batch_that_does_not_follow_on() -> None:
+    first, _, third = batches((5, 5, 5))
+    file = file_of(first, third)
+    assert skip_before(file, FIRST, file.size_bytes(), 100) == Start(len(first), 2)

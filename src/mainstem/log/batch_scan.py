@@ -1,14 +1,17 @@
 """Walking the record batches of a ``.log`` file, from one batch start to the next.
 
 ``walk_headers`` reads headers only; ``walk_verified`` proves every byte. Both yield (file position, header) and stop
-with CorruptBatchError at the first place that does not hold a whole batch, which carries nothing but its text: where
-they stopped is the end of the last batch that they yielded. No state; whoever owns the file calls them.
+with CorruptBatchError at the first place that does not hold a whole batch, or not the one that comes next: base offset
+and length lie outside a batch's checksum, but each batch begins at the offset where the one before it ends. Where they
+stopped is the end of the last batch that they yielded. No state; whoever owns the file calls them.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
+from typing import NamedTuple
 
 from mainstem.errors import CorruptBatchError
 from mainstem.log.disk import DiskFile
@@ -30,76 +33,99 @@ _STEP_CHUNK_BYTES = 8 * 1024
 _STEP = struct.Struct(">qi4xb6xi")  # base offset, batch length, magic, last offset delta
 
 
+class Start(NamedTuple):
+    """A batch start, and what is known of the batch there: the offset that it begins with, or ends with."""
+
+    file_position: int
+    base_offset: int | None
+    last_offset: int | None = None
+
+    def fits(self, header: BatchHeader) -> bool:
+        """Whether ``header`` is of that batch."""
+        if self.base_offset is not None:
+            return header.base_offset == self.base_offset
+        return header.last_offset == self.last_offset
+
+    @property
+    def offset_min(self) -> int:
+        """No batch from here on has a lower base offset than this, short of its own length."""
+        return self.base_offset if self.base_offset is not None else (self.last_offset or 0)
+
+
 def walk_headers(
-    file: DiskFile, start: int, end: int, chunk_bytes: int = _HEADER_CHUNK_BYTES
+    file: DiskFile, start: Start, end: int, chunk_bytes: int = _HEADER_CHUNK_BYTES
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield each batch that starts in [start, end) and ends by ``end``.
+    """Yield each batch from ``start`` on that ends by ``end``.
 
     Reads a chunk at a time, so that small batches share a read, and skips the records of batches that are larger.
-    Raises CorruptBatchError where a header is impossible or its batch reaches past ``end``.
     """
-    chunk, chunk_start = b"", start
-    file_position = start
-    while file_position < end:
+    chunk, chunk_start = b"", start.file_position
+    while start.file_position < end:
+        file_position = start.file_position
         if file_position + HEADER_BYTES > chunk_start + len(chunk):
             chunk_start = file_position
             chunk = file.read(file_position, min(chunk_bytes, end - file_position))
-        header = _header_at(chunk, file_position - chunk_start, file_position, end)
+        header = _header_at(chunk, file_position - chunk_start, start, end)
         yield file_position, header
-        file_position += header.size_bytes
+        start = Start(file_position + header.size_bytes, header.next_offset)
 
 
-def walk_verified(file: DiskFile, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+def walk_verified(file: DiskFile, start: Start, end: int) -> Iterator[tuple[int, BatchHeader]]:
     """As ``walk_headers``, and proves each batch by its checksum before it is yielded."""
-    chunk, chunk_start = b"", start
-    file_position = start
-    while file_position < end:
+    chunk, chunk_start = b"", start.file_position
+    while start.file_position < end:
+        file_position = start.file_position
         at = file_position - chunk_start
         if at + HEADER_BYTES > len(chunk):
-            chunk, chunk_start, at = (
-                file.read(file_position, min(_VERIFY_CHUNK_BYTES, end - file_position)),
-                file_position,
-                0,
-            )
-        header = _header_at(chunk, at, file_position, end)
+            chunk = file.read(file_position, min(_VERIFY_CHUNK_BYTES, end - file_position))
+            chunk_start, at = file_position, 0
+        header = _header_at(chunk, at, start, end)
         if at + header.size_bytes > len(chunk):
-            length = max(_VERIFY_CHUNK_BYTES, header.size_bytes)
-            chunk, chunk_start, at = file.read(file_position, min(length, end - file_position)), file_position, 0
+            chunk = file.read(file_position, min(max(_VERIFY_CHUNK_BYTES, header.size_bytes), end - file_position))
+            chunk_start, at = file_position, 0
         verify(chunk, at, header)
         yield file_position, header
-        file_position += header.size_bytes
+        start = Start(file_position + header.size_bytes, header.next_offset)
 
 
-def _header_at(chunk: bytes, at: int, file_position: int, end: int) -> BatchHeader:
+def _header_at(chunk: bytes, at: int, start: Start, end: int) -> BatchHeader:
     header = read_header(chunk, at)
-    if file_position + header.size_bytes > end:
+    if start.file_position + header.size_bytes > end:
         raise CorruptBatchError(
-            f"record batch at file position {file_position}: {header.size_bytes} bytes, {end - file_position} are there"
+            f"record batch at file position {start.file_position}: {header.size_bytes} bytes, "
+            f"{end - start.file_position} are there"
+        )
+    if not start.fits(header):
+        raise CorruptBatchError(
+            f"record batch at file position {start.file_position}: offsets {header.base_offset} to "
+            f"{header.last_offset}, where others come next"
         )
     return header
 
 
-def skip_before(file: DiskFile, start: int, end: int, offset: int) -> int:
-    """The start of the first batch from ``start`` on that does not plainly end before ``offset``.
+def skip_before(file: DiskFile, start: Start, end: int, offset: int) -> Start:
+    """The first batch from ``start`` on that does not plainly end before ``offset``: a quick walk.
 
-    A quick walk that trusts what it sees: the caller checks what it was led to.
+    The caller checks what it was led to, which may be the end, or no batch at all.
     """
-    chunk, chunk_start, file_position = b"", start, start
+    chunk, chunk_start = b"", start.file_position
+    file_position, next_offset, last_offset = start.file_position, start.base_offset, start.last_offset
     while file_position + _STEP.size <= end:
         at = file_position - chunk_start
         if at + _STEP.size > len(chunk):
-            chunk, chunk_start, at = (
-                file.read(file_position, min(_STEP_CHUNK_BYTES, end - file_position)),
-                file_position,
-                0,
-            )
-        if len(chunk) < _STEP.size:
-            break  # the file ends before it should
+            chunk = file.read(file_position, min(_STEP_CHUNK_BYTES, end - file_position))
+            chunk_start, at = file_position, 0
+            if len(chunk) < _STEP.size:
+                break  # the file ends before it should
         base_offset, batch_length, magic, last_offset_delta = _STEP.unpack_from(chunk, at)
-        if base_offset + last_offset_delta >= offset or magic != MAGIC or batch_length < BATCH_LENGTH_MIN:
+        batch_last_offset = base_offset + last_offset_delta
+        if batch_last_offset >= offset or magic != MAGIC or batch_length < BATCH_LENGTH_MIN:
+            break
+        if base_offset != next_offset if next_offset is not None else batch_last_offset != last_offset:
             break
         file_position += LENGTH_PREFIX + batch_length
-    return file_position
+        next_offset = batch_last_offset + 1
+    return Start(file_position, next_offset, last_offset)
 
 
 def last_batch_end(file: DiskFile, start: int, limit: int) -> int:
@@ -121,31 +147,23 @@ def last_batch_end(file: DiskFile, start: int, limit: int) -> int:
     return file_position
 
 
-def walk_past_damage(
-    file: DiskFile, start: int, end: int, first_offset: int, *, prove: bool
-) -> Iterator[tuple[int, BatchHeader]]:
+def walk_past_damage(file: DiskFile, start: Start, end: int, *, prove: bool) -> Iterator[tuple[int, BatchHeader]]:
     """As ``walk_headers`` or, with ``prove``, ``walk_verified``; but goes on behind damage, at the next proven batch.
 
     Who sees a batch start behind the end of the one before it has passed damage.
     """
     walk = walk_verified if prove else walk_headers
-    file_position, next_offset = start, first_offset
-    while file_position < end:
-        try:
-            for at, header in walk(file, file_position, end):
-                if header.base_offset < next_offset:
-                    break
+    while start.file_position < end:
+        with suppress(CorruptBatchError):  # looked for below; the caller sees the gap
+            for at, header in walk(file, start, end):
                 yield at, header
-                file_position, next_offset = at + header.size_bytes, header.next_offset
-            else:
-                return
-        except CorruptBatchError:
-            pass  # looked for below; the caller sees the gap
-        found = find_valid_batch(file, file_position, end, next_offset)
+                start = Start(at + header.size_bytes, header.next_offset)
+            return
+        found = find_valid_batch(file, start.file_position, end, start.offset_min)
         if found is None:
             return
         yield found
-        file_position, next_offset = found[0] + found[1].size_bytes, found[1].next_offset
+        start = Start(found[0] + found[1].size_bytes, found[1].next_offset)
 
 
 def find_valid_batch(file: DiskFile, start: int, end: int, first_offset: int) -> tuple[int, BatchHeader] | None:
@@ -183,7 +201,9 @@ def _find_in_chunk(
 def _proven(file: DiskFile, chunk: bytes, at: int, file_position: int, end: int) -> BatchHeader | None:
     """The header of the batch at ``file_position`` if all of it is there and its checksum matches, else None."""
     try:
-        header = _header_at(chunk, at, file_position, end)
+        header = read_header(chunk, at)
+        if file_position + header.size_bytes > end:
+            return None
         verify(file.read(file_position, header.size_bytes), 0, header)
     except CorruptBatchError:
         return None

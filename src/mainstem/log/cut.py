@@ -10,21 +10,20 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Final
 
-from mainstem.log.batch_scan import walk_past_damage
+from mainstem.log.batch_scan import Start, walk_past_damage
 from mainstem.log.disk import Disk
 from mainstem.log.names import CUT, LOG
 from mainstem.log.segment import Segment
 
 _COPY_CHUNK_BYTES: Final = 1 << 20
-_BEFORE_THE_FIRST_BYTE: Final = -1
 
 
 def proven_end_behind(segment: Segment, file_position: int, first_offset: int, later: Sequence[Segment]) -> int | None:
     """The highest next offset of any proven batch behind a cut in ``segment``, also in later ones; None without one."""
     end = None
-    for each, start in [(segment, file_position), *((each, 0) for each in later)]:
-        size = each.file().size_bytes()
-        for _, header in walk_past_damage(each.file(), start, size, first_offset, prove=True):
+    starts = [(segment, Start(file_position, first_offset)), *((each, Start(0, each.base_offset)) for each in later)]
+    for each, start in starts:
+        for _, header in walk_past_damage(each.file(), start, each.file().size_bytes(), prove=True):
             end = max(end or 0, header.next_offset)
     return end
 

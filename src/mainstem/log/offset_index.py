@@ -13,6 +13,8 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import Final
 
+from mainstem.log.batch_scan import Start
+
 ENTRY_BYTES: Final = 8
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1
 """The greatest offset behind the base that an entry's four bytes hold, signed as in Kafka."""
@@ -68,17 +70,21 @@ class OffsetIndex:
         del self._relative_offsets[keep:], self._file_positions[keep:]
         return (self._base_offset + self._relative_offsets[-1], self._file_positions[-1]) if keep else None
 
-    def lookup(self, offset: int) -> int:
-        """A file position at which a batch starts that ends at or before ``offset``; 0 when there is no such entry."""
+    def lookup(self, offset: int) -> Start:
+        """A batch start from which walking finds ``offset``: of a batch that ends at or before it, or the first."""
         slot = bisect_right(self._relative_offsets, offset - self._base_offset) - 1
-        return self._file_positions[slot] if slot >= 0 else 0
+        if slot < 0:
+            return Start(0, self._base_offset)
+        return Start(self._file_positions[slot], None, self._base_offset + self._relative_offsets[slot])
 
     def lookup_file_position(self, file_position: int) -> int:
         """The greatest indexed batch start that is at most ``file_position``; 0 when there is no such entry."""
         slot = bisect_right(self._file_positions, file_position) - 1
         return self._file_positions[slot] if slot >= 0 else 0
 
-    def entry_before(self, file_position: int) -> tuple[int, int] | None:
-        """The last entry, as (offset, file position), whose batch starts before ``file_position``."""
+    def start_before(self, file_position: int) -> Start | None:
+        """The last entry whose batch starts before ``file_position``."""
         slot = bisect_left(self._file_positions, file_position) - 1
-        return (self._base_offset + self._relative_offsets[slot], self._file_positions[slot]) if slot >= 0 else None
+        if slot < 0:
+            return None
+        return Start(self._file_positions[slot], None, self._base_offset + self._relative_offsets[slot])

@@ -438,7 +438,7 @@ class PartitionLog:
                     buffers.append(data)
                 size += len(data)
                 file_position += len(data)
-            if file_position < end or segment is last_segment or size >= max_bytes:
+            if file_position < end or segment is last_segment or size >= max_bytes or not segment.is_whole():
                 break
             segment, file_position = self._segments[bisect_right(self._base_offsets, segment.base_offset)], 0
         return size

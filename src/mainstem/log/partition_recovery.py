@@ -204,7 +204,7 @@ class _Recovery:
     def _walk_trusted(self, segment: Segment, indexes: SegmentIndexes) -> bool:
         """Index the batches before the recovery point; whether any of them is damaged or missing."""
         is_damaged = False
-        places = segment.walk_proving(indexes.log_bytes, indexes.end_offset)
+        places = segment.walk_proving(indexes.end)
         while indexes.end_offset < self._recovery_point:
             place = next(places, None)
             if place is None:
@@ -217,7 +217,7 @@ class _Recovery:
 
     def _keep_damaged(self, segment: Segment, indexes: SegmentIndexes) -> None:
         """Index what is whole in a segment with damage before the recovery point, and leave every byte of it."""
-        for place in segment.walk_proving(indexes.log_bytes, indexes.end_offset):
+        for place in segment.walk_proving(indexes.end):
             indexes.add(place.header, place.file_position)
         _logger.error(
             "%s: %s is damaged before the recovery point %d; what cannot be read is answered with CORRUPT_MESSAGE, "
@@ -230,9 +230,7 @@ class _Recovery:
     def _walk_suspect(self, segment: Segment, indexes: SegmentIndexes) -> str | None:
         """Prove and index the batches past the recovery point; what is wrong with the first that is not whole."""
         try:
-            for file_position, header in walk_verified(segment.file(), indexes.log_bytes, segment.size_bytes):
-                if header.base_offset < indexes.end_offset:
-                    return f"record batch at file position {file_position}: offset {header.base_offset} goes back"
+            for file_position, header in walk_verified(segment.file(), indexes.end, segment.size_bytes):
                 indexes.add(header, file_position)
                 segment.mark_proven(file_position, indexes.log_bytes)
         except CorruptBatchError as error:

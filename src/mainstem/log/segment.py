@@ -21,7 +21,7 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from mainstem.errors import CorruptBatchError
-from mainstem.log.batch_scan import last_batch_end, skip_before, walk_headers, walk_past_damage
+from mainstem.log.batch_scan import Start, last_batch_end, skip_before, walk_headers, walk_past_damage
 from mainstem.log.disk import Buffer, Disk, DiskFile
 from mainstem.log.file_ranges import FileRanges
 from mainstem.log.handles import LeastRecentlyUsed
@@ -167,7 +167,7 @@ class Segment:
     def _load_indexes(self) -> None:
         indexes = self.read_indexes()
         known = indexes.log_bytes
-        for place in self.walk_proving(known, indexes.end_offset):
+        for place in self.walk_proving(indexes.end):
             self._is_damaged = self._is_damaged or place.file_position != indexes.log_bytes
             indexes.add(place.header, place.file_position)
         seal = read_seal(self._context.disk, self.directory, self.base_offset)
@@ -179,9 +179,9 @@ class Segment:
             indexes.close()
             indexes.write(self._context.disk, self.directory, NOT_KNOWN_DURABLE)
 
-    def walk_proving(self, start: int, first_offset: int) -> Iterator[BatchPlace]:
+    def walk_proving(self, start: Start) -> Iterator[BatchPlace]:
         """Every batch from ``start`` on that is whole, proven; damage is passed over."""
-        for file_position, header in walk_past_damage(self.file(), start, self.size_bytes, first_offset, prove=True):
+        for file_position, header in walk_past_damage(self.file(), start, self.size_bytes, prove=True):
             self._proven.add(file_position, file_position + header.size_bytes)
             yield BatchPlace(file_position, header)
 
@@ -278,6 +278,11 @@ class Segment:
 
     # Reading
 
+    def is_whole(self) -> bool:
+        """Whether it holds all that it ever held: else a reader must not go on behind its end as if it did."""
+        indexes = self.indexes()
+        return not self._lost_until and indexes.log_bytes == self.size_bytes
+
     def may_have_timestamp(self, timestamp_ms: int) -> bool:
         """Whether a record may have at least this timestamp; known from the seal, if that covers the segment."""
         if self._indexes is None and self._max_timestamp_ms is None:
@@ -293,28 +298,22 @@ class Segment:
 
         Raises CorruptBatchError when the place is damaged.
         """
-        start = self.indexes().offsets.lookup(offset)
-        file_position = skip_before(self.file(), start, self.size_bytes, offset)
+        start = self.indexes().offsets.lookup(max(offset, self.base_offset))
+        found = skip_before(self.file(), start, self.size_bytes, offset)
         with suppress(CorruptBatchError):  # found again, and judged, below
-            header = read_header(self.file().read(file_position, HEADER_BYTES))
-            if header.base_offset <= offset <= header.last_offset:
-                return BatchPlace(file_position, header)
+            header = read_header(self.file().read(found.file_position, HEADER_BYTES))
+            if found.fits(header) and header.base_offset <= offset <= header.last_offset:
+                return BatchPlace(found.file_position, header)
         return self._locate_carefully(start, offset)
 
-    def _locate_carefully(self, start: int, offset: int) -> BatchPlace | None:
-        """As ``locate``, where ``offset`` is in no batch that follows on: in a gap, in damage, or past the end."""
-        end = start
-        previous: BatchPlace | None = None
+    def _locate_carefully(self, start: Start, offset: int) -> BatchPlace | None:
+        """As ``locate``, where ``offset`` is in no batch that follows on: before the first, in damage, or behind."""
+        end = start.file_position
         for place in self._walk_past_damage(start):
             if place.header.last_offset >= offset:
-                if place.header.base_offset <= offset:
+                if place.header.base_offset <= offset or (place.file_position == 0 and offset < self.base_offset):
                     return place
-                if place.file_position != end:
-                    raise self._damage(end, offset)
-                if previous is not None:
-                    self.read_batch(previous)  # a gap, unless a wrong length has led past some batches
-                return place
-            previous = place
+                raise self._damage(end, offset)
             end = place.file_position + place.header.size_bytes
         if end != self.size_bytes or offset < self._lost_until:
             raise self._damage(end, offset)
@@ -335,15 +334,15 @@ class Segment:
         if self.size_bytes == 0:
             return
         latest = NO_LEADER_EPOCH
-        for place in self._walk_past_damage(0):
+        for place in self._walk_past_damage(Start(0, self.base_offset)):
             if place.header.leader_epoch > latest:
                 latest = place.header.leader_epoch
                 yield latest, place.header.base_offset
                 if latest == self.last_leader_epoch():
                     return
 
-    def _walk_past_damage(self, start: int) -> Iterator[BatchPlace]:
-        walk = walk_past_damage(self.file(), start, self.size_bytes, self.base_offset, prove=False)
+    def _walk_past_damage(self, start: Start) -> Iterator[BatchPlace]:
+        walk = walk_past_damage(self.file(), start, self.size_bytes, prove=False)
         return (BatchPlace(file_position, header) for file_position, header in walk)
 
     def _damage(self, file_position: int, offset: int) -> CorruptBatchError:
@@ -398,21 +397,23 @@ class Segment:
         return self.file().view(start, end - start)
 
     def _read_proving(self, start: int, end: int, end_position: int, *, minimum_one: bool) -> memoryview:
-        """Read [start, end), and prove each batch by its checksum on the way."""
+        """Read [start, end), and prove each batch by its checksum on the way, and that it follows on the one before."""
         file = self.file()
         data = memoryview(file.read(start, max(end - start, HEADER_BYTES)))
         first = read_header(data)
-        if len(data) < first.size_bytes and first.size_bytes <= end_position - start:
+        if first.size_bytes > end - start:
             if not minimum_one:
                 return data[:0]
-            data = memoryview(file.read(start, first.size_bytes))
+            data = memoryview(file.read(start, min(first.size_bytes, end_position - start)))
         verify(data, 0, first)
-        if first.size_bytes > end - start and not minimum_one:
-            return data[:0]
-        checked = first.size_bytes
+        if start == 0 and first.base_offset != self.base_offset:
+            raise self._damage(0, self.base_offset)
+        checked, next_offset = first.size_bytes, first.next_offset
         with suppress(CorruptBatchError):  # the next read begins there, and reports it
             for at, header in iter_headers(data[checked : end - start]):
                 verify(data, first.size_bytes + at, header)
-                checked = first.size_bytes + at + header.size_bytes
+                if header.base_offset != next_offset:
+                    break
+                checked, next_offset = first.size_bytes + at + header.size_bytes, header.next_offset
         self._proven.add(start, start + checked)
         return data[:checked]

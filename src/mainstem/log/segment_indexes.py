@@ -19,6 +19,7 @@ from crc32c import crc32c
 
 from mainstem.errors import CorruptBatchError
 from mainstem.log import offset_index, time_index
+from mainstem.log.batch_scan import Start
 from mainstem.log.disk import Disk, DiskFile
 from mainstem.log.names import OFFSET_INDEX, SEAL, TIME_INDEX, offset_file
 from mainstem.log.offset_index import OffsetIndex
@@ -113,13 +114,17 @@ class SegmentIndexes:
             and len(self.times) + batches < index_bytes_max // time_index.ENTRY_BYTES
         )
 
-    def known_before(self, file_position: int) -> tuple[int, tuple[int, int]]:
+    def known_before(self, file_position: int) -> tuple[Start, tuple[int, int]]:
         """Of the last entry's batch that ends before a batch end: its start, and the greatest timestamp up to it."""
-        entry = self.offsets.entry_before(file_position)
-        if entry is None:
-            return 0, (NO_TIMESTAMP, self.base_offset)
-        last_offset, start = entry
-        return start, self.times.last_until(last_offset) or (NO_TIMESTAMP, self.base_offset)
+        start = self.offsets.start_before(file_position)
+        if start is None or start.last_offset is None:
+            return Start(0, self.base_offset), (NO_TIMESTAMP, self.base_offset)
+        return start, self.times.last_until(start.last_offset) or (NO_TIMESTAMP, self.base_offset)
+
+    @property
+    def end(self) -> Start:
+        """Where the next batch begins."""
+        return Start(self.log_bytes, self.end_offset)
 
     def rewind(self, file: DiskFile, offset: int) -> None:
         """Go back to some batch end at or before ``offset``: what lies behind it is walked again by the caller."""

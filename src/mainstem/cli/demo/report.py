@@ -78,7 +78,10 @@ class Report:
         out("")
         out_table(["step", "seconds"], [[name, value] for name, value in seconds.items()])
         if stays:
-            out(f"HTTP API: {url} (its description: {url}/openapi.json); ctrl-C stops everything.")
+            out(f"HTTP API: {url} (its description: {url}/openapi.json). To try, in another terminal:\n")
+            out(f"  curl {url}/views/carriers/keys/UA")
+            out(f"  mainstem views query airports kennedy --url {url}")
+            out(f"  mainstem views path routes EWR LAX --url {url}\n\nctrl-C stops everything.")
 
     def _say(self, text: str) -> None:
         if not self._quiet:

@@ -14,11 +14,15 @@ SOURCES = sorted((ROOT / "src").rglob("*.py"))
 FILE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 60
 PARAMETERS_MAX = 8
-PUBLIC_METHODS_MAX = 25
+PUBLIC_METHODS_MAX = 15
 
 # Name → the size it has today. A line here may only shrink or go.
 LONG_FILES: dict[str, int] = {}
 LONG_FUNCTIONS: dict[str, int] = {}
+MANY_METHODS = {
+    "src/mainstem/log/segment.py:Segment": 28,
+    "src/mainstem/testing/disk.py:FaultyDisk": 21,  # one for each call of the Disk port, and its faults
+}
 
 
 def _tracked() -> list[Path]:
@@ -54,16 +58,20 @@ def test_a_source_file_says_what_it_is(path: Path) -> None:
     assert docstring, "a module starts with a docstring: its contract, invariants and concurrency"
 
 
+def _public_methods(node: ast.ClassDef) -> int:
+    """Public methods, properties aside: those are attributes that are worked out."""
+    functions = [part for part in node.body if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return sum(not part.name.startswith("_") and not part.decorator_list for part in functions)
+
+
 def test_no_class_becomes_a_hub() -> None:
-    hubs = [
-        f"{path.relative_to(ROOT)}:{node.name}"
+    hubs = {
+        f"{path.relative_to(ROOT)}:{node.name}": _public_methods(node)
         for path in SOURCES
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ClassDef)
-        and sum(not function.name.startswith("_") for function in node.body if isinstance(function, ast.FunctionDef))
-        > PUBLIC_METHODS_MAX
-    ]
-    assert hubs == []
+    }
+    assert {name: n for name, n in hubs.items() if n > MANY_METHODS.get(name, PUBLIC_METHODS_MAX)} == {}
 
 
 def test_no_unfinished_work_is_left_in_the_source() -> None:

@@ -23,6 +23,8 @@ GOOD = [
     b'{"other": {"deep": [1, {"n": "no number"}]}}',
     b'{"s": "' + b"x" * 5_000 + b'"}',
     b'{"list": [' + b"{}," * 2_000 + b"{}]}",
+    b'{"x": ' * 400 + b"1" + b"}" * 400,
+    b'{"brackets": "' + b'[{\\"' * 500 + b'"}',
 ]
 BAD = [
     b"",
@@ -48,6 +50,7 @@ BAD = [
     b'\xef\xbb\xbf{"n": 1}',
     b"/* no */ {}",
     b'{"x": ' + b"[" * 3_000 + b"]" * 3_000 + b"}",
+    b'{"x": ' * 401 + b"1" + b"}" * 401,
 ]
 
 
@@ -93,6 +96,12 @@ def test_a_poison_record_says_where_it_was_and_why() -> None:
         "the key is not UTF-8 text: invalid start byte at byte 0",
     ]
     assert result.table.column("tombstone").to_pylist() == [False, True]
+
+
+def test_a_key_that_a_store_could_not_index_is_poison() -> None:
+    records: list[KeyAndValue] = [(b"x" * 60_000, b"{}"), (b"x" * 60_001, b"{}")]
+    [poison] = JsonReader((), text=True).read(arrow_batch(records)).poisons
+    assert (poison.offset, poison.error) == (1, "the key is longer than 60000 bytes")
 
 
 def test_an_empty_batch_is_read() -> None:

@@ -161,7 +161,7 @@ def test_the_entries_are_what_the_digest_counts_in_the_order_of_their_names(stor
 
 
 def test_a_key_may_be_any_text(store: ViewStore) -> None:
-    keys = ["", " ", "a/b?c", "'; DROP TABLE routes; --", "日本", "\x00", "x" * 10_000]
+    keys = ["", " ", "a/b?c", "'; DROP TABLE routes; --", "日本", "\x00", "x" * 60_000]
     apply(store, [flight(key, "A", "B") for key in keys])
     assert store.count() == len(keys)
     apply(store, [tombstone(key) for key in keys], len(keys))

@@ -5,8 +5,8 @@ records that came out. When the view is behind, one step brings up to 16 MiB of 
 waits at the log (a long poll) and brings what there is at once. Records of one partition come in the log's order; the
 partitions take turns. Committed records only.
 
-Raises ViewStoppedError when the position cannot be read on from (`views.topic_life`, retention, damage). Not
-thread-safe; ``close`` may be called from any thread, and ends a step that waits.
+Raises ViewStoppedError when the position cannot be read on from (`views.topic_life`, retention, damage). For one
+thread; ``lag`` may be read and ``close`` called from any, which ends a step that waits.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ class Feed:
         self._until = until
         self._bookmark = bookmark
         self._clock = clock or SystemClock()
+        self.lag = 0
+        """How many offsets lie between the last step and the log's end of committed records, as last heard of."""
         self._ends: dict[TopicPartition, int] = {}
         self._offsets: dict[TopicPartition, int] = {}
         self._beginning: dict[TopicPartition, int] = {}
@@ -69,11 +71,6 @@ class Feed:
     def bookmark(self) -> Bookmark:
         """The bookmark behind the last step."""
         return self._bookmark
-
-    @property
-    def lag(self) -> int:
-        """How many offsets of committed records lie between the last step and the log's end, as last heard of."""
-        return sum(max(0, self._ends[tp] - offset) for tp, offset in self._offsets.items())
 
     @property
     def end(self) -> Position:
@@ -106,6 +103,7 @@ class Feed:
             self._look_at_topic()
         arrow_batches = [self._decode(tp, part) for tp, part in fetched.items() if len(part.records)]
         self._take_turns(fetched)
+        self.lag = self._lag()
         bookmark = self._bookmark_behind(epochs)
         if bookmark.position == self._bookmark.position:
             return None
@@ -131,6 +129,7 @@ class Feed:
             self._beginning |= {tp: position.get(tp, earliest[tp]) for tp in new}
             self._offsets |= {tp: self._beginning[tp] for tp in new}
             self._ends |= ends
+            self.lag = self._lag()
         ids = {**self._bookmark.topic_ids, self._topic: str(topic.topic_id)}
         self._bookmark = Bookmark(self._bookmark.position, ids, self._bookmark.leader_epochs)
 
@@ -190,6 +189,9 @@ class Feed:
         return ViewStoppedError(
             f"the log lost the end of {tp}: it goes to {end}, but the view had read up to {offset}: rebuild the view"
         )
+
+    def _lag(self) -> int:
+        return sum(max(0, self._ends[tp] - offset) for tp, offset in self._offsets.items())
 
     def _take_turns(self, fetched: Mapping[TopicPartition, FetchedPartition]) -> None:
         """Ask last, next time, for what has brought records now: a log fills an answer in the order of the request."""

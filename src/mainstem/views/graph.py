@@ -6,8 +6,8 @@ a graph with few edges stays small to walk however many records there are. ``app
 bookmark, in SQLite's write-ahead log with ``synchronous=NORMAL``: consistent after a power cut, perhaps without the
 last batches.
 
-Nodes are the text of the record's fields; a node exists while an edge has it. Walks are breadth first, a level a
-statement, so they cost what they visit.
+Nodes are the text of the record's fields; a node exists while an edge has it. Walks (`views.graph_walks`) cost what
+they visit; what needs the whole graph loads its edges (`views.graph_algorithms`).
 
 Concurrency: as `views.store` says; one connection writes, each snapshot takes one of a pool of readers.
 """
@@ -24,10 +24,11 @@ import pyarrow.compute as pc
 
 from mainstem.errors import StorageError
 from mainstem.pipelines.kinds import Graph
+from mainstem.views.graph_algorithms import components, rank
 from mainstem.views.graph_walks import neighbors, shortest_path, where_in
 from mainstem.views.hashing import digest_of
 from mainstem.views.json_reader import JsonColumn, JsonReader
-from mainstem.views.requests import Neighbors, Path, Request, wrong_kind
+from mainstem.views.requests import Components, Neighbors, Path, Rank, Request, wrong_kind
 from mainstem.views.store import Bookmark, DeadLetters, Digest, Row, Snapshot, StoreDefinition, ViewStore
 
 if TYPE_CHECKING:
@@ -180,6 +181,10 @@ class GraphSnapshot(Snapshot):
                 return neighbors(self._open, request)
             case Path():
                 return shortest_path(self._open, request)
+            case Components():
+                return components(self._open, request)
+            case Rank():
+                return rank(self._open, request)
             case _:
                 raise wrong_kind(request, "graph")
 

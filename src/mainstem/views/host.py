@@ -41,7 +41,7 @@ from mainstem.views.view import Surroundings, View
 
 WAIT_S = 30.0
 _LOG_TIMEOUT_S = 10.0
-_LOCK = "lock"
+_LOCK = "__lock"  # no view has a name that begins so
 
 
 class ViewHost:

@@ -1,8 +1,8 @@
 """Records' JSON values into Arrow columns, in bulk, and the records whose values are none: **poison**.
 
-What a value must be is decided here, once for every kind of view: UTF-8 text, one JSON object, no NaN or Infinity, not
-nested so deep that Python could not read it again, and fit for the columns asked for. A key must be UTF-8 text. A null
-value is a tombstone. A trailing comma is forgiven, and taken out of the text that is kept.
+What a value must be is decided here, once for every kind of view: UTF-8 text, one JSON object, no NaN or Infinity, at
+most 400 levels deep, and fit for the columns asked for. A key must be UTF-8 text of at most 60,000 bytes, which every
+store can index. A null value is a tombstone. A trailing comma is forgiven, and taken out of the text that is kept.
 
 Invariant: the verdict on a record, and what is read from it, depend on that record alone, never on its neighbors; else
 a replay, which cuts the log into other batches, could differ from the view.
@@ -15,6 +15,7 @@ second, careful pass finds out which and why. For one thread at a time.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,9 +27,11 @@ import pyarrow.compute as pc
 from mainstem.views.store import Poison
 
 # Where these letters stand, NaN or Infinity may (DuckDB would take them for numbers); where so many brackets open, the
-# nesting may be deeper than Python's parser goes. Python has the last word on both.
+# nesting may be too deep. Python has the last word on both.
 _DOUBTFUL = "[nN][aA][nN]|[iI][nN][fF]"
-_BRACKETS_SAFE = 900
+_DEPTH_MAX = 400  # less than half of what Python's parser takes, whoever calls it
+_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_KEY_BYTES_MAX = 60_000
 _OBJECT = r"^[ \t\r\n]*\{"
 _ERROR_CHARS_MAX = 300
 
@@ -75,6 +78,8 @@ class JsonReader:
         parsed, errors = self._parse(values)
         for index in pc.indices_nonzero(pc.is_null(keys)).to_pylist():
             errors[index] = "the record has no key"
+        for index in pc.indices_nonzero(pc.greater(pc.binary_length(keys), _KEY_BYTES_MAX)).to_pylist():
+            errors[index] = f"the key is longer than {_KEY_BYTES_MAX} bytes"
         errors |= value_errors
         errors |= key_errors
         table = parsed.append_column("key", keys)
@@ -187,19 +192,32 @@ def _as_text(column: pa.Array, what: str) -> tuple[pa.Array, dict[int, str]]:
 def _doubtful(values: pa.Array) -> list[int]:
     """Where Python has to be asked whether this is JSON that it can read."""
     doubtful = pc.match_substring_regex(values, _DOUBTFUL)
-    if (pc.max(pc.binary_length(values)).as_py() or 0) > 2 * _BRACKETS_SAFE:
+    if (pc.max(pc.binary_length(values)).as_py() or 0) > 2 * _DEPTH_MAX:
         brackets = pc.add(pc.count_substring(values, "{"), pc.count_substring(values, "["))
-        doubtful = pc.or_(doubtful, pc.greater(brackets, _BRACKETS_SAFE))
+        doubtful = pc.or_(doubtful, pc.greater(brackets, _DEPTH_MAX))
     found: list[int] = pc.indices_nonzero(doubtful).to_pylist()
     return found
 
 
 def _strict_json_error(text: str) -> str | None:
+    if _depth(text) > _DEPTH_MAX:
+        return f"the value is nested deeper than {_DEPTH_MAX} levels"
     try:
         json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         return f"the value is not JSON: {error}"[:_ERROR_CHARS_MAX]
     return None
+
+
+def _depth(text: str) -> int:
+    depth = deepest = 0
+    for token in _STRING_OR_BRACKET.findall(text):
+        if token in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif token in "]}":
+            depth -= 1
+    return deepest
 
 
 def _refuse_constant(name: str) -> Any:

@@ -140,7 +140,7 @@ class KeyValueSnapshot(Snapshot):
 
 
 def _in_key_order(table: pa.Table) -> Iterator[tuple[bytes, bytes | None]]:
-    """Keys and texts sorted by key: RocksDB takes them in half the time. The sort is stable: the last one still wins."""
+    """Keys and texts sorted by key: RocksDB takes them in half the time. The sort is stable: the last still wins."""
     table = table.take(pc.sort_indices(table.column("key")))
     keys, texts = (table.column(name).cast(pa.binary()).to_pylist() for name in ("key", "text"))
     return zip(keys, texts, strict=True)

@@ -96,7 +96,30 @@ class Path:
         _check_direction(self.direction)
 
 
-Request: TypeAlias = Get | Range | Sql | SearchQuery | Neighbors | Path
+@dataclass(frozen=True, slots=True)
+class Components:
+    """Graph: which nodes hang together, whatever the direction: each node with its component, the largest first.
+
+    A component goes by the name of its first node.
+    """
+
+    limit: int = 10_000
+
+    def __post_init__(self) -> None:
+        _check_limit(self.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """Graph: the ``limit`` nodes that most edges lead to, by PageRank; an edge weighs as many records as it has."""
+
+    limit: int = 100
+
+    def __post_init__(self) -> None:
+        _check_limit(self.limit)
+
+
+Request: TypeAlias = Get | Range | Sql | SearchQuery | Neighbors | Path | Components | Rank
 
 
 def wrong_kind(request: Request, kind: str) -> QueryError:

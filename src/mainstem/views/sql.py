@@ -60,6 +60,8 @@ class SqlStore(ViewStore):
             self._create(columns)
         except duckdb.Error as error:
             raise StorageError(f"the SQL store in {path} cannot be opened: {error}") from error
+        self._readers = self._connection.cursor()  # a connection that is at work cannot be asked for a cursor
+        self._readers_lock = threading.Lock()
         self._reader = JsonReader(columns.fields, text=not columns.fields)
         self._bookmark = _read_bookmark(self._connection)
 
@@ -75,7 +77,9 @@ class SqlStore(ViewStore):
         self._bookmark = bookmark
 
     def snapshot(self) -> SqlSnapshot:
-        return SqlSnapshot(self._connection.cursor(), self._table)
+        with self._readers_lock:
+            cursor = self._readers.cursor()
+        return SqlSnapshot(cursor, self._table)
 
     @property
     def bookmark(self) -> Bookmark:
@@ -83,6 +87,7 @@ class SqlStore(ViewStore):
 
     def close(self) -> None:
         self._reader.close()
+        self._readers.close()
         self._connection.close()
 
     def _create(self, columns: SqlColumns) -> None:

@@ -198,11 +198,13 @@ class LogDirectory:
         known = self._checkpoint.partitions.get(topic_partition)
         path = directory / PARTITION_METADATA
         written_id = decode_partition_metadata(read_file(self.disk, path))
-        topic_id = topic_id or written_id or (known.topic_id if known is not None else None) or UUID(int=0)
+        known_id = known.topic_id if known is not None else None
+        is_same_topic = known_id is None or known_id == (topic_id or written_id)
+        topic_id = topic_id or written_id or known_id or UUID(int=0)
         if written_id != topic_id:
             replace_file(self.disk, path, encode_partition_metadata(topic_id), sync=False)
         last_known = LastKnown(was_clean=self.was_clean)
-        if known is not None and known.topic_id in (None, topic_id):
+        if known is not None and is_same_topic:
             last_known = LastKnown(known.recovery_point, known.log_start_offset, self.was_clean)
         partition = Partition(directory, topic_partition, topic_id, config)
         opened = open_partition(self._context, self._clock, partition, last_known)

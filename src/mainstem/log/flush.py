@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from mainstem.log.disk import Disk, DiskFile
+from mainstem.log.names import PARTITION_METADATA
 from mainstem.log.segment import Segment
+from mainstem.log.small_files import sync_file
 from mainstem.model import TopicPartition
 
 
@@ -49,4 +51,6 @@ class Flush:
         for file in self._files:
             file.sync()
         for directory in self._directories:
+            if self._disk.exists(directory / PARTITION_METADATA):
+                sync_file(self._disk, directory / PARTITION_METADATA)
             self._disk.sync_directory(directory)

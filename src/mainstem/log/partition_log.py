@@ -341,11 +341,11 @@ class PartitionLog:
         """Take note of how ``flush.run`` ended; ``error`` is what it raised."""
         assert flush is self._flush_in_flight, "a flush ends once, and one at a time"
         self._flush_in_flight = None
-        if error is not None:
-            self._go_offline(str(error))
-            return
         if self._offline == _DELETED:
             self._release()
+            return
+        if error is not None:
+            self._go_offline(str(error))
             return
         assert self.recovery_point <= flush.end_offset <= self.log_end_offset
         self.recovery_point = flush.end_offset

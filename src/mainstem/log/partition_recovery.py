@@ -47,7 +47,7 @@ from mainstem.log.producer_snapshot import read_newest_snapshot
 from mainstem.log.producer_state import ProducerState
 from mainstem.log.segment import Segment, SegmentContext
 from mainstem.log.segment_indexes import SegmentIndexes, read_seal
-from mainstem.log.small_files import read_file, replace_file
+from mainstem.log.small_files import read_file, replace_file, sync_file
 from mainstem.model import TopicPartition
 
 _logger = logging.getLogger(__name__)
@@ -343,6 +343,8 @@ class _Recovery:
         the recovery point, the next flush does it.
         """
         if not self._names_are_durable:
+            if self._disk.exists(self._directory / PARTITION_METADATA):
+                sync_file(self._disk, self._directory / PARTITION_METADATA)
             self._disk.sync_directory(self._directory)
             self._disk.sync_directory(self._directory.parent)
             self._names_are_durable = True

@@ -28,6 +28,7 @@ from mainstem.log.handles import LeastRecentlyUsed
 from mainstem.log.names import LOG, SEAL, SEGMENT_SUFFIXES, offset_file
 from mainstem.log.seal import NOT_KNOWN_DURABLE
 from mainstem.log.segment_indexes import SegmentIndexes, read_seal
+from mainstem.log.small_files import sync_file
 from mainstem.record.constants import HEADER_BYTES, NO_LEADER_EPOCH
 from mainstem.record.header import BatchHeader, iter_headers, read_header, verify
 
@@ -226,11 +227,7 @@ class Segment:
 
     def sync_seal(self) -> None:
         """Make the seal durable (its name is with the directory)."""
-        file = self._context.disk.open(self.path(SEAL))
-        try:
-            file.sync()
-        finally:
-            file.close()
+        sync_file(self._context.disk, self.path(SEAL))
 
     def append(self, headers: Sequence[BatchHeader], buffers: Sequence[Buffer]) -> None:
         """Write whole batches at the end: ``buffers`` are their bytes, ``headers`` carry their final offsets.

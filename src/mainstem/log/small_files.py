@@ -41,6 +41,15 @@ def replace_file(disk: Disk, path: PurePath, data: bytes, *, sync: bool) -> None
         disk.sync_directory(path.parent)
 
 
+def sync_file(disk: Disk, path: PurePath) -> None:
+    """Make a file's content durable that was written without; its name is with its directory. Raises StorageError."""
+    file = disk.open(path)
+    try:
+        file.sync()
+    finally:
+        file.close()
+
+
 def make_directory(disk: Disk, path: PurePath) -> None:
     """Make a directory and its parents, where they are missing, durably; also if another made it and did not say so."""
     missing = [each for each in (path, *path.parents) if not disk.exists(each)]

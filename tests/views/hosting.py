@@ -9,11 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from mainstem.client.log import Log
+from mainstem.client.wire.cluster import WireClient
 from mainstem.model import Position
 from mainstem.pipelines.app import App
 from mainstem.pipelines.deploy import deploy
 from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Search
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
+from mainstem.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from mainstem.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from mainstem.views.host import ViewHost
 from mainstem.views.requests import Get, Neighbors, Range, SearchQuery, Sql
 
@@ -66,3 +73,20 @@ class Setting:
         progress = Progress(f"derive-{output}", 0, source, sink, Position(), (self.topic,), output)
         key, value = progress.to_record()
         self.log.append(PROGRESS_TOPIC, value, key=key)
+
+    def remove_records_before(self, offset: int) -> None:
+        """Let the log forget the records of partition 0 before ``offset``, as retention does."""
+        topic = DeleteRecordsTopic(
+            name=self.topic, partitions=[DeleteRecordsPartition(partition_index=0, offset=offset)]
+        )
+        with WireClient(self.log.bootstrap) as client:
+            [answered] = client.request(DeleteRecordsRequest(topics=[topic], timeout_ms=10_000)).topics
+        assert answered.partitions[0].error_code == 0
+
+    def add_partitions(self, count: int) -> None:
+        """Give the topic more partitions, ``count`` in all."""
+        topic = CreatePartitionsTopic(name=self.topic, count=count, assignments=None)
+        request = CreatePartitionsRequest(topics=[topic], timeout_ms=10_000, validate_only=False)
+        with WireClient(self.log.bootstrap) as client:
+            [answered] = client.request(request).results
+        assert answered.error_code == 0

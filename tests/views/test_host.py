@@ -14,7 +14,7 @@ from mainstem.errors import (
     UnknownViewError,
     ViewStoppedError,
 )
-from mainstem.model import Position, TopicPartition
+from mainstem.model import Position
 from mainstem.pipelines.kinds import SQL, KeyValue, Search
 from mainstem.schema.infer import schema_of
 from mainstem.schema.registry import register
@@ -264,12 +264,28 @@ def test_a_deleted_view_answers_no_more_until_it_is_rebuilt(mainstem_log: Log, t
         assert len(host.query("kv", GET, at_least=position).rows) == 1
 
 
-def test_a_partition_that_is_added_is_applied(mainstem_log: Log, tmp_path: Path) -> None:
+def test_history_that_was_removed_unread_stops_the_view_until_it_is_rebuilt(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path)
+    with setting.host() as host:
+        host.query("kv", GET, at_least=setting.append("1"))
+    last = Position.join(setting.append(f"{n}") for n in range(2, 6))
+    setting.remove_records_before(3)
+    with setting.host() as host:
+        assert "removed offsets 1 to 2" in host.wait("kv", lambda status: status.state == "stopped").detail
+        host.rebuild("kv")
+        answer = host.query("kv", REQUESTS["kv"], at_least=last)
+        assert [row["_key"] for row in answer.rows] == ["4", "5"]
+
+
+def test_all_partitions_are_applied_and_those_that_are_added(mainstem_log: Log, tmp_path: Path) -> None:
     setting = Setting(mainstem_log, tmp_path, partitions=2)
     with setting.host() as host:
-        last = Position.join(setting.append(f"{n}") for n in range(8))
+        host.query("kv", GET, at_least=setting.append("1"))
+    setting.add_partitions(3)
+    with setting.host() as host:
+        last = Position.join(setting.append(f"{n}") for n in range(20))
         answer = host.query("kv", REQUESTS["kv"], at_least=last)
-        assert set(answer.position) == {TopicPartition(setting.topic, 0), TopicPartition(setting.topic, 1)}
+        assert (len(answer.position), len(answer.rows)) == (3, 20)
 
 
 # ---- the host itself

@@ -114,3 +114,14 @@ def test_rows_that_are_missing_or_too_many_are_named(mainstem_log: Log, tmp_path
         ("5", False, True),
         ("9", True, False),
     ]
+
+
+def test_where_history_was_removed_only_what_is_left_is_compared(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path)
+    filled(setting, "kv")
+    setting.remove_records_before(4)
+    with setting.host() as host:
+        host.wait("kv", lambda status: status.state == "live")
+        result = host.verify("kv")
+    assert (result.equal, result.records) == (True, 3)
+    assert result.compared_from == Position.of(setting.topic, 0, 4)

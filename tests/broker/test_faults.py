@@ -10,9 +10,11 @@ import pytest
 
 from mainstem.errors import StorageError
 from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.create_topics import CreateTopicsRequest
 from mainstem.protocol.messages.heartbeat import HeartbeatRequest
 from mainstem.testing.disk import FaultyDisk
 from tests.broker.handlers.test_groups import commit, committed, join
+from tests.broker.handlers.test_topics import creatable
 from tests.broker.harness import Client, running
 
 DATA = Path("/data")
@@ -63,6 +65,22 @@ def test_a_full_disk_is_told_to_the_producer_and_room_makes_it_work_again() -> N
         disk.capacity_bytes = None
         assert (await client.produce("t", b"b")).base_offset == 1
         assert await client.values("t") == [b"a", b"b"]
+
+    over_restarts(disk, fills)
+
+
+def test_a_topic_that_the_disk_has_no_room_for_is_not_half_there() -> None:
+    disk = FaultyDisk()
+
+    async def fills(client: Client) -> None:
+        await client.create_topic("before")
+        disk.capacity_bytes = disk.used_bytes() + 300
+        topics = [creatable("t", 50)]
+        response = await client.request(CreateTopicsRequest(topics=topics), 7)
+        assert response.topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        disk.capacity_bytes = None
+        await client.create_topic("t", 3)
+        assert (await client.produce("t", b"a", partition=2)).error_code == 0
 
     over_restarts(disk, fills)
 

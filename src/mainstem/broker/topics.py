@@ -6,13 +6,14 @@ Every change is durable when the call returns: the node's metadata log says so f
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
 from mainstem.broker.config import BrokerConfig
 from mainstem.broker.failures import refusal
-from mainstem.errors import PartitionOfflineError, TopicExistsError, UnknownTopicError
+from mainstem.errors import PartitionOfflineError, StorageError, TopicExistsError, UnknownTopicError
 from mainstem.log.config import LogConfig
 from mainstem.log.metadata import METADATA_PARTITION, PARTITIONS_MAX, TopicMetadata
 from mainstem.log.node_log import NodeLog
@@ -119,7 +120,24 @@ class Topics:
     def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
         """Create a topic. Raises what ``check_new`` raises, and StorageError."""
         self.check_new(name, partitions, configs)
-        return self._keep(self._log.create_topic(name, partitions, configs))
+        return self._keep(self._create(name, partitions, configs))
+
+    def _create(self, name: str, partitions: int, configs: Mapping[str, str]) -> TopicMetadata:
+        """All of the topic, or none of it: what a full disk left half made is taken back, now or at the next try."""
+        if name in self._log.metadata.topics:
+            self._take_back(name)
+        try:
+            return self._log.create_topic(name, partitions, configs)
+        except StorageError:
+            if name in self._log.metadata.topics:
+                with suppress(StorageError):
+                    self._take_back(name)
+            raise
+
+    def _take_back(self, name: str) -> None:
+        topic = self._log.metadata.delete_topic(name)
+        made = [each for each in topic.topic_partitions if each in self._log.directory.partitions]
+        self._log.directory.delete(*made)
 
     def ensure_internal(self, name: str) -> Topic:
         """An internal topic, which is created when it is not there. Raises StorageError."""
@@ -131,7 +149,7 @@ class Topics:
                 "segment.bytes": self._offsets_segment_bytes,
                 "max.message.bytes": str(_OFFSETS_MESSAGE_BYTES_MAX),
             }
-            topic = self._keep(self._log.create_topic(name, self._offsets_partitions, configs))
+            topic = self._keep(self._create(name, self._offsets_partitions, configs))
         return topic
 
     def add_partitions(self, topic: Topic, count: int) -> Topic:
@@ -148,9 +166,11 @@ class Topics:
 
     def delete(self, topic: Topic) -> None:
         """Delete a topic with all that it holds. Raises StorageError."""
-        self._by_name.pop(topic.name, None)
-        self._by_id.pop(topic.topic_id, None)
-        self._log.delete_topic(topic.name)
+        try:
+            self._log.delete_topic(topic.name)
+        finally:
+            if topic.name not in self._log.metadata.topics:
+                del self._by_name[topic.name], self._by_id[topic.topic_id]
 
     def _keep(self, metadata: TopicMetadata) -> Topic:
         logs = [self._open(topic_partition) for topic_partition in metadata.topic_partitions]

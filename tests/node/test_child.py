@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 from pathlib import Path
 
 import pytest
@@ -56,20 +57,14 @@ def test_both_outputs_of_a_child_land_in_its_log_file(tmp_path: Path) -> None:
 
 def test_what_a_child_started_does_not_outlive_it(tmp_path: Path) -> None:
     program = """
-    import subprocess, sys
+    import signal, subprocess, sys
     grandchild = subprocess.Popen([sys.executable, "-S", "-c", "import signal; signal.pause()"])
     print("ready: fake", grandchild.pid, flush=True)
+    signal.pause()
     """
     child = Child(role(program), tmp_path)
-    grandchild = int(child.wait_ready())
-    assert child.wait_ended(10) == 0
-    child._pump.join(10)  # the grandchild held the pipe open until it was gone
-    assert not _runs(grandchild)
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    grandchild_end = os.pidfd_open(int(child.wait_ready()))
+    child.terminate()
+    assert child.wait_ended(10) == -15
+    assert select.select([grandchild_end], [], [], 10)[0], "the grandchild still runs"
+    os.close(grandchild_end)

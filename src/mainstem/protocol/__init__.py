@@ -1,1 +1,1 @@
-"""Frames and messages of the Kafka protocol, without I/O: ``codec`` is the door, ``messages`` holds the declarations."""
+"""Frames and messages of the Kafka protocol, without I/O: ``codec`` is the door, ``messages`` the declarations."""

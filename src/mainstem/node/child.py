@@ -89,6 +89,8 @@ class Child:
                 exit_code=None,
             )
         self._pump.join(5)  # what it said last may still be in the pipe
+        if self._ready_line is not None:
+            return self._ready_line
         raise ChildFailedError(self._last_words(), exit_code=self._process.returncode)
 
     def wait_ended(self, timeout_s: float | None = None) -> int | None:

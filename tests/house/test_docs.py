@@ -1,4 +1,4 @@
-"""The documentation keeps its word: links lead somewhere, commands exist, code compiles, the README shows the example."""
+"""The documentation keeps its word: links lead somewhere, commands exist, code compiles, the README has the example."""
 
 from __future__ import annotations
 

@@ -80,15 +80,14 @@ class Child:
             settled = self._changed.wait_for(
                 lambda: self._ready_line is not None or not self.running, self.role.ready_timeout_s
             )
-            if self._ready_line is not None:
-                return self._ready_line
         if not settled:
             raise ChildFailedError(
                 f"the {self.role.name} process was not ready within {self.role.ready_timeout_s:g} s; "
                 f"its output is in {self.log_path}",
                 exit_code=None,
             )
-        self._pump.join(5)  # what it said last may still be in the pipe
+        if not self.running:
+            self._pump.join(5)  # what it said last may still be in the pipe
         if self._ready_line is not None:
             return self._ready_line
         raise ChildFailedError(self._last_words(), exit_code=self._process.returncode)

@@ -83,7 +83,7 @@ class ReadOptions:
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
         """Raises ConfigError, which names the option that is wrong."""
         given = _Given(options)
-        topics = given.names("subscribe")
+        log, topics = given.log(), given.names("subscribe")
         pattern, assigned = given.get("subscribePattern"), _assigned(given.get("assign"))
         if sum((bool(topics), pattern is not None, bool(assigned))) != 1:
             raise ConfigError("say what to read by one of the options subscribe, subscribePattern and assign")
@@ -91,7 +91,7 @@ class ReadOptions:
         if as_table and value_schema is None:
             raise ConfigError("option table=true needs the option valueSchema (DDL, or: registered)")
         return cls(
-            log=given.log(),
+            log=log,
             topics=topics,
             pattern=_pattern(pattern),
             assigned=assigned,

@@ -1,0 +1,79 @@
+"""Making a log ready for an App: everything once, nothing twice, nothing half."""
+
+from __future__ import annotations
+
+import pytest
+
+from mainstem.client.log import Log
+from mainstem.errors import DefinitionError
+from mainstem.pipelines.app import App
+from mainstem.pipelines.deploy import deploy
+from mainstem.pipelines.kinds import KeyValue, Search
+from mainstem.pipelines.progress import PROGRESS_TOPIC
+from mainstem.schema.registry import SCHEMAS_TOPIC, lookup
+
+
+def flights() -> App:
+    app = App("deployed")
+    source = app.topic("deployed.flights", "flight_id STRING, carrier STRING", "flight_id", partitions=3)
+    app.pipeline(source, into="deployed.delays", key="carrier", mode="update", name="delays")(lambda flights: flights)
+    app.view("delays", "deployed.delays", KeyValue())
+    return app
+
+
+def configs(log: Log, topic: str) -> dict[str, str | None]:
+    return dict(log.describe_topic(topic).configs)
+
+
+def test_topics_are_made_as_declared(mainstem_log: Log) -> None:
+    deploy(flights(), mainstem_log)
+    topics = mainstem_log.topics()
+    assert (topics["deployed.flights"].partitions, topics["deployed.delays"].partitions) == (3, 3)
+    assert configs(mainstem_log, "deployed.delays")["cleanup.policy"] == "compact"
+    assert configs(mainstem_log, "deployed.flights")["cleanup.policy"] == "delete"
+
+
+def test_the_systems_topics_are_made(mainstem_log: Log) -> None:
+    deploy(flights(), mainstem_log)
+    for name in (PROGRESS_TOPIC, SCHEMAS_TOPIC):
+        assert mainstem_log.topics()[name].partitions == 1
+        assert configs(mainstem_log, name)["cleanup.policy"] == "compact"
+
+
+def test_each_view_has_a_topic_for_dead_letters(mainstem_log: Log) -> None:
+    app = flights()
+    deploy(app, mainstem_log)
+    assert app.views["delays"].dead_letter_topic in mainstem_log.topics()
+
+
+def test_declared_schemas_are_registered(mainstem_log: Log) -> None:
+    deploy(flights(), mainstem_log)
+    registered = lookup(mainstem_log, "deployed.flights")
+    assert registered is not None
+    assert (registered.schema.names, registered.key) == (("flight_id", "carrier"), ("flight_id",))
+
+
+def test_a_second_time_changes_nothing(mainstem_log: Log) -> None:
+    for _ in range(2):
+        deploy(flights(), mainstem_log)
+    registered = lookup(mainstem_log, "deployed.flights")
+    assert registered is not None
+    assert registered.version == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "fields", "message"),
+    [
+        ("faa", ("town",), "view airports names town; there are faa, name"),
+        ("code", ("name",), "the key of topic .* code"),
+    ],
+)
+def test_a_column_that_does_not_exist_is_refused_before_anything_is_made(
+    mainstem_log: Log, key: str, fields: tuple[str, ...], message: str
+) -> None:
+    app = App("refused")
+    topic = app.topic("refused.airports", "faa STRING, name STRING", key)
+    app.view("airports", topic, Search(*fields))
+    with pytest.raises(DefinitionError, match=message):
+        deploy(app, mainstem_log)
+    assert "refused.airports" not in mainstem_log.topics()

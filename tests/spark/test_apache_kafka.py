@@ -1,0 +1,56 @@
+"""The same pipelines on Apache Kafka: its broker, its console tools, our source and sink."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mainstem.client.log import Log
+from mainstem.pipelines.app import App
+from mainstem.pipelines.deploy import deploy
+from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
+from tests.support.apache_kafka import ApacheKafka, run_tool
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.maven]
+
+
+def declare() -> App:
+    app = App("kafka")
+    orders = app.topic("orders", "id STRING, item STRING, amount INT", "id", partitions=3)
+    items = app.topic("items", "item STRING, name STRING", "item", compacted=True)
+
+    @app.pipeline(orders, items.table(), into="totals", key="item", mode="update")
+    def totals(orders: Any, items: Any) -> Any:
+        return orders.groupBy("item").sum("amount").toDF("item", "total").join(items, "item", "left")
+
+    return app
+
+
+def test_what_kafkas_producer_wrote_is_derived_and_read_by_kafkas_consumer(spark: SparkSession, tmp_path: Path) -> None:
+    from mainstem.spark.runner import Runner
+
+    app = declare()
+    with ApacheKafka() as kafka, Log(kafka.bootstrap) as log:
+        deploy(app, log)
+        log.append("items", {"item": "a", "name": "A"}, key="a")
+        lines = "".join(f'o{n}:{{"id":"o{n}","item":"{"ab"[n % 2]}","amount":{n}}}\n' for n in range(1000))
+        argv = ["--bootstrap-server", kafka.bootstrap, "--topic", "orders", "--property", "parse.key=true"]
+        argv += ["--property", "key.separator=:", "--compression-codec", "zstd"]
+        assert run_tool("org.apache.kafka.tools.ConsoleProducer", *argv, stdin=lines).returncode == 0
+        Runner(app, kafka.bootstrap, checkpoints=tmp_path, spark=spark).run(once=True)
+        argv = ["--bootstrap-server", kafka.bootstrap, "--topic", "totals", "--from-beginning", "--timeout-ms", "5000"]
+        read = run_tool("org.apache.kafka.tools.consumer.ConsoleConsumer", *argv).stdout
+        rows = {row["item"]: row for row in map(json.loads, read.splitlines())}
+        assert rows == {
+            "a": {"item": "a", "total": sum(range(0, 1000, 2)), "name": "A"},
+            "b": {"item": "b", "total": sum(range(1, 1000, 2)), "name": None},
+        }
+        said = [Progress.from_record(record) for record in log.read(PROGRESS_TOPIC)][-1]
+        assert said is not None
+        assert (said.source, said.sink) == (log.end("orders"), log.end("totals"))

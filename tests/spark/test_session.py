@@ -1,0 +1,48 @@
+"""What a session brings along, and what its user may change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mainstem.spark import class_archive
+from mainstem.spark.java import Java
+from mainstem.spark.session import default_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.spark
+def test_a_session_knows_the_format(spark: SparkSession) -> None:
+    with pytest.raises(Exception, match=r"option kafka\.bootstrap\.servers is missing"):
+        spark.read.format("mainstem").load()
+
+
+@pytest.mark.spark
+def test_given_settings_win(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.driver.memory") == "1g"
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+def test_a_cluster_is_not_given_one_machines_settings() -> None:
+    settings = default_settings("spark://host:7077")
+    assert "spark.driver.host" not in settings
+    assert "TieredStopAtLevel" not in settings["spark.driver.extraJavaOptions"]
+
+
+def test_a_class_archive_is_used_when_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    java = Java(Path("/java"), "17.0.1")
+    assert class_archive.java_options(java) == []
+    path = class_archive.archive_path(java)
+    path.parent.mkdir()
+    path.touch()
+    assert f"-XX:SharedArchiveFile={path}" in class_archive.java_options(java)
+
+
+def test_another_java_has_another_class_archive() -> None:
+    paths = {class_archive.archive_path(Java(Path("/java"), version)) for version in ("17.0.1", "21.0.1")}
+    assert len(paths) == 2

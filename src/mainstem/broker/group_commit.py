@@ -39,6 +39,18 @@ class _Queue:
         self.is_scheduled = False
 
 
+class _Worker:
+    """A thread that syncs, and what it has been given. Each has a queue of its own: one put wakes one thread."""
+
+    __slots__ = ("pending", "thread", "work")
+
+    def __init__(self, run: Callable[[_Worker], None], name: str) -> None:
+        self.work: SimpleQueue[tuple[_Queue, Flush] | None] = SimpleQueue()
+        self.pending = 0  # counted on the event loop
+        self.thread = threading.Thread(target=run, args=(self,), name=name, daemon=True)
+        self.thread.start()
+
+
 class GroupCommit:
     """Makes appended records durable. Methods are called on the event loop; ``advanced`` is called there, too."""
 
@@ -46,14 +58,8 @@ class GroupCommit:
         self._loop = asyncio.get_running_loop()
         self._advanced = advanced
         self._queues: dict[PartitionLog, _Queue] = {}
-        self._work: SimpleQueue[tuple[_Queue, Flush] | None] = SimpleQueue()
-        self._finished: deque[tuple[_Queue, Flush, StorageError | None]] = deque()
-        self._threads = [
-            threading.Thread(target=self._run_flushes, name=f"mainstem-flush-{number}", daemon=True)
-            for number in range(threads)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._finished: deque[tuple[_Worker, _Queue, Flush, StorageError | None]] = deque()
+        self._workers = [_Worker(self._run_flushes, f"mainstem-flush-{number}") for number in range(threads)]
 
     def appended(self, log: PartitionLog) -> None:
         """Say that ``log`` has new records: they are flushed, unless they count as committed already."""
@@ -108,10 +114,10 @@ class GroupCommit:
             idle = self._loop.create_future()
             self._idle = idle
             await idle
-        for _ in self._threads:
-            self._work.put(None)
-        for thread in self._threads:
-            thread.join()
+        for worker in self._workers:
+            worker.work.put(None)
+        for worker in self._workers:
+            worker.thread.join()
 
     _idle: asyncio.Future[None] | None = None
 
@@ -125,23 +131,26 @@ class GroupCommit:
             self._tell_reached(queue)
             self._tell(queue, PartitionOfflineError(f"{queue.log.topic_partition}: {queue.log.offline_reason}"))
         else:
-            self._work.put((queue, flush))
+            worker = min(self._workers, key=_pending_of)
+            worker.pending += 1
+            worker.work.put((queue, flush))
 
-    def _run_flushes(self) -> None:
-        """A thread of the pool: fdatasync, and nothing else."""
-        while (work := self._work.get()) is not None:
+    def _run_flushes(self, worker: _Worker) -> None:
+        """What a thread does: fdatasync, and nothing else."""
+        while (work := worker.work.get()) is not None:
             queue, flush = work
             error: StorageError | None = None
             try:
                 flush.run()
             except StorageError as failed:
                 error = failed
-            self._finished.append((queue, flush, error))
+            self._finished.append((worker, queue, flush, error))
             self._loop.call_soon_threadsafe(self._finish)
 
     def _finish(self) -> None:
         while self._finished:
-            queue, flush, error = self._finished.popleft()
+            worker, queue, flush, error = self._finished.popleft()
+            worker.pending -= 1
             log = queue.log
             log.finish_flush(flush, error)
             if queue.log not in self._queues:
@@ -177,3 +186,7 @@ class GroupCommit:
         waiting, queue.waiting = queue.waiting, deque()
         for _, done in waiting:
             done(error)
+
+
+def _pending_of(worker: _Worker) -> int:
+    return worker.pending

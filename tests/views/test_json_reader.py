@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import json
 import random
 
 import pyarrow as pa
 import pytest
 
 from mainstem.views.json_reader import JsonColumn, JsonReader, last_of_each_key
+from mainstem.views.rows import row_of
 from tests.views.support import KeyAndValue, arrow_batch
 
 TYPED = (JsonColumn("n", "INTEGER"), JsonColumn("s"))
@@ -18,6 +18,7 @@ GOOD = [
     b' \t\r\n{"n": null} ',
     b'{"n": 1, }',
     b'{"s": "finance and NaNcy at infinity"}',
+    b'{"x": [NaN, nan, -Infinity, inf, -Inf]}',
     b'{"s": "\\u00e9\\ud83d\\ude00\\u0000"}',
     b'{"n": 1, "n": 1}',
     b'{"other": {"deep": [1, {"n": "no number"}]}}',
@@ -43,10 +44,6 @@ BAD = [
     b'{"s": "\\x41"}',
     b'{"s": "\xff"}',
     b'{"s": "\\ud800"}',
-    b'{"x": NaN}',
-    b'{"x": nan}',
-    b'{"x": -Infinity}',
-    b'{"x": inf}',
     b'\xef\xbb\xbf{"n": 1}',
     b"/* no */ {}",
     b'{"x": ' + b"[" * 3_000 + b"]" * 3_000 + b"}",
@@ -64,7 +61,7 @@ def read(reader: JsonReader, values: list[bytes]) -> tuple[pa.Table, list[bytes 
 def test_what_is_a_json_object_is_read(columns: tuple[JsonColumn, ...], value: bytes) -> None:
     table, poison = read(JsonReader(columns, text=True), [value])
     assert (len(table), poison) == (1, [])
-    json.loads(table.column("text")[0].as_py())
+    assert isinstance(row_of("k", table.column("text")[0].as_py()), dict)
 
 
 @pytest.mark.parametrize("columns", [(), TYPED, (JsonColumn("s"),)], ids=["text", "typed", "fields"])

@@ -1,8 +1,9 @@
 """Records' JSON values into Arrow columns, in bulk, and the records whose values are none: **poison**.
 
-What a value must be is decided here, once for every kind of view: UTF-8 text, one JSON object, no NaN or Infinity, at
+What a value must be is decided here, once for every kind of view: UTF-8 text, one JSON object as DuckDB reads it, at
 most 400 levels deep, and fit for the columns asked for. A key must be UTF-8 text of at most 60,000 bytes, which every
-store can index. A null value is a tombstone. A trailing comma is forgiven, and taken out of the text that is kept.
+store can index. A null value is a tombstone. What many writers emit though it is no JSON is forgiven: a trailing comma
+(it is taken out of the text that is kept), NaN and Infinity (they stay in it; ``rows.row_of`` answers them as null).
 
 Invariant: the verdict on a record, and what is read from it, depend on that record alone, never on its neighbors; else
 a replay, which cuts the log into other batches, could differ from the view.
@@ -26,9 +27,6 @@ import pyarrow.compute as pc
 
 from mainstem.views.store import Poison
 
-# Where these letters stand, NaN or Infinity may (DuckDB would take them for numbers); where so many brackets open, the
-# nesting may be too deep. Python has the last word on both.
-_DOUBTFUL = "[nN][aA][nN]|[iI][nN][fF]"
 _DEPTH_MAX = 400  # less than half of what Python's parser takes, whoever calls it
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 _KEY_BYTES_MAX = 60_000
@@ -105,10 +103,9 @@ class JsonReader:
             errors = self._reasons(table, values)
         finally:
             self._connection.unregister("records")
-        for index in _doubtful(values):
-            reason = _strict_json_error(values[index].as_py())
-            if reason is not None:
-                errors.setdefault(index, reason)
+        for index in _perhaps_too_deep(values):
+            if _depth(values[index].as_py()) > _DEPTH_MAX:
+                errors.setdefault(index, f"the value is nested deeper than {_DEPTH_MAX} levels")
         self._require(table, values, errors)
         return table.select([name for name in ("text", "row") if name in table.column_names]), errors
 
@@ -116,7 +113,7 @@ class JsonReader:
         errors = {}
         wrong = pc.and_(pc.is_valid(values), pc.invert(pc.fill_null(table.column("valid"), False)))
         for index in pc.indices_nonzero(wrong).to_pylist():
-            errors[index] = _strict_json_error(values[index].as_py()) or "the value is not JSON: a lone surrogate"
+            errors[index] = _json_error(values[index].as_py())
         for index in pc.indices_nonzero(pc.not_equal(table.column("misfits"), "")).to_pylist():
             errors.setdefault(index, f"the value does not fit its column: {table.column('misfits')[index]}")
         return errors
@@ -189,24 +186,22 @@ def _as_text(column: pa.Array, what: str) -> tuple[pa.Array, dict[int, str]]:
         return pa.array(texts, pa.string()), errors
 
 
-def _doubtful(values: pa.Array) -> list[int]:
-    """Where Python has to be asked whether this is JSON that it can read."""
-    doubtful = pc.match_substring_regex(values, _DOUBTFUL)
-    if (pc.max(pc.binary_length(values)).as_py() or 0) > 2 * _DEPTH_MAX:
-        brackets = pc.add(pc.count_substring(values, "{"), pc.count_substring(values, "["))
-        doubtful = pc.or_(doubtful, pc.greater(brackets, _DEPTH_MAX))
-    found: list[int] = pc.indices_nonzero(doubtful).to_pylist()
+def _perhaps_too_deep(values: pa.Array) -> list[int]:
+    """Where so many brackets open that the nesting may be too deep."""
+    if (pc.max(pc.binary_length(values)).as_py() or 0) <= 2 * _DEPTH_MAX:
+        return []
+    brackets = pc.add(pc.count_substring(values, "{"), pc.count_substring(values, "["))
+    found: list[int] = pc.indices_nonzero(pc.greater(brackets, _DEPTH_MAX)).to_pylist()
     return found
 
 
-def _strict_json_error(text: str) -> str | None:
-    if _depth(text) > _DEPTH_MAX:
-        return f"the value is nested deeper than {_DEPTH_MAX} levels"
+def _json_error(text: str) -> str:
+    """What is wrong with a text that DuckDB does not take for JSON, in the words of Python's parser."""
     try:
-        json.loads(text, parse_constant=_refuse_constant)
-    except ValueError as error:
+        json.loads(text)
+    except (ValueError, RecursionError) as error:
         return f"the value is not JSON: {error}"[:_ERROR_CHARS_MAX]
-    return None
+    return "the value is not JSON: it has a lone surrogate"
 
 
 def _depth(text: str) -> int:
@@ -218,10 +213,6 @@ def _depth(text: str) -> int:
         elif token in "]}":
             depth -= 1
     return deepest
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON number")
 
 
 def _poison(arrow_batch: pa.RecordBatch, index: int, error: str) -> Poison:

@@ -12,20 +12,28 @@ import datetime
 import decimal
 import json
 import math
+import re
 from typing import Any
 
 from mainstem.views.store import Row
 
 KEY = "_key"
+_STRING_OR_NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?(?:nan|inf(?:inity)?)', re.DOTALL | re.IGNORECASE)
 
 
 def row_of(key: str, text: str | bytes) -> Row:
     """The row of a record: its key and the fields of its JSON object."""
     try:
         fields = json.loads(text, parse_float=_number, parse_constant=_null)
-    except ValueError:  # Python refuses integers of over 4,300 digits
-        fields = json.loads(text, parse_float=_number, parse_constant=_null, parse_int=_integer)
+    except ValueError:
+        fields = _forgiving(text if isinstance(text, str) else text.decode())
     return {KEY: key, **fields}
+
+
+def _forgiving(text: str) -> Any:
+    """Read what Python's parser refuses and a store may hold: ``nan``, ``inf``, integers of over 4,300 digits."""
+    strict = _STRING_OR_NO_NUMBER.sub(lambda found: found[0] if found[0].startswith('"') else "null", text)
+    return json.loads(strict, parse_float=_number, parse_int=_integer)
 
 
 def plain(value: Any) -> Any:

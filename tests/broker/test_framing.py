@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from mainstem.broker.framing import SMALL_BUFFER_BYTES, FrameReceiver, RequestMemory
+from mainstem.broker.framing import SCRATCH_BYTES, FrameReceiver, RequestMemory
 from mainstem.errors import FrameError
 
 
@@ -24,22 +24,23 @@ def feed(receiver: FrameReceiver, data: bytes) -> list[bytes]:
         data = data[count:]
         while (frame := receiver.next_frame()) is not None:
             frames.append(bytes(frame))
+        receiver.park()
     return frames
 
 
 def receiver(frame_bytes_max: int = 10_000_000, memory_bytes: int = 1 << 30) -> FrameReceiver:
-    return FrameReceiver(frame_bytes_max, RequestMemory(memory_bytes))
+    return FrameReceiver(frame_bytes_max, RequestMemory(memory_bytes), memoryview(bytearray(SCRATCH_BYTES)))
 
 
 def test_frames_that_come_together_are_taken_apart() -> None:
     assert feed(receiver(), framed(b"one", b"", b"three")) == [b"one", b"", b"three"]
 
 
-@pytest.mark.parametrize("step", [1, 3, 1000, SMALL_BUFFER_BYTES - 1, SMALL_BUFFER_BYTES + 1])
+@pytest.mark.parametrize("step", [1, 3, 1000, SCRATCH_BYTES - 1, SCRATCH_BYTES + 1])
 def test_frames_come_out_whole_however_the_bytes_are_cut(step: int) -> None:
     rng = random.Random(step)
-    sizes = [0, 1, 100, SMALL_BUFFER_BYTES - 5, SMALL_BUFFER_BYTES - 4, SMALL_BUFFER_BYTES, 5, 3_000_000, 7]
-    payloads = [rng.randbytes(size) for size in sizes[: 7 if step < 1000 else 9]]
+    sizes = [0, 1, 100, 3000, 7] if step < 1000 else [SCRATCH_BYTES - 5, SCRATCH_BYTES, 5, 3_000_000, 7]
+    payloads = [rng.randbytes(size) for size in sizes]
     data, subject, frames = framed(*payloads), receiver(), []
     for start in range(0, len(data), step):
         frames += feed(subject, data[start : start + step])
@@ -61,7 +62,7 @@ def test_a_large_length_alone_takes_no_memory() -> None:
 
 def test_a_request_waits_while_the_memory_is_taken_and_goes_on_when_it_is_given_back() -> None:
     memory = RequestMemory(100)
-    subject = FrameReceiver(10_000, memory)
+    subject = FrameReceiver(10_000, memory, memoryview(bytearray(1000)))
     woken: list[bool] = []
     assert feed(subject, framed(b"a" * 150, b"b")) == [b"a" * 150]
     assert subject.is_blocked
@@ -71,9 +72,20 @@ def test_a_request_waits_while_the_memory_is_taken_and_goes_on_when_it_is_given_
     assert subject.next_frame() == b"b"
 
 
+def test_receivers_share_a_scratch_buffer_without_mixing_their_bytes() -> None:
+    scratch = memoryview(bytearray(100))
+    first, second = (FrameReceiver(10_000, RequestMemory(1 << 20), scratch) for _ in range(2))
+    wanted = framed(b"first" * 20), framed(b"other" * 20)
+    frames: tuple[list[bytes], list[bytes]] = ([], [])
+    for start in range(0, 104, 3):
+        frames[0].extend(feed(first, wanted[0][start : start + 3]))
+        frames[1].extend(feed(second, wanted[1][start : start + 3]))
+    assert frames == ([b"first" * 20], [b"other" * 20])
+
+
 def test_a_frame_that_never_became_whole_gives_its_memory_back() -> None:
     memory = RequestMemory(1000)
-    subject = FrameReceiver(1_000_000, memory)
+    subject = FrameReceiver(1_000_000, memory, memoryview(bytearray(1000)))
     feed(subject, struct.pack(">i", 500_000) + b"x")
     assert memory.used_bytes == 500_000
     subject.close()

@@ -50,7 +50,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, node: Node, open_connections: set[Connection]) -> None:
         self._node = node
         self._open_connections = open_connections
-        self._receiver = FrameReceiver(node.frame_bytes_max, node.request_memory)
+        self._receiver = FrameReceiver(node.frame_bytes_max, node.request_memory, node.scratch)
         self._transport: asyncio.Transport | None = None
         self._peer = "?"
         self._client_host = "/"
@@ -135,6 +135,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._begin(api, header, frame)
         except FrameError as error:
             self.close(str(error))
+        self._receiver.park()
         self._regulate()
 
     def _take_next(self) -> bool:

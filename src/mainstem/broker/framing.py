@@ -1,11 +1,11 @@
 """Finding requests in what a socket delivers: a receive buffer that hands out whole frames. No I/O.
 
-The socket reads straight into what ``writable`` returns. A frame that fits the small buffer is copied out of it; a
-larger one gets a buffer of its own and is not copied again. Such a buffer grows with the bytes that have really come,
-so a length alone takes no memory; what it announces is taken from ``RequestMemory`` before the first of its bytes is
-kept.
+The socket reads into a scratch buffer that all connections share, and whole frames are copied out of it. A frame that
+is not whole gets a buffer of its own, into which the socket reads on: it is not copied again. Such a buffer grows with
+the bytes that have really come, so a length alone takes no memory; what it announces is taken from ``RequestMemory``
+before the first of its bytes is kept.
 
-Invariant: ``_read_to <= _filled_to <= len(_small)``. Used by one connection, on the event loop only.
+Used by one connection, on the event loop only.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Final
 from mainstem.errors import FrameError
 from mainstem.protocol.schema import Buffer
 
-SMALL_BUFFER_BYTES: Final = 64 * 1024
-LARGE_BUFFER_START_BYTES: Final = 1024 * 1024
+SCRATCH_BYTES: Final = 256 * 1024
+FRAME_BUFFER_START_BYTES: Final = 1024 * 1024
 _LENGTH: Final = struct.Struct(">i")
 
 
@@ -55,58 +55,63 @@ class RequestMemory:
 
 
 class FrameReceiver:
-    """Cuts a stream of bytes into frames: four bytes of length, then as many bytes."""
+    """Cuts a stream of bytes into frames: four bytes of length, then as many bytes.
+
+    ``scratch`` is shared by all receivers of an event loop: between two reads it belongs to nobody, so an idle
+    connection holds no buffer. After ``wrote``, call ``next_frame`` until it gives None, then ``park``.
+    """
 
     __slots__ = (
-        "_filled_to",
+        "_at",
+        "_data",
+        "_frame",
+        "_frame_bytes",
         "_frame_bytes_max",
-        "_large",
-        "_large_bytes",
-        "_large_filled_to",
+        "_frame_filled_to",
         "_memory",
-        "_read_to",
-        "_small",
-        "_view",
+        "_scratch",
         "is_blocked",
     )
 
-    def __init__(self, frame_bytes_max: int, memory: RequestMemory) -> None:
+    def __init__(self, frame_bytes_max: int, memory: RequestMemory, scratch: memoryview) -> None:
         self._frame_bytes_max = frame_bytes_max
         self._memory = memory
-        self._small = bytearray(SMALL_BUFFER_BYTES)
-        self._view = memoryview(self._small)
-        self._read_to = self._filled_to = 0
-        self._large: bytearray | None = None
-        self._large_bytes = self._large_filled_to = 0
+        self._scratch = scratch
+        self._data: bytes | memoryview = b""
+        self._at = 0
+        self._frame: bytearray | None = None
+        self._frame_bytes = self._frame_filled_to = 0
         self.is_blocked = False
 
     @property
     def is_inside_frame(self) -> bool:
         """Whether a frame has begun to come and is not whole yet."""
-        return self._large is not None or self._read_to < self._filled_to
+        return self._frame is not None or self._at < len(self._data)
 
     def writable(self) -> memoryview:
         """Where the next bytes go; never empty."""
-        if self._large is not None:
-            if self._large_filled_to == len(self._large):
-                grown = bytearray(min(self._large_bytes, 2 * len(self._large)))
-                grown[: len(self._large)] = self._large
-                self._large = grown
-            return memoryview(self._large)[self._large_filled_to :]
-        if self._read_to == self._filled_to:
-            self._read_to = self._filled_to = 0
-        elif self._filled_to == len(self._small):
-            rest = bytes(self._view[self._read_to : self._filled_to])
-            self._view[: len(rest)] = rest
-            self._read_to, self._filled_to = 0, len(rest)
-        return self._view[self._filled_to :]
+        if self._frame is None:
+            return self._scratch
+        if self._frame_filled_to == len(self._frame):
+            grown = bytearray(min(self._frame_bytes, 2 * len(self._frame)))
+            grown[: len(self._frame)] = self._frame
+            self._frame = grown
+        return memoryview(self._frame)[self._frame_filled_to :]
 
     def wrote(self, count: int) -> None:
         """Say how many bytes were put into what ``writable`` returned."""
-        if self._large is not None:
-            self._large_filled_to += count
+        if self._frame is not None:
+            self._frame_filled_to += count
+        elif self._at < len(self._data):
+            self._data = b"".join((self._data[self._at :], self._scratch[:count]))
+            self._at = 0
         else:
-            self._filled_to += count
+            self._data, self._at = self._scratch[:count], 0
+
+    def park(self) -> None:
+        """Keep what is not taken yet, and let go of the scratch buffer."""
+        if isinstance(self._data, memoryview):
+            self._data, self._at = bytes(self._data[self._at :]), 0
 
     def next_frame(self) -> Buffer | None:
         """The next whole frame, whose bytes are now taken from the memory; None when more must come first.
@@ -115,38 +120,37 @@ class FrameReceiver:
         has.
         """
         self.is_blocked = False
-        if self._large is not None:
-            if self._large_filled_to < self._large_bytes:
+        if self._frame is not None:
+            if self._frame_filled_to < self._frame_bytes:
                 return None
-            frame, self._large = self._large, None
+            frame, self._frame = self._frame, None
             return frame
-        available = self._filled_to - self._read_to
+        available = len(self._data) - self._at
         if available < 4:
             return None
-        (length,) = _LENGTH.unpack_from(self._small, self._read_to)
+        (length,) = _LENGTH.unpack_from(self._data, self._at)
         if not 0 <= length <= self._frame_bytes_max:
             raise FrameError(f"a request of {length} bytes; from 0 to {self._frame_bytes_max} are accepted")
-        start = self._read_to + 4
-        if available - 4 < length and length + 4 <= len(self._small):
-            return None
         if not self._memory.try_take(length):
             self.is_blocked = True
             return None
-        if available - 4 >= length:
-            self._read_to = start + length
-            return bytes(self._view[start : start + length])
-        self._begin_large(start, length)
-        return None
+        start = self._at + 4
+        if available - 4 < length:
+            self._begin_frame(start, length)
+            return None
+        self._at = start + length
+        return bytes(self._data[start : self._at])
 
-    def _begin_large(self, start: int, length: int) -> None:
-        self._large = bytearray(min(length, LARGE_BUFFER_START_BYTES))
-        self._large_bytes = length
-        self._large_filled_to = self._filled_to - start
-        self._large[: self._large_filled_to] = self._view[start : self._filled_to]
-        self._read_to = self._filled_to = 0
+    def _begin_frame(self, start: int, length: int) -> None:
+        """The frame is not whole: it gets a buffer of its own, which the socket then reads into."""
+        came = self._data[start:]
+        self._frame = bytearray(max(len(came), min(length, FRAME_BUFFER_START_BYTES)))
+        self._frame[: len(came)] = came
+        self._frame_bytes, self._frame_filled_to = length, len(came)
+        self._data, self._at = b"", 0
 
     def close(self) -> None:
         """Give back what a frame that never became whole had taken."""
-        if self._large is not None:
-            self._memory.give_back(self._large_bytes)
-            self._large = None
+        if self._frame is not None:
+            self._memory.give_back(self._frame_bytes)
+            self._frame = None

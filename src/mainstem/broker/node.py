@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mainstem.broker.apis import APIS
 from mainstem.broker.delayed_fetch import DelayedFetches
-from mainstem.broker.framing import RequestMemory
+from mainstem.broker.framing import SCRATCH_BYTES, RequestMemory
 from mainstem.broker.group_commit import GroupCommit
 from mainstem.broker.groups.classic_steps import Settings
 from mainstem.broker.groups.coordinator import GroupCoordinator
@@ -45,6 +45,7 @@ class Node:
         self.described_partitions_max = int(config.get("max.request.partition.size.limit"))
         self.deletes_topics = bool(config.get("delete.topic.enable"))
         self.request_memory = RequestMemory(int(config.get("queued.max.request.bytes")))
+        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.fetches = DelayedFetches()
         self.commit = GroupCommit(self.fetches.wake)
         self.topics = Topics(log, config)

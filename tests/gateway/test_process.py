@@ -41,11 +41,11 @@ def running(argv: list[str]) -> Iterator[tuple[subprocess.Popen[str], str]]:
             process.communicate(timeout=20)
 
 
-def failed(argv: list[str]) -> str:
+def failed(argv: list[str], code: int = 1) -> str:
     """The one line that a process which cannot start says."""
     alone = [word for word in argv if word != "--stop-with-parent"]
     done = subprocess.run(alone, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 1
+    assert done.returncode == code
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     return line
@@ -68,7 +68,7 @@ def test_the_gateway_ends_cleanly_with_its_parent(mainstem_broker: EmbeddedBroke
 def test_a_taken_port_is_one_clear_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        line = failed(gateway("--bootstrap", "127.0.0.1:1", "--http", f"127.0.0.1:{port}"))
+        line = failed(gateway("--bootstrap", "127.0.0.1:1", "--http", f"127.0.0.1:{port}"), code=4)
     assert line == f"error: 127.0.0.1:{port} is in use by another process; choose another address (--http)"
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mainstem.errors import InputError, UnavailableError
 from mainstem.node.child import Child, ChildFailedError
 from tests.node.fake_roles import UNTIL_PARENT_IS_GONE, role
 
@@ -19,11 +20,13 @@ def test_a_child_says_when_it_is_ready(tmp_path: Path) -> None:
     assert child.wait_ended(10) == -9
 
 
-def test_the_error_line_of_a_child_that_fails_to_start_is_the_error(tmp_path: Path) -> None:
-    child = Child(role("import sys; print('starting'); sys.exit('error: the port is taken')"), tmp_path)
-    with pytest.raises(ChildFailedError, match=r"^the port is taken$") as caught:
+@pytest.mark.parametrize(("code", "kind"), [(1, InputError), (3, UnavailableError), (4, ChildFailedError)])
+def test_the_error_line_of_a_child_that_fails_to_start_is_the_error(
+    tmp_path: Path, code: int, kind: type[Exception]
+) -> None:
+    child = Child(role(f"import sys; print('starting'); print('error: it is taken'); sys.exit({code})"), tmp_path)
+    with pytest.raises(kind, match=r"^it is taken$"):
         child.wait_ready()
-    assert caught.value.exit_code == 1
 
 
 def test_a_child_without_an_error_line_is_described_by_its_end_and_its_last_line(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mainstem.node.child import ChildFailedError
+from mainstem.errors import InputError
 from mainstem.node.supervisor import Supervisor
 from tests.node.fake_roles import UNTIL_PARENT_IS_GONE, role
 
@@ -37,7 +37,7 @@ class Reports:
 
 def test_a_start_that_fails_is_raised_and_not_retried(tmp_path: Path) -> None:
     reports = Reports()
-    with Supervisor(tmp_path, reports) as supervisor, pytest.raises(ChildFailedError, match="no luck"):
+    with Supervisor(tmp_path, reports) as supervisor, pytest.raises(InputError, match="no luck"):
         supervisor.start(role("print('error: no luck'); raise SystemExit(1)"))
     assert reports.lines == []
 

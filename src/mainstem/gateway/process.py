@@ -13,6 +13,7 @@ from pathlib import Path
 
 from mainstem.errors import MainstemError
 from mainstem.gateway.addresses import LOOPBACK_NAMES, bound_address, split_address
+from mainstem.gateway.ending import told
 from mainstem.gateway.serving import listen_tcp, serve, stop_with_parent
 
 _LOG_TIMEOUT_S = 10.0
@@ -30,8 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         run(options)
     except MainstemError as error:
-        print(f"error: {error}", file=sys.stderr, flush=True)  # noqa: T201  # the supervisor reads it
-        return 1
+        return told(error)
     return 0
 
 

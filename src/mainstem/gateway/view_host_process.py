@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mainstem.errors import MainstemError
+from mainstem.gateway.ending import told
 from mainstem.pipelines.load import load_app
 
 # A thread that computes must hand the interpreter lock over soon: appliers and stores take it for every record.
@@ -33,8 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         run(options)
     except MainstemError as error:
-        print(f"error: {error}", file=sys.stderr, flush=True)  # noqa: T201  # the supervisor reads it
-        return 1
+        return told(error)
     return 0
 
 

@@ -22,12 +22,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from mainstem.errors import MachineError
+from mainstem.errors import InputError, MachineError, MainstemError, UnavailableError
 from mainstem.node.roles import Role
 
 _TAIL_LINES = 20
 _LOG_BYTES_MAX = 8 << 20
-_SAID_WHY = (1, 2)  # the exit codes of a process whose last line is the reason
+_UNAVAILABLE = 3  # the exit code of a process that may succeed later, as the commands' own
 _PREFIX = re.compile(r"^(mainstem: |error: )+")
 
 
@@ -74,7 +74,8 @@ class Child:
     def wait_ready(self) -> str:
         """What follows ``ready_prefix`` on the child's ready line, once it is printed.
 
-        Raises ChildFailedError with the child's own error line when it ends before, or takes too long.
+        When it ends before, its own error line is raised: as InputError or UnavailableError when its exit code says
+        so, else as ChildFailedError. That is also raised when it takes too long.
         """
         with self._changed:
             settled = self._changed.wait_for(
@@ -90,7 +91,7 @@ class Child:
             self._pump.join(5)  # what it said last may still be in the pipe
         if self._ready_line is not None:
             return self._ready_line
-        raise ChildFailedError(self._last_words(), exit_code=self._process.returncode)
+        raise self._failure()
 
     def wait_ended(self, timeout_s: float | None = None) -> int | None:
         """Its exit code once it has ended and its process group is gone; None when the time is over before."""
@@ -144,10 +145,24 @@ class Child:
         self.log_path.with_suffix(".log.1").write_bytes(self.log_path.read_bytes())
         log.truncate(0)
 
+    def _failure(self) -> MainstemError:
+        """The error for a start that failed, of the kind that the child's exit code tells."""
+        code = self._process.returncode
+        if self._said_why and code in self.role.refusal_codes:
+            return InputError(self._last_words())
+        if self._said_why and code == _UNAVAILABLE:
+            return UnavailableError(self._last_words())
+        return ChildFailedError(self._last_words(), exit_code=code)
+
+    @property
+    def _said_why(self) -> bool:
+        """Whether the child ended by itself, and its last line is the reason and not a traceback's end."""
+        return self._process.returncode > 0 and bool(self._tail) and not any("Traceback" in line for line in self._tail)
+
     def _last_words(self) -> str:
         """The child's own error line, or else how it ended and what it printed last."""
         last = self._tail[-1] if self._tail else ""
-        if self._process.returncode in _SAID_WHY and last and not any("Traceback" in line for line in self._tail):
+        if self._said_why:
             return _PREFIX.sub("", last)
         said = f": {last}" if last else ""
         return (

@@ -17,7 +17,10 @@ RANK_GATEWAY, RANK_APPLIERS, RANK_LOG = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A process to supervise. Its standard output has one line that starts with ``ready_prefix`` once it is up."""
+    """A process to supervise. Its standard output has one line that starts with ``ready_prefix`` once it is up.
+
+    ``refusal_codes``: the exit codes by which it says that what it was asked for is wrong.
+    """
 
     name: str
     argv: tuple[str, ...]
@@ -26,6 +29,7 @@ class Role:
     grace_s: float = 10.0
     stop_rank: int = RANK_GATEWAY
     environment: Mapping[str, str] = field(default_factory=dict)
+    refusal_codes: frozenset[int] = frozenset({1, 2})
 
 
 def _python(module: str, *arguments: str) -> tuple[str, ...]:
@@ -34,12 +38,12 @@ def _python(module: str, *arguments: str) -> tuple[str, ...]:
 
 
 def log_role(data: Path, listen: str, settings: Sequence[str] = (), *, insecure: bool = False) -> Role:
-    """The log process. ``settings`` are NAME=VALUE by Kafka's names."""
+    """The log process. ``settings`` are NAME=VALUE by Kafka's names, checked before: what it refuses is the machine."""
     arguments = ["--data", str(data), "--listen", listen, *(["--insecure"] if insecure else [])]
     for setting in settings:
         arguments += ["--set", setting]
     argv = _python("mainstem.broker.process", *arguments)
-    return Role("log", argv, "ready: kafka ", ready_timeout_s=120.0, grace_s=30.0, stop_rank=RANK_LOG)
+    return Role("log", argv, "ready: kafka ", 120.0, 30.0, RANK_LOG, refusal_codes=frozenset())
 
 
 def gateway_role(bootstrap: str, http: str, view_hosts: Sequence[Path] = (), *, insecure: bool = False) -> Role:

@@ -20,7 +20,8 @@ from types import TracebackType
 from typing import Any
 
 from mainstem.clock import Clock, SystemClock
-from mainstem.node.child import Child, ChildFailedError, exit_text
+from mainstem.errors import MainstemError
+from mainstem.node.child import Child, exit_text
 from mainstem.node.roles import Role
 
 _BACK_OFF_MIN_S, _BACK_OFF_MAX_S = 0.2, 10.0
@@ -45,7 +46,7 @@ class Supervisor:
         self._keepers[role.name] = _Keeper(role, self._run_directory, self._report, self._clock, self._stopping)
 
     def wait_ready(self, name: str) -> str:
-        """What the process says on its ready line. Raises ChildFailedError with its own error line."""
+        """What the process says on its ready line. Raises its own error line, see ``Child``."""
         return self._keepers[name].wait_ready()
 
     def start(self, role: Role) -> str:
@@ -166,7 +167,7 @@ class _Keeper:
             self._child = Child(self.role, self._run_directory)
         try:
             self._child.wait_ready()
-        except ChildFailedError as error:
+        except MainstemError as error:
             self._report(f"{self.role.name}: {error}")
             self._child.terminate()
         else:

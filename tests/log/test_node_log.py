@@ -45,7 +45,7 @@ def test_partitions_that_a_crash_left_out_are_made(disk: FaultyDisk) -> None:
     node.metadata.create_topic("events", 3, {})
     disk.power_cut()
     again = open_node(disk)
-    assert [tp.partition for tp in again.directory.partitions if tp.topic == "events"] == [0, 1, 2]
+    assert all(again.directory.holds(TopicPartition("events", number)) for number in range(3))
     assert again.get(EVENTS).topic_id == again.metadata.topic("events").topic_id
 
 
@@ -67,6 +67,70 @@ def test_a_directory_that_no_topic_knows_is_kept_aside(disk: FaultyDisk) -> None
     (kept,) = [name for name in disk.list(DATA) if name.startswith("foreign")]
     assert kept.endswith("-stray")
     assert disk.content(DATA / kept / "00000000000000000000.log") == b"precious"
+
+
+def test_a_rotten_topic_id_gives_no_data_up(disk: FaultyDisk) -> None:
+    node = open_node(disk)
+    node.create_topic("events", 1, {})
+    append(node, EVENTS, b"a")
+    topic_id = node.metadata.topic("events").topic_id
+    node.close()
+    disk.flip_bit(DATA / "events-0" / "partition.metadata", 25)
+    again = open_node(disk)
+    assert (values(again.get(EVENTS)), again.get(EVENTS).topic_id) == ([b"a"], topic_id)
+
+
+def test_a_rotten_topic_id_of_a_name_that_was_used_before_gives_no_data_up(disk: FaultyDisk) -> None:
+    node = open_node(disk)
+    node.create_topic("events", 1, {})
+    node.delete_topic("events")
+    node.create_topic("events", 1, {})
+    append(node, EVENTS, b"a")
+    node.close()
+    disk.flip_bit(DATA / "events-0" / "partition.metadata", 25)
+    assert values(open_node(disk).get(EVENTS)) == [b"a"]
+
+
+def calls_of_a_start(partitions: int) -> int:
+    """How many storage calls a start after a crash makes."""
+    disk = FaultyDisk()
+    node = open_node(disk)
+    node.create_topic("events", partitions, {})
+    for number in range(partitions):
+        append(node, TopicPartition("events", number), b"a")
+    disk.kill()
+    before = disk.calls
+    open_node(disk)
+    return disk.calls - before
+
+
+def test_what_a_start_costs_does_not_grow_with_the_partitions() -> None:
+    assert calls_of_a_start(2) == calls_of_a_start(40)
+
+
+def test_a_partition_that_was_not_asked_for_keeps_what_is_known_of_it(disk: FaultyDisk) -> None:
+    node = open_node(disk)
+    node.create_topic("events", 2, {})
+    append(node, EVENTS, b"a")
+    node.get(EVENTS).delete_records(1)
+    node.close()
+    for _ in range(2):
+        again = open_node(disk)
+        append(again, TopicPartition("events", 1), b"b")
+        again.close()
+    assert open_node(disk).get(EVENTS).log_start_offset == 1
+
+
+def test_a_partition_that_was_not_asked_for_after_a_crash_is_recovered_later(disk: FaultyDisk) -> None:
+    node = open_node(disk)
+    node.create_topic("events", 1, {})
+    append(node, EVENTS, b"a")
+    node.get(EVENTS).append(batch(b"written, not synced"))
+    disk.kill()
+    open_node(disk).close()
+    again = open_node(disk)
+    assert not again.directory.was_clean
+    assert values(again.get(EVENTS)) == [b"a", b"written, not synced"]
 
 
 def test_a_topic_made_again_does_not_see_the_old_records(disk: FaultyDisk) -> None:

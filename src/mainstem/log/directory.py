@@ -78,13 +78,16 @@ class LogDirectory:
         self._checkpoint = NodeCheckpoint(0, {})
         self._writer = CheckpointWriter(disk, path)
         self._to_remove: list[PurePath] = []
+        self._waiting: set[TopicPartition] = set()
         self._unopened: dict[TopicPartition, str] = {}
+        self._config_of: ConfigOf = lambda _: LogConfig()
+        self._topic_id_of: TopicIdOf = lambda _: None
 
     @classmethod
     def open(
         cls, disk: Disk, clock: Clock, path: PurePath, defaults: Mapping[str, str], new_id: Callable[[], UUID] = uuid4
     ) -> LogDirectory:
-        """Lock, recover, and open every partition with the node's default configs.
+        """Lock the directory and serve its partitions with the node's default configs.
 
         Raises DirectoryLockedError, StorageError.
         """
@@ -137,53 +140,39 @@ class LogDirectory:
         """Read the checkpoint, and take down the sign of a clean end before anything can change."""
         self._checkpoint = read_checkpoint(self.disk, self.path)
         marker = self.path / CLEAN_SHUTDOWN
-        self.was_clean = self.disk.exists(marker) or not self._partition_directories()
+        self.was_clean = self.disk.exists(marker) or not self.directories()
         self.disk.remove(marker)
         self.disk.sync_directory(self.path)
 
-    def has_directory_of(self, topic_partition: TopicPartition) -> bool:
-        """Whether the partition has a directory, opened or not."""
-        return self.disk.exists(self.path / partition_directory(topic_partition))
-
-    def set_aside_unless(
-        self, is_known: Callable[[TopicPartition, UUID | None], bool], is_deleted: Callable[[UUID], bool]
-    ) -> None:
-        """Before partitions are opened: remove what belongs to deleted topics, rename what is not known."""
-        for topic_partition in self._partition_directories():
-            if topic_partition in self._partitions:
-                continue
-            path = self.path / partition_directory(topic_partition)
-            topic_id = decode_partition_metadata(read_file(self.disk, path / PARTITION_METADATA))
-            if is_known(topic_partition, topic_id):
-                continue
-            suffix = DELETED_DIRECTORY if topic_id is not None and is_deleted(topic_id) else STRAY_DIRECTORY
-            target = set_aside_directory(topic_partition, self._new_id().hex, suffix)
-            self.disk.rename(path, self.path / target)
-            if suffix == STRAY_DIRECTORY:
-                _logger.warning("%s belongs to no topic of this node: it is kept as %s", path, target)
-        self.disk.sync_directory(self.path)
-
-    def _partition_directories(self) -> list[TopicPartition]:
+    def directories(self) -> list[TopicPartition]:
+        """The partitions that have a directory, opened or not."""
         found = (parse_partition_directory(name) for name in self.disk.list(self.path))
         return [topic_partition for topic_partition in found if topic_partition is not None]
 
-    def open_partitions(self, config_of: ConfigOf, topic_id_of: TopicIdOf = lambda _: None) -> None:
-        """Open all partitions that are not open yet, and make the leader epoch durable.
+    def written_topic_id(self, topic_partition: TopicPartition) -> UUID | None:
+        """The topic id in a partition's directory; None when it is missing or cannot be read."""
+        directory = self.path / partition_directory(topic_partition)
+        return decode_partition_metadata(read_file(self.disk, directory / PARTITION_METADATA))
 
-        One that the disk does not let open is offline and keeps its files; the others are served. Raises StorageError
-        when the directory itself cannot be read or written.
+    def set_aside(self, topic_partition: TopicPartition, suffix: str) -> PurePath:
+        """Rename a partition's directory, so that it is no partition any more. Durable with the directory's sync."""
+        source = self.path / partition_directory(topic_partition)
+        target = self.path / set_aside_directory(topic_partition, self._new_id().hex, suffix)
+        self.disk.rename(source, target)
+        if suffix == STRAY_DIRECTORY:
+            _logger.warning("%s belongs to no topic of this node: it is kept as %s", source, target.name)
+        return target
+
+    def open_partitions(self, config_of: ConfigOf, topic_id_of: TopicIdOf = lambda _: None) -> None:
+        """Serve all partitions that have a directory, and make the leader epoch durable. Raises StorageError.
+
+        Each is opened, and recovered, when it is first asked for: what a start costs does not grow with their number.
         """
         for name in self.disk.list(self.path):
             if name.endswith(DELETED_DIRECTORY):
                 self.disk.remove_directory(self.path / name)
-        for topic_partition in self._partition_directories():
-            if topic_partition in self._partitions:
-                continue
-            try:
-                self.open_partition(topic_partition, config_of(topic_partition), topic_id_of(topic_partition))
-            except StorageError as error:
-                self._unopened[topic_partition] = str(error)
-                _logger.error("%s cannot be opened and is offline: %s", topic_partition, error)
+        self._config_of, self._topic_id_of = config_of, topic_id_of
+        self._waiting = set(self.directories()) - self._partitions.keys()
         epochs = [self._checkpoint.leader_epoch, *(each.leader_epoch for each in self._partitions.values())]
         self.leader_epoch = max(epochs) + (not self.was_clean)
         for partition in self._partitions.values():
@@ -196,18 +185,18 @@ class LogDirectory:
         """Open one partition from its directory; ``topic_id`` if another knows it. Raises StorageError."""
         directory = self.path / partition_directory(topic_partition)
         known = self._checkpoint.partitions.get(topic_partition)
-        path = directory / PARTITION_METADATA
-        written_id = decode_partition_metadata(read_file(self.disk, path))
         known_id = known.topic_id if known is not None else None
+        written_id = self.written_topic_id(topic_partition)
         is_same_topic = known_id is None or known_id == (topic_id or written_id)
         topic_id = topic_id or written_id or known_id or UUID(int=0)
         if written_id != topic_id:
-            replace_file(self.disk, path, encode_partition_metadata(topic_id), sync=False)
+            replace_file(self.disk, directory / PARTITION_METADATA, encode_partition_metadata(topic_id), sync=False)
         last_known = LastKnown(was_clean=self.was_clean)
         if known is not None and is_same_topic:
             last_known = LastKnown(known.recovery_point, known.log_start_offset, self.was_clean)
         partition = Partition(directory, topic_partition, topic_id, config)
         opened = open_partition(self._context, self._clock, partition, last_known)
+        opened.leader_epoch = max(self.leader_epoch, opened.leader_epoch + (not self.was_clean))
         self._partitions[topic_partition] = opened
         return opened
 
@@ -215,21 +204,35 @@ class LogDirectory:
 
     @property
     def partitions(self) -> Mapping[TopicPartition, PartitionLog]:
-        """All partitions that are open."""
+        """The partitions that are open: those that were asked for."""
         return self._partitions
 
     def holds(self, topic_partition: TopicPartition) -> bool:
-        """Whether the partition is here, served or offline."""
-        return topic_partition in self._partitions or topic_partition in self._unopened
+        """Whether the partition is here: open, waiting to be asked for, or offline."""
+        return (
+            topic_partition in self._partitions or topic_partition in self._waiting or topic_partition in self._unopened
+        )
 
     def get(self, topic_partition: TopicPartition) -> PartitionLog:
-        """The partition's log. Raises UnknownTopicError; PartitionOfflineError when it could not be opened."""
+        """The partition's log. Raises UnknownTopicError; PartitionOfflineError when the disk did not let it open."""
         partition = self._partitions.get(topic_partition)
-        if partition is None and topic_partition in self._unopened:
+        if partition is not None:
+            return partition
+        if topic_partition in self._waiting:
+            self._open_waiting(topic_partition)
+            return self.get(topic_partition)
+        if topic_partition in self._unopened:
             raise PartitionOfflineError(f"{topic_partition} is offline: {self._unopened[topic_partition]}")
-        if partition is None:
-            raise UnknownTopicError(f"no partition {topic_partition} in {self.path}")
-        return partition
+        raise UnknownTopicError(f"no partition {topic_partition} in {self.path}")
+
+    def _open_waiting(self, topic_partition: TopicPartition) -> None:
+        """Open it; if the disk does not let it, it is offline until the next start, and keeps its files."""
+        try:
+            self.open_partition(topic_partition, self._config_of(topic_partition), self._topic_id_of(topic_partition))
+        except StorageError as error:
+            self._unopened[topic_partition] = str(error)
+            _logger.error("%s cannot be opened and is offline: %s", topic_partition, error)
+        self._waiting.discard(topic_partition)
 
     def create(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog:
         """A new, empty partition. It outlasts a power cut from its first flush on, before which it holds nothing.
@@ -251,13 +254,16 @@ class LogDirectory:
 
         Raises UnknownTopicError (then none is deleted), StorageError.
         """
-        partitions = [self.get(topic_partition) for topic_partition in topic_partitions]
-        for partition in partitions:
-            partition.abandon()
-            target = self.path / set_aside_directory(partition.topic_partition, self._new_id().hex, DELETED_DIRECTORY)
-            self.disk.rename(partition.directory, target)
-            del self._partitions[partition.topic_partition]
-            self._to_remove.append(target)
+        for topic_partition in topic_partitions:
+            if not self.holds(topic_partition):
+                raise UnknownTopicError(f"no partition {topic_partition} in {self.path}")
+        for topic_partition in topic_partitions:
+            partition = self._partitions.pop(topic_partition, None)
+            if partition is not None:
+                partition.abandon()
+            self._waiting.discard(topic_partition)
+            self._unopened.pop(topic_partition, None)
+            self._to_remove.append(self.set_aside(topic_partition, DELETED_DIRECTORY))
         self.disk.sync_directory(self.path)
 
     # Checkpoints, and the end
@@ -270,7 +276,8 @@ class LogDirectory:
         waiting = [each for each in self._partitions.values() if each.needs_retrace_point]
         for partition in waiting[:_RETRACE_POINTS_A_CHECKPOINT]:
             partition.write_retrace_point()
-        offsets = {tp: known for tp, known in self._checkpoint.partitions.items() if tp in self._unopened}
+        unopened = self._waiting | self._unopened.keys()
+        offsets = {tp: known for tp, known in self._checkpoint.partitions.items() if tp in unopened}
         offsets |= {
             tp: PartitionOffsets(each.topic_id, each.recovery_point, each.log_start_offset)
             for tp, each in self._partitions.items()
@@ -304,8 +311,9 @@ class LogDirectory:
                 failures.append(error)
         try:
             self.write_checkpoints()
-            is_clean = all(each.offline_reason is None for each in self._partitions.values())
-            if is_clean and not failures and not self._unopened:
+            is_recovered = self.was_clean or not self._waiting
+            is_whole = not self._unopened and all(each.offline_reason is None for each in self._partitions.values())
+            if is_recovered and is_whole and not failures:
                 replace_file(self.disk, self.path / CLEAN_SHUTDOWN, _CLEAN_SHUTDOWN_TEXT, sync=True)
         finally:
             self._lock.release()

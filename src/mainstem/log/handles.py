@@ -7,7 +7,9 @@ was used longest ago and is not pinned is asked to release it. Owned by one thre
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Protocol
+from typing import Final, Protocol
+
+_ASKED_AT_ONCE: Final = 4
 
 
 class Holder(Protocol):
@@ -45,14 +47,19 @@ class LeastRecentlyUsed:
             self._shrink()
 
     def _shrink(self) -> None:
-        """Release the oldest that may be; the newest, just used, stays. Over the limit when all are pinned."""
-        candidates = list(self._holders)[:-1]
-        for holder in candidates:
-            if not holder.is_pinned():
-                del self._holders[holder]
-                holder.release()
-                if len(self._holders) <= self.limit:
-                    return
+        """Let the oldest go, down to the limit; those that must stay are asked again in a while.
+
+        Looks at a few only: with more pinned than the limit allows, the limit gives way.
+        """
+        for _ in range(min(_ASKED_AT_ONCE, len(self._holders) - 1)):
+            holder = next(iter(self._holders))
+            if holder.is_pinned():
+                self._holders.move_to_end(holder)
+                continue
+            del self._holders[holder]
+            holder.release()
+            if len(self._holders) <= self.limit:
+                return
 
     def forget(self, holder: Holder) -> None:
         """``holder`` has let go by itself."""

@@ -56,6 +56,7 @@ class Metadata:
         self._topics: dict[str, TopicMetadata] = {}
         self._topics_by_id: dict[UUID, TopicMetadata] = {}
         self._deleted_ids: set[UUID] = set()
+        self._deleted_names: set[str] = set()
         self._next_producer_id = 0
         self._replay()
 
@@ -88,6 +89,10 @@ class Metadata:
     def was_deleted(self, topic_id: UUID) -> bool:
         """Whether a topic with this id was deleted."""
         return topic_id in self._deleted_ids
+
+    def may_be_left_over(self, name: str) -> bool:
+        """Whether a directory of this name may be of a topic that is no more."""
+        return name in self._deleted_names or name not in self._topics
 
     # Changes
 
@@ -167,6 +172,7 @@ class Metadata:
             self._topics.pop(name, None)
             self._topics_by_id.pop(topic_id, None)
             self._deleted_ids.add(topic_id)
+            self._deleted_names.add(name)
             return
         topic = TopicMetadata(name, topic_id, int(value["partitions"]), dict(value["configs"]))
         self._topics[name] = self._topics_by_id[topic_id] = topic

@@ -22,6 +22,7 @@ from mainstem.log.config import LogConfig
 from mainstem.log.directory import LogDirectory
 from mainstem.log.disk import Disk
 from mainstem.log.metadata import METADATA_PARTITION, Metadata, TopicMetadata
+from mainstem.log.names import DELETED_DIRECTORY, STRAY_DIRECTORY
 from mainstem.log.partition_log import PartitionLog
 from mainstem.model import TopicPartition
 
@@ -43,7 +44,9 @@ class NodeLog:
     def open(
         cls, disk: Disk, clock: Clock, path: PurePath, defaults: Mapping[str, str], new_id: Callable[[], UUID] = uuid4
     ) -> NodeLog:
-        """Lock, recover and reconcile. ``defaults``: the node's values of topic configs, by their topic names.
+        """Lock, replay the metadata, and reconcile the directory with it.
+
+        ``defaults`` are the node's values of topic configs, by their topic names.
 
         Raises DirectoryLockedError, StorageError, ConfigError.
         """
@@ -58,16 +61,25 @@ class NodeLog:
         return node
 
     def _reconcile(self) -> None:
-        self.directory.set_aside_unless(self._is_known, self.metadata.was_deleted)
+        for topic_partition in self.directory.directories():
+            if self.metadata.may_be_left_over(topic_partition.topic) and topic_partition != METADATA_PARTITION:
+                self._maybe_set_aside(topic_partition)
         self.directory.open_partitions(self.config_of, self._topic_id_of)
         for topic in self.metadata.topics.values():
             self._create_missing(topic)
 
-    def _is_known(self, topic_partition: TopicPartition, topic_id: UUID | None) -> bool:
-        if topic_partition == METADATA_PARTITION:
-            return True
+    def _maybe_set_aside(self, topic_partition: TopicPartition) -> None:
+        """Set aside the directory of a deleted topic, or of none.
+
+        An id that nobody knows, under the name of a topic that is there, is taken for a damaged file: no data is given
+        up for it.
+        """
+        topic_id = self.directory.written_topic_id(topic_partition)
         topic = self.metadata.topics.get(topic_partition.topic)
-        return topic is not None and topic_partition.partition < topic.partitions and topic_id in (None, topic.topic_id)
+        if topic_id is not None and self.metadata.was_deleted(topic_id):
+            self.directory.set_aside(topic_partition, DELETED_DIRECTORY)
+        elif topic is None or topic_partition.partition >= topic.partitions:
+            self.directory.set_aside(topic_partition, STRAY_DIRECTORY)
 
     def config_of(self, topic_partition: TopicPartition) -> LogConfig:
         """The configs that a partition's topic has, over the node's defaults."""
@@ -127,7 +139,7 @@ class NodeLog:
 
 
 def _open_metadata(directory: LogDirectory, clock: Clock, new_id: Callable[[], UUID]) -> Metadata:
-    if directory.has_directory_of(METADATA_PARTITION):
+    if METADATA_PARTITION in directory.directories():
         log = directory.open_partition(METADATA_PARTITION, _METADATA_CONFIG)
     else:
         log = directory.create(

@@ -45,6 +45,7 @@ from mainstem.log.names import (
 from mainstem.log.partition_log import PartitionLog, PartitionState
 from mainstem.log.producer_snapshot import read_newest_snapshot
 from mainstem.log.producer_state import ProducerState
+from mainstem.log.seal import NOT_KNOWN_DURABLE
 from mainstem.log.segment import Segment, SegmentContext
 from mainstem.log.segment_indexes import SegmentIndexes, read_seal
 from mainstem.log.small_files import read_file, replace_file, sync_file
@@ -53,7 +54,6 @@ from mainstem.model import TopicPartition
 _logger = logging.getLogger(__name__)
 
 _REWRITE_CHUNK_BYTES: Final = 1 << 20
-_SEALS_ASKED: Final = 2
 
 
 class Partition(NamedTuple):
@@ -162,10 +162,11 @@ class _Recovery:
     def _find_recovery_point(self) -> int:
         known = [self._last_known.recovery_point, self._last_known.log_start_offset]
         known += [segment.base_offset for segment in self._segments[:1]]
-        for segment in self._segments[-_SEALS_ASKED:]:
+        for segment in reversed(self._segments):  # until one knows: mostly the first or the second
             seal = read_seal(self._disk, self._directory, segment.base_offset)
-            if seal is not None:
+            if seal is not None and seal.durable_offset != NOT_KNOWN_DURABLE:
                 known.append(seal.durable_offset)
+                break
         return max(known)
 
     def _first_suspect(self) -> int:
@@ -197,8 +198,9 @@ class _Recovery:
             indexes = SegmentIndexes(self._segments[slot].base_offset, self._interval_bytes)
         if is_damaged:
             return indexes.end_offset, self._resume_behind(segment, indexes)
-        self._segments[-1].activate(indexes)
-        self._segments[-1].write_indexes(indexes.end_offset)
+        segment.activate(indexes)
+        if trusted_end != indexes.log_bytes:
+            segment.write_indexes(indexes.end_offset)
         return indexes.end_offset, indexes.end_offset
 
     def _walk_trusted(self, segment: Segment, indexes: SegmentIndexes) -> bool:

@@ -178,7 +178,8 @@ class Segment:
         self._indexes = indexes
         if indexes.log_bytes != known and self._lost_until == 0:
             indexes.close()
-            indexes.write(self._context.disk, self.directory, NOT_KNOWN_DURABLE)
+            durable_offset = NOT_KNOWN_DURABLE if seal is None else seal.durable_offset
+            indexes.write(self._context.disk, self.directory, durable_offset, sync=True)
 
     def walk_proving(self, start: Start) -> Iterator[BatchPlace]:
         """Every batch from ``start`` on that is whole, proven; damage is passed over."""

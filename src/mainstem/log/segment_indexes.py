@@ -163,14 +163,17 @@ class SegmentIndexes:
         """Give the time index its last entry, as Kafka does when a segment is rolled or its log closed."""
         self.times.maybe_append(self.max_timestamp_ms, self.max_timestamp_offset)
 
-    def write(self, disk: Disk, directory: PurePath, durable_offset: int) -> None:
-        """Bring the index files up to date, then the seal, which says that all before ``durable_offset`` is synced."""
+    def write(self, disk: Disk, directory: PurePath, durable_offset: int, *, sync: bool = False) -> None:
+        """Bring the index files up to date, then the seal, which says that all before ``durable_offset`` is synced.
+
+        With ``sync`` the seal is synced itself: where it may replace one that was, and that recovery relies on.
+        """
         tail = self.offsets.encode(self._offsets_written.bytes // offset_index.ENTRY_BYTES)
         _append(disk, directory / offset_file(self.base_offset, OFFSET_INDEX), tail, self._offsets_written)
         tail = self.times.encode(self._times_written.bytes // time_index.ENTRY_BYTES)
         _append(disk, directory / offset_file(self.base_offset, TIME_INDEX), tail, self._times_written)
         replace_file(
-            disk, directory / offset_file(self.base_offset, SEAL), encode_seal(self.seal(durable_offset)), sync=False
+            disk, directory / offset_file(self.base_offset, SEAL), encode_seal(self.seal(durable_offset)), sync=sync
         )
 
     def seal(self, durable_offset: int) -> Seal:
@@ -250,7 +253,8 @@ def _append(disk: Disk, path: PurePath, tail: bytes, written: _Written) -> None:
     """Write ``tail`` behind what is ``written`` and let the file end there, whatever it held before."""
     file = disk.open(path) if disk.exists(path) else disk.create(path)
     try:
-        file.truncate(written.bytes)
+        if file.size_bytes() != written.bytes:
+            file.truncate(written.bytes)
         if tail:
             file.write(written.bytes, [tail])
     finally:

@@ -1,7 +1,7 @@
 """Typed Arrow columns into records: keys as the schema's encoding has them, values as JSON objects of all columns.
 
 The bytes are those of ``mainstem.schema.encoding`` (times in RFC 3339 with a fraction only where there is one, whole
-doubles as ``2.0``), made by Arrow's string kernels without a Python object for each row: some 400,000 rows a second and
+doubles as ``2.0``), made by Arrow's string kernels without a Python object for each row: some 260,000 rows a second and
 core. NaN and the infinities, which JSON does not have, become null. Pure; safe from any thread.
 """
 

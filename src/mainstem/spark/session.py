@@ -49,7 +49,9 @@ _LOCAL = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
-_JAVA_LOCAL = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+# With two cores, what the optimizing compiler and a parallel collector take is taken from the query.
+_JAVA_FEW_CORES = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+_FEW_CORES = 2
 
 
 def session(app_name: str, *, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
@@ -78,13 +80,14 @@ def default_settings(master: str) -> dict[str, str]:
     java_options = [f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"]
     if not master.startswith("local"):
         return {**_EVERYWHERE, "spark.driver.extraJavaOptions": " ".join(java_options)}
+    cores = os.cpu_count() or 1
+    java_options += _JAVA_FEW_CORES if cores <= _FEW_CORES else ("-XX:+UseParallelGC",)
+    java_options += class_archive.java_options(find_java())
     return {
         **_EVERYWHERE,
         **_LOCAL,
-        "spark.sql.shuffle.partitions": str(min(os.cpu_count() or 1, 8)),
-        "spark.driver.extraJavaOptions": " ".join(
-            [*java_options, *_JAVA_LOCAL, *class_archive.java_options(find_java())]
-        ),
+        "spark.sql.shuffle.partitions": str(min(cores, 8)),
+        "spark.driver.extraJavaOptions": " ".join(java_options),
     }
 
 

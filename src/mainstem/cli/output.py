@@ -48,14 +48,17 @@ def out_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, title: s
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for index, name in enumerate(columns):
         numeric = any(isinstance(row[index], int | float) for row in rows)
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell_text(cell)) for cell in row))
     wide = None if sys.stdout.isatty() else 200
-    Console(file=sys.stdout, width=wide, highlight=False, soft_wrap=False).print(table)
+    console = Console(file=sys.stdout, width=wide, highlight=False, soft_wrap=False)
+    if title is not None:
+        console.print(Text(title, style="bold"))  # rich would fold a table's own title to the table's width
+    console.print(table)
     sys.stdout.flush()
 
 

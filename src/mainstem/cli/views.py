@@ -39,9 +39,24 @@ def list_views(url: options.Url = options.DEFAULT_URL, json: options.Json = Fals
     if json:
         out_json({"views": rows})
     elif rows:
-        out_rows(rows)
+        out_rows([_summary(row) for row in rows])
     else:
         out("no views are served; declare some in an App and start it with: mainstem run APP.py")
+
+
+def _summary(status: dict[str, Any]) -> dict[str, Any]:
+    """What a person looks for first; ``--json`` has it all."""
+    verified = status["verified"]
+    words = {None: "never", True: "equal", False: "differs"}
+    return {
+        "name": status["name"],
+        "kind": status["kind"],
+        "topic": status["topic"],
+        "state": status["detail"] or status["state"],
+        "lag": status["lag"],
+        "dead letters": status["dead_letters"],
+        "verified": words[verified["equal"] if verified else None],
+    }
 
 
 @app.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -201,37 +201,41 @@ def test_a_static_member_comes_back_without_a_rebalance(log: LogProcess) -> None
     other.close()
 
 
-def test_a_group_goes_on_where_it_committed_over_a_kill_of_the_log(tmp_path: Path) -> None:
-    log = LogProcess(tmp_path / "data", group_min_session_timeout_ms="500").start()
-    topic = new_topic(log)
-    produce(log, topic, *[b"%d" % number for number in range(10)])
-    reader = consumer(log, "g", session_timeout_ms=500)
+@pytest.fixture
+def own_log(tmp_path: Path) -> Iterator[LogProcess]:
+    """A log process for one test alone, which may kill it."""
+    process = LogProcess(tmp_path / "data", group_min_session_timeout_ms="500").start()
+    yield process
+    process.kill()
+
+
+def test_a_group_goes_on_where_it_committed_over_a_kill_of_the_log(own_log: LogProcess) -> None:
+    topic = new_topic(own_log)
+    produce(own_log, topic, *[b"%d" % number for number in range(10)])
+    reader = consumer(own_log, "g", session_timeout_ms=500)
     reader.subscribe([topic])
     reader.commit(message=read(reader, 4)[-1], asynchronous=False)
-    log.kill()
-    log.start()
+    own_log.kill()
+    own_log.start()
     reader.close()
-    again = consumer(log, "g")
+    again = consumer(own_log, "g")
     again.subscribe([topic])
     assert read(again, 1)[0].offset() == 4
     again.close()
-    log.kill()
 
 
-def test_a_member_survives_a_kill_of_the_log(tmp_path: Path) -> None:
-    log = LogProcess(tmp_path / "data").start()
-    topic = new_topic(log)
-    reader = consumer(log, "g")
+def test_a_member_survives_a_kill_of_the_log(own_log: LogProcess) -> None:
+    topic = new_topic(own_log)
+    reader = consumer(own_log, "g")
     reader.subscribe([topic])
-    produce(log, topic, b"before")
+    produce(own_log, topic, b"before")
     assert read(reader, 1)[0].value() == b"before"
-    log.kill()
-    log.start()
-    produce(log, topic, b"after")
+    own_log.kill()
+    own_log.start()
+    produce(own_log, topic, b"after")
     assert read(reader, 1)[0].value() == b"after"
     assert reader.commit(asynchronous=False)[0].offset == 2
     reader.close()
-    log.kill()
 
 
 def test_a_record_over_the_limit_is_refused_and_the_rest_is_kept(log: LogProcess) -> None:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
 import pyarrow.compute as pc
 
 from mainstem.errors import StorageError
@@ -27,7 +28,7 @@ from mainstem.pipelines.kinds import Graph
 from mainstem.views.graph_algorithms import components, rank
 from mainstem.views.graph_walks import neighbors, shortest_path, where_in
 from mainstem.views.hashing import digest_of
-from mainstem.views.json_reader import JsonColumn, JsonReader
+from mainstem.views.json_reader import JsonColumn, JsonReader, last_of_each_key
 from mainstem.views.requests import Components, Neighbors, Path, Rank, Request, wrong_kind
 from mainstem.views.store import Bookmark, DeadLetters, Digest, Row, Snapshot, StoreDefinition, ViewStore
 
@@ -79,7 +80,8 @@ class GraphStore(ViewStore):
             dead_letters(read.poisons)
         bookmark = bookmark.after(self._bookmark, read.poisons)
         try:
-            self._write(_edge_of_each_key(read.table), bookmark)
+            table = last_of_each_key(read.table)
+            self._write(table.take(pc.sort_indices(table.column("key"))), bookmark)  # SQLite likes keys in order
         except sqlite3.Error as error:
             raise StorageError(f"the graph store cannot be written: {error}") from error
         self._bookmark = bookmark
@@ -107,11 +109,11 @@ class GraphStore(ViewStore):
         else:
             reader.close()
 
-    def _write(self, edge_of: dict[str, Edge | None], bookmark: Bookmark) -> None:
+    def _write(self, table: pa.Table, bookmark: Bookmark) -> None:
         connection = self._connection
         connection.execute("BEGIN IMMEDIATE")
         try:
-            self._move_supports(edge_of)
+            self._move_supports(table.column("key").to_pylist(), self._edges_of(table))
             connection.execute("INSERT OR REPLACE INTO bookmark VALUES (1, ?)", (bookmark.to_text(),))
             connection.execute("COMMIT")
         except BaseException:
@@ -119,31 +121,39 @@ class GraphStore(ViewStore):
             connection.execute("ROLLBACK")
             raise
 
-    def _move_supports(self, edge_of: dict[str, Edge | None]) -> None:
-        """Let each key support its edge, and no other any more."""
+    def _move_supports(self, keys: list[str], edges: list[int | None]) -> None:
+        """Let each key support its edge (None: no edge), and no other any more."""
         connection = self._connection
-        before = dict(where_in(connection, "SELECT key, edge FROM supports WHERE key IN ({})", edge_of))
-        change: Counter[int] = Counter()
-        moved: list[tuple[str, int]] = []
-        gone: list[tuple[str]] = []
-        for key, edge in edge_of.items():
-            old = before.get(key)
-            new = None if edge is None else self._edge_id(edge)
-            if new == old:
-                continue
-            if old is not None:
-                change[old] -= 1
-            if new is None:
-                gone.append((key,))
-            else:
-                change[new] += 1
-                moved.append((key, new))
+        before = dict(where_in(connection, "SELECT key, edge FROM supports WHERE key IN ({})", keys))
+        change = Counter(edge for edge in edges if edge is not None)
+        change.subtract(before.values())
+        moved = [
+            (key, edge) for key, edge in zip(keys, edges, strict=True) if edge is not None and before.get(key) != edge
+        ]
+        gone = [(key,) for key, edge in zip(keys, edges, strict=True) if edge is None and key in before]
         connection.executemany("DELETE FROM supports WHERE key = ?", gone)
-        connection.executemany("INSERT OR REPLACE INTO supports VALUES (?, ?)", sorted(moved))
-        changes = [(count, edge) for edge, count in change.items()]
+        connection.executemany("INSERT OR REPLACE INTO supports VALUES (?, ?)", moved)
+        changes = [(count, edge) for edge, count in change.items() if count]
         connection.executemany("UPDATE edges SET records = records + ? WHERE id = ?", changes)
-        if any(count < 0 for count in change.values()):
-            self._drop_unsupported([edge for edge, count in change.items() if count < 0])
+        if any(count < 0 for count, _edge in changes):
+            self._drop_unsupported([edge for count, edge in changes if count < 0])
+
+    def _edges_of(self, table: pa.Table) -> list[int | None]:
+        """The id of each row's edge, None for a tombstone. Each pair of nodes is looked up once, however many rows."""
+        source, target = (
+            pc.struct_field(table.column("row"), [number]).combine_chunks().dictionary_encode() for number in (0, 1)
+        )
+        codes = [
+            pc.fill_null(end.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64) for end in (source, target)
+        ]
+        width = max(1, len(target.dictionary))
+        pairs, rows = np.unique(np.where(codes[0] < 0, -1, codes[0] * width + codes[1]), return_inverse=True)
+        nodes, more_nodes = source.dictionary.to_pylist(), target.dictionary.to_pylist()
+        ids = [
+            None if pair < 0 else self._edge_id((nodes[pair // width], more_nodes[pair % width]))
+            for pair in pairs.tolist()
+        ]
+        return [ids[row] for row in rows.tolist()]
 
     def _drop_unsupported(self, edges: list[int]) -> None:
         drop = "DELETE FROM edges WHERE records = 0 AND id IN ({}) RETURNING id"
@@ -212,13 +222,6 @@ class GraphSnapshot(Snapshot):
     def _open(self) -> sqlite3.Connection:
         assert self._reader is not None, "the snapshot is closed"
         return self._reader
-
-
-def _edge_of_each_key(table: pa.Table) -> dict[str, Edge | None]:
-    """Key → the edge of its last record, None for a tombstone."""
-    source, target = (pc.struct_field(table.column("row"), [number]).to_pylist() for number in (0, 1))
-    edges = zip(table.column("key").to_pylist(), table.column("tombstone").to_pylist(), source, target, strict=True)
-    return {key: None if tombstone else (source, target) for key, tombstone, source, target in edges}
 
 
 def _connect(path: FilePath, cache_kib: int) -> sqlite3.Connection:

@@ -39,13 +39,13 @@ from mainstem.log.names import (
     LOG,
     PARTITION_METADATA,
     SEGMENT_SUFFIXES,
+    SIDECAR_SUFFIXES,
     TEMPORARY,
     parse_offset_file,
 )
 from mainstem.log.partition_log import PartitionLog, PartitionState
 from mainstem.log.producer_snapshot import read_newest_snapshot
 from mainstem.log.producer_state import ProducerState
-from mainstem.log.seal import NOT_KNOWN_DURABLE
 from mainstem.log.segment import Segment, SegmentContext
 from mainstem.log.segment_indexes import SegmentIndexes, read_seal
 from mainstem.log.small_files import read_file, replace_file, sync_file
@@ -164,9 +164,10 @@ class _Recovery:
         known += [segment.base_offset for segment in self._segments[:1]]
         for segment in reversed(self._segments):  # until one knows: mostly the first or the second
             seal = read_seal(self._disk, self._directory, segment.base_offset)
-            if seal is not None and seal.durable_offset != NOT_KNOWN_DURABLE:
+            if seal is not None:
                 known.append(seal.durable_offset)
-                break
+                if seal.durable_offset >= segment.base_offset:
+                    break
         return max(known)
 
     def _first_suspect(self) -> int:
@@ -193,14 +194,14 @@ class _Recovery:
             self._rewrite(segment, trusted_end, segment.size_bytes)
             if slot + 1 == len(self._segments):
                 break
-            self._finish(segment, indexes)
+            segment.adopt_indexes(indexes)
+            self._write_seal(segment, indexes.end_offset, last=True)
             slot, is_damaged = slot + 1, False
             indexes = SegmentIndexes(self._segments[slot].base_offset, self._interval_bytes)
         if is_damaged:
             return indexes.end_offset, self._resume_behind(segment, indexes)
         segment.activate(indexes)
-        if trusted_end != indexes.log_bytes:
-            segment.write_indexes(indexes.end_offset)
+        self._write_seal(segment, indexes.end_offset)
         return indexes.end_offset, indexes.end_offset
 
     def _walk_trusted(self, segment: Segment, indexes: SegmentIndexes) -> bool:
@@ -273,7 +274,7 @@ class _Recovery:
             for each in later:
                 each.remove()
             segment.activate(indexes)
-            segment.write_indexes(resume)
+            self._write_seal(segment, resume)
         return resume
 
     def _resume_in_new_segment(
@@ -285,7 +286,7 @@ class _Recovery:
         """
         usable = later[-1] if later and later[-1].base_offset == resume and later[-1].size_bytes == 0 else None
         new = usable or self._new_segment(resume)
-        self._disk.sync_directory(self._directory)
+        self._forget_indexes_of(new)
         if keep and indexes.log_bytes < segment.size_bytes:
             keep_tail(self._disk, segment, indexes.log_bytes)
             self._cut_files += 1
@@ -299,7 +300,8 @@ class _Recovery:
             elif each.base_offset != resume:
                 each.remove()
         self._disk.sync_directory(self._directory)
-        self._finish(segment, indexes, durable_offset=resume)
+        segment.adopt_indexes(indexes)
+        self._write_seal(segment, resume, last=True, sync=True)
         self._segments.append(new)
         new.activate(SegmentIndexes(resume, self._interval_bytes))
 
@@ -309,23 +311,30 @@ class _Recovery:
         segment.file().sync()
 
     def _resume_behind(self, segment: Segment, indexes: SegmentIndexes) -> int:
-        """Begin a new segment behind a damaged last one."""
+        """Begin a new segment behind a damaged last one, whose seal says from now on what is missing."""
         resume = max(indexes.end_offset, self._recovery_point)
         new = self._new_segment(resume)
-        self._disk.sync_directory(self._directory)
-        self._finish(segment, indexes, durable_offset=resume, lost_until=self._recovery_point)
+        self._forget_indexes_of(new)
+        segment.adopt_indexes(indexes, lost_until=self._recovery_point)
+        self._write_seal(segment, resume, last=True, sync=True)
         self._segments.append(new)
         return resume
 
-    def _finish(
-        self, segment: Segment, indexes: SegmentIndexes, durable_offset: int | None = None, lost_until: int = 0
-    ) -> None:
-        """Close a segment's index files. With ``durable_offset``, what its seal says is durable too."""
-        segment.adopt_indexes(indexes, lost_until)
-        segment.write_indexes(indexes.end_offset if durable_offset is None else durable_offset, last=True)
-        if durable_offset is not None:
-            segment.sync_seal()
-            self._disk.sync_directory(self._directory)
+    def _forget_indexes_of(self, segment: Segment) -> None:
+        """An empty segment has no index files, and its name is durable: none of an earlier life may speak for it."""
+        for suffix in SIDECAR_SUFFIXES:
+            self._disk.remove(segment.path(suffix))
+        self._disk.sync_directory(self._directory)
+
+    def _write_seal(self, segment: Segment, durable_offset: int, *, last: bool = False, sync: bool = False) -> None:
+        """Write the index files and the seal, if there is news; durably where the next recovery relies on it.
+
+        That is where ``sync`` says so, and where the old seal claims more than there is: it must not come back.
+        """
+        old = read_seal(self._disk, self._directory, segment.base_offset)
+        claims_more = old is not None and old.log_bytes > segment.size_bytes
+        if last or old is None or old.log_bytes != segment.size_bytes:
+            segment.write_indexes(durable_offset, last=last, sync=sync or claims_more)
 
     def _rewrite(self, segment: Segment, start: int, end: int) -> None:
         """Write [start, end) again as it is, and sync it (step 4)."""

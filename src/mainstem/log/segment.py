@@ -25,10 +25,9 @@ from mainstem.log.batch_scan import Start, last_batch_end, skip_before, walk_hea
 from mainstem.log.disk import Buffer, Disk, DiskFile
 from mainstem.log.file_ranges import FileRanges
 from mainstem.log.handles import LeastRecentlyUsed
-from mainstem.log.names import LOG, SEAL, SEGMENT_SUFFIXES, offset_file
+from mainstem.log.names import LOG, SEGMENT_SUFFIXES, offset_file
 from mainstem.log.seal import NOT_KNOWN_DURABLE
 from mainstem.log.segment_indexes import SegmentIndexes, read_seal
-from mainstem.log.small_files import sync_file
 from mainstem.record.constants import HEADER_BYTES, NO_LEADER_EPOCH
 from mainstem.record.header import BatchHeader, iter_headers, read_header, verify
 
@@ -226,10 +225,6 @@ class Segment:
         self._size_bytes = indexes.log_bytes
         self._proven.cut(indexes.log_bytes)
 
-    def sync_seal(self) -> None:
-        """Make the seal durable (its name is with the directory)."""
-        sync_file(self._context.disk, self.path(SEAL))
-
     def append(self, headers: Sequence[BatchHeader], buffers: Sequence[Buffer]) -> None:
         """Write whole batches at the end: ``buffers`` are their bytes, ``headers`` carry their final offsets.
 
@@ -250,12 +245,15 @@ class Segment:
         """Cut off what a failed write has left behind the last whole batch. Raises StorageError."""
         self.file().truncate(self.size_bytes)
 
-    def write_indexes(self, durable_offset: int, *, last: bool = False) -> None:
-        """Bring the index files and the seal up to the last batch; ``last``: to be read by others as they are."""
+    def write_indexes(self, durable_offset: int, *, last: bool = False, sync: bool = False) -> None:
+        """Bring the index files and the seal up to the last batch; ``last``: it gets no more of them.
+
+        ``sync``: the seal is durable on return.
+        """
         indexes = self.indexes()
         if last:
             indexes.close()
-        indexes.write(self._context.disk, self.directory, durable_offset)
+        indexes.write(self._context.disk, self.directory, durable_offset, sync=sync)
 
     def mark_proven(self, start: int, end: int) -> None:
         """Recovery has proven these bytes."""

@@ -143,6 +143,18 @@ def test_the_end_of_the_parent_is_a_clean_end(pipelines: tuple[Pipelines, Log]) 
     wait_until_gone(below)
 
 
+def test_a_jvm_that_is_killed_ends_the_process_so_that_it_can_be_started_again(
+    pipelines: tuple[Pipelines, Log],
+) -> None:
+    process, _ = pipelines
+    started = process.start_and_wait()
+    below = descendants(started.pid)
+    jvm = next(pid for pid in below if Path(f"/proc/{pid}/comm").read_text() == "java\n")
+    os.kill(jvm, signal.SIGKILL)
+    assert started.wait(60) == 3
+    wait_until_gone(below)
+
+
 def test_what_is_wrong_is_said_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     app = tmp_path / "wrong_app.py"
     app.write_text("x = 1\n")

@@ -237,6 +237,20 @@ def test_an_error_in_a_pipelines_function_names_its_line(world: Flights) -> None
         world.run_once()
 
 
+def test_an_error_in_a_task_names_the_line_of_the_pipelines_file(world: Flights) -> None:
+    from pyspark.sql.functions import udf
+
+    def divide(delay: int) -> int:
+        return 1 // (delay - delay)
+
+    name, line = f"{world.prefix}.x", divide.__code__.co_firstlineno + 1
+    divided = udf(divide, "int")
+    world.app.pipeline(world.flights, into=name, name=name)(lambda flights: flights.select(divided("delay")))
+    world.fly(("UA", 1))
+    with pytest.raises(PipelineFailedError, match=rf"test_runner\.py:{line}, in divide: ZeroDivisionError: "):
+        world.run_once()
+
+
 def test_a_pipeline_must_return_its_stream(world: Flights, spark: SparkSession) -> None:
     world.app.pipeline(world.flights, into=f"{world.prefix}.x", name="static")(lambda flights: spark.range(1))
     with pytest.raises(DefinitionError, match="does not come from its stream"):

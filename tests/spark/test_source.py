@@ -68,6 +68,15 @@ def test_columns_can_be_chosen(
     assert [tuple(row) for row in frame.collect()] == [(b"v", 0)]
 
 
+def test_a_schema_chooses_columns_too(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str
+) -> None:
+    mainstem_log.append(topic, b"v")
+    reader = spark.read.format("mainstem").option("kafka.bootstrap.servers", mainstem_broker.bootstrap)
+    frame = reader.option("subscribe", topic).schema("offset BIGINT, value BINARY").load()
+    assert [tuple(row) for row in frame.collect()] == [(0, b"v")]
+
+
 def test_a_batch_reads_from_offsets_to_offsets(
     spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str
 ) -> None:

@@ -7,12 +7,14 @@ query starts. Owned by one thread, but ``stop`` may be called from any.
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -33,6 +35,9 @@ _PAUSE_S_FIRST = 1.0
 _PAUSE_S_MAX = 60.0
 _LOOK_EVERY_S = 0.5
 _LOOK_OFTEN_S = 0.05
+_CAUSE_CHARS_MAX = 500
+# The last line of a Python traceback.
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit): ")
 
 
 @dataclass(slots=True)
@@ -63,16 +68,28 @@ class Runner:
         self._log_options = LogOptions(bootstrap)
         self._master = master
         self._given_spark = spark
-        self._checkpoints = checkpoints
+        self._checkpoints = checkpoints.resolve()  # workers have another working directory
         self._stopped = threading.Event()
         self._running: list[_Running] = []
 
     def run(self, *, once: bool = False, on_ready: Callable[[], None] = lambda: None) -> None:
         """Run until ``stop``, or with ``once`` until all that is in the log now is derived.
 
-        Raises DefinitionError, MissingDependencyError, LogUnavailableError before anything runs; with ``once``
-        PipelineError when a query fails.
+        Raises DefinitionError, MissingDependencyError, LogUnavailableError before anything runs; PipelineFailedError
+        when Spark's JVM is gone, and with ``once`` when a query fails.
         """
+        try:
+            self._run(once=once, on_ready=on_ready)
+        except (Py4JError, ConnectionError) as error:
+            raise PipelineFailedError(
+                f"Spark's JVM is gone ({type(error).__name__}); start the pipelines again"
+            ) from error
+
+    def stop(self) -> None:
+        """Make ``run`` return soon; from any thread."""
+        self._stopped.set()
+
+    def _run(self, *, once: bool, on_ready: Callable[[], None]) -> None:
         module = module_of(self._app)
         if module is not None:
             cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]  # workers cannot import the user's file by its name
@@ -89,10 +106,6 @@ class Runner:
                 self._stop_queries()
                 if self._given_spark is None:
                     spark.stop()
-
-    def stop(self) -> None:
-        """Make ``run`` return soon; from any thread."""
-        self._stopped.set()
 
     def _prepare(self, spark: SparkSession, log: Log) -> None:
         """All queries, in an order in which each comes after those whose output it reads; their schemas registered."""
@@ -125,7 +138,7 @@ class Runner:
                 continue
             if running.handle.exception() is not None:
                 name = running.query.pipeline.name
-                raise PipelineFailedError(f"pipeline {name} failed: {_cause(running.handle)}")
+                raise PipelineFailedError(f"pipeline {name} failed: {_cause(running)}")
 
     def _run_on(self, on_ready: Callable[[], None]) -> None:
         for running in self._running:
@@ -142,7 +155,7 @@ class Runner:
             return
         if running.handle is not None:
             name = running.query.pipeline.name
-            _say(f"pipeline {name} failed: {_cause(running.handle)}; again in {running.pause_s:g} s")
+            _say(f"pipeline {name} failed: {_cause(running)}; again in {running.pause_s:g} s")
             running.handle, running.wait_s = None, running.pause_s
             running.failures += 1
             running.pause_s = min(running.pause_s * 2, _PAUSE_S_MAX)
@@ -169,14 +182,18 @@ def run(
     Runner(app, bootstrap, checkpoints=checkpoint_dir, master=master).run(once=once)
 
 
-def _cause(query: StreamingQuery) -> str:
-    """What made it fail, in a line: the last cause in the chain, or the last line of a worker's traceback."""
-    error = query.exception()
+def _cause(running: _Running) -> str:
+    """What made the query fail, in a line: the last error raised, and where in the pipeline's own file that was."""
+    error = running.handle.exception() if running.handle is not None else None
     if error is None:
         return "it was stopped"
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    raised = [line for line in lines if line.startswith("mainstem.errors.") or "Error:" in line]
-    return (raised or lines or ["unknown"])[-1 if raised else 0][:500]
+    text = str(error)
+    file = running.query.pipeline.function.__code__.co_filename
+    places = re.findall(rf'File "{re.escape(file)}", line (\d+), in (\S+)', text)
+    where = f"{Path(file).name}:{places[-1][0]}, in {places[-1][1]}: " if places else ""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    raised = [line for line in lines if _RAISED.match(line)]
+    return where + (raised[-1] if raised else next(iter(lines), "unknown"))[:_CAUSE_CHARS_MAX]
 
 
 def _say(text: str) -> None:

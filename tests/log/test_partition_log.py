@@ -124,6 +124,17 @@ def test_flush_os_shows_records_at_once() -> None:
     assert node.log.recovery_point == 1
 
 
+def test_flush_os_asks_for_a_flush_when_much_lies_unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mainstem.log.partition_log._UNSYNCED_BYTES_MAX", 200)
+    node = Node(flush="os")
+    node.append(b"a")
+    assert not node.log.wants_flush
+    node.append(b"a" * 200)
+    assert node.log.wants_flush
+    node.log.flush()
+    assert not node.log.wants_flush
+
+
 def test_changing_to_flush_os_shows_what_waited() -> None:
     node = Node()
     node.append(b"a")

@@ -44,6 +44,7 @@ _logger = logging.getLogger(__name__)
 
 _RETRACE_BYTES: Final = 16 << 20
 """How much log may lie behind the written indexes and producer snapshot: what a start has to walk again."""
+_UNSYNCED_BYTES_MAX: Final = 64 << 20
 _PRODUCER_EXPIRATION_MS: Final = 86_400_000
 _DELETED: Final = "it is deleted"
 _READ_STARTS_KEPT: Final = 32
@@ -132,6 +133,7 @@ class PartitionLog:
         self._dirty: dict[Segment, None] = {}
         self._unsynced_directories: dict[PurePath, None] = dict.fromkeys(state.unsynced_directories)
         self._flush_in_flight: Flush | None = None
+        self._unsynced_bytes = 0
         self._unwritten_bytes = 0
         self._read_starts: dict[int, tuple[Segment, int]] = {}
         self._first_timestamp_ms: int | None = None
@@ -224,6 +226,7 @@ class PartitionLog:
             self._dirty[active] = None
             active.pins += 1
         self.log_end_offset = headers[-1].next_offset
+        self._unsynced_bytes += size
         self._unwritten_bytes += size
         for header in headers:
             self._producers.update(header)
@@ -322,6 +325,11 @@ class PartitionLog:
 
     # Flush
 
+    @property
+    def wants_flush(self) -> bool:
+        """Whether someone should flush now although nobody waits: with ``flush=os``, so that little lies unsynced."""
+        return self._unsynced_bytes >= _UNSYNCED_BYTES_MAX and self._flush_in_flight is None and self._offline is None
+
     def start_flush(self) -> Flush | None:
         """What has to be synced now; None when there is nothing, or when a flush is in flight already."""
         if self._flush_in_flight is not None or self._offline is not None:
@@ -334,6 +342,7 @@ class PartitionLog:
         )
         self._dirty.clear()
         self._unsynced_directories.clear()
+        self._unsynced_bytes = 0
         self._flush_in_flight = flush
         return flush
 

@@ -135,6 +135,15 @@ def test_flush_os_asks_for_a_flush_when_much_lies_unsynced(monkeypatch: pytest.M
     assert not node.log.wants_flush
 
 
+def test_flush_os_asks_for_a_flush_when_something_lies_unsynced_for_long() -> None:
+    node = Node(flush="os")
+    node.append(b"a")
+    node.clock.advance(29)
+    assert not node.log.wants_flush
+    node.clock.advance(1)
+    assert node.log.wants_flush
+
+
 def test_changing_to_flush_os_shows_what_waited() -> None:
     node = Node()
     node.append(b"a")

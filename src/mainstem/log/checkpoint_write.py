@@ -11,6 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
+from mainstem.log.background_flush import BackgroundFlush
 from mainstem.log.checkpoints import decode_offsets, encode_offsets
 from mainstem.log.disk import Disk
 from mainstem.log.names import (
@@ -32,9 +33,9 @@ _logger = logging.getLogger(__name__)
 
 
 class CheckpointWrite:
-    """One set of checkpoint files to be written, and directories of deleted partitions to be removed."""
+    """Work for another thread: flushes, directories of deleted partitions to be removed, and the checkpoint files."""
 
-    __slots__ = ("_checkpoint", "_high_watermarks", "_number", "_to_remove", "_writer")
+    __slots__ = ("_checkpoint", "_flushes", "_high_watermarks", "_number", "_to_remove", "_writer")
 
     def __init__(
         self,
@@ -43,15 +44,19 @@ class CheckpointWrite:
         checkpoint: NodeCheckpoint,
         high_watermarks: Mapping[TopicPartition, int],
         to_remove: Sequence[PurePath],
+        flushes: Sequence[BackgroundFlush],
     ) -> None:
         self._writer = writer
         self._number = number
         self._checkpoint = checkpoint
         self._high_watermarks = high_watermarks
         self._to_remove = to_remove
+        self._flushes = flushes
 
     def run(self) -> None:
-        """Write, durably. Raises StorageError; the next checkpoint may succeed, as it writes new files."""
+        """Do it, durably. Raises StorageError; the next checkpoint may succeed, as it writes new files."""
+        for flush in self._flushes:
+            flush.run()
         for directory in self._to_remove:
             self._writer.disk.remove_directory(directory)
         self._writer.write(self._number, self._checkpoint, self._high_watermarks)
@@ -73,15 +78,16 @@ class CheckpointWriter:
         checkpoint: NodeCheckpoint,
         high_watermarks: Mapping[TopicPartition, int],
         to_remove: Sequence[PurePath],
+        flushes: Sequence[BackgroundFlush],
     ) -> CheckpointWrite | None:
-        """A write of these, or None when the files say so already and nothing is to be removed."""
+        """A write of these, or None when the files say so already and there is nothing else to do."""
         with self._lock:
             is_news = self._last_started != (checkpoint, high_watermarks) or self._written != self._started
-            if not is_news and not to_remove:
+            if not is_news and not to_remove and not flushes:
                 return None
             self._started += 1
             self._last_started = (checkpoint, high_watermarks)
-            return CheckpointWrite(self, self._started, checkpoint, high_watermarks, to_remove)
+            return CheckpointWrite(self, self._started, checkpoint, high_watermarks, to_remove, flushes)
 
     def write(self, number: int, checkpoint: NodeCheckpoint, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Write the files, unless newer ones were."""

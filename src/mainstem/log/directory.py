@@ -22,6 +22,7 @@ from uuid import UUID, uuid4
 
 from mainstem.clock import Clock
 from mainstem.errors import PartitionOfflineError, StorageError, TopicExistsError, UnknownTopicError
+from mainstem.log.background_flush import BackgroundFlushes
 from mainstem.log.checkpoint_write import CheckpointWrite, CheckpointWriter, read_checkpoint
 from mainstem.log.checkpoints import (
     decode_partition_metadata,
@@ -78,6 +79,7 @@ class LogDirectory:
         self._checkpoint = NodeCheckpoint(0, {})
         self._writer = CheckpointWriter(disk, path)
         self._to_remove: list[PurePath] = []
+        self._flushes = BackgroundFlushes()
         self._waiting: set[TopicPartition] = set()
         self._unopened: dict[TopicPartition, str] = {}
         self._config_of: ConfigOf = lambda _: LogConfig()
@@ -271,8 +273,11 @@ class LogDirectory:
     def start_checkpoint(self) -> CheckpointWrite | None:
         """What the checkpoint files should say now, to be written by ``run`` in any thread; None when they say it.
 
-        Also writes the retrace points of a few partitions that have stood still without one.
+        To be called every second or so. Also flushes what nobody waits for, when it is time, and writes the retrace
+        points of a few partitions that have stood still without one.
         """
+        self._flushes.finish()
+        flushes = self._flushes.start(self._partitions.values(), everything=self._context.open_files.is_over())
         waiting = [each for each in self._partitions.values() if each.needs_retrace_point]
         for partition in waiting[:_RETRACE_POINTS_A_CHECKPOINT]:
             partition.write_retrace_point()
@@ -284,7 +289,8 @@ class LogDirectory:
         }
         high_watermarks = {tp: each.high_watermark for tp, each in self._partitions.items()}
         to_remove, self._to_remove = self._to_remove, []
-        return self._writer.start(NodeCheckpoint(self.leader_epoch, offsets), high_watermarks, to_remove)
+        checkpoint = NodeCheckpoint(self.leader_epoch, offsets)
+        return self._writer.start(checkpoint, high_watermarks, to_remove, flushes)
 
     def write_checkpoints(self) -> None:
         """Write the checkpoint files now, durably. Raises StorageError."""
@@ -301,8 +307,10 @@ class LogDirectory:
     def close(self) -> None:
         """Flush and close every partition, and leave the sign of a clean end if all of them could be.
 
+        No ``CheckpointWrite`` and no flush of the caller's may be running.
         Raises StorageError when a flush fails; the others are closed and the lock is released all the same.
         """
+        self._flushes.end()
         failures: list[StorageError] = []
         for partition in self._partitions.values():
             try:

@@ -36,13 +36,17 @@ class LeastRecentlyUsed:
     def __len__(self) -> int:
         return len(self._holders)
 
+    def is_over(self) -> bool:
+        """Whether more is held than the limit: all the rest is pinned."""
+        return len(self._holders) > self.limit
+
     def use(self, holder: Holder) -> None:
         """Note a use of ``holder``, which may make others let go."""
         holders = self._holders
         if holder in holders:
             holders.move_to_end(holder)
-            return
-        holders[holder] = None
+        else:
+            holders[holder] = None
         if len(holders) > self.limit:
             self._shrink()
 

@@ -45,6 +45,7 @@ _logger = logging.getLogger(__name__)
 _RETRACE_BYTES: Final = 16 << 20
 """How much log may lie behind the written indexes and producer snapshot: what a start has to walk again."""
 _UNSYNCED_BYTES_MAX: Final = 64 << 20
+_UNSYNCED_AGE_S_MAX: Final = 30.0
 _PRODUCER_EXPIRATION_MS: Final = 86_400_000
 _DELETED: Final = "it is deleted"
 _READ_STARTS_KEPT: Final = 32
@@ -134,6 +135,7 @@ class PartitionLog:
         self._unsynced_directories: dict[PurePath, None] = dict.fromkeys(state.unsynced_directories)
         self._flush_in_flight: Flush | None = None
         self._unsynced_bytes = 0
+        self._unsynced_since_s = 0.0
         self._unwritten_bytes = 0
         self._read_starts: dict[int, tuple[Segment, int]] = {}
         self._first_timestamp_ms: int | None = None
@@ -222,6 +224,8 @@ class PartitionLog:
         except StorageError as error:
             self._undo_write(error)
             raise
+        if not self._dirty:
+            self._unsynced_since_s = self._clock.monotonic_s()
         if active not in self._dirty:
             self._dirty[active] = None
             active.pins += 1
@@ -327,8 +331,11 @@ class PartitionLog:
 
     @property
     def wants_flush(self) -> bool:
-        """Whether someone should flush now although nobody waits: with ``flush=os``, so that little lies unsynced."""
-        return self._unsynced_bytes >= _UNSYNCED_BYTES_MAX and self._flush_in_flight is None and self._offline is None
+        """Whether it should be flushed now although nobody waits: much lies unsynced, or for long."""
+        if not self._dirty:
+            return False
+        age_s = self._clock.monotonic_s() - self._unsynced_since_s
+        return self._unsynced_bytes >= _UNSYNCED_BYTES_MAX or age_s >= _UNSYNCED_AGE_S_MAX
 
     def start_flush(self) -> Flush | None:
         """What has to be synced now; None when there is nothing, or when a flush is in flight already."""

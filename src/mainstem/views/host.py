@@ -37,6 +37,7 @@ from mainstem.views.progress_follower import ProgressFollower
 from mainstem.views.requests import Request
 from mainstem.views.status import RebuildResult, VerifyResult, ViewStatus
 from mainstem.views.store import Answer
+from mainstem.views.stores import store_class
 from mainstem.views.view import Surroundings, View
 
 WAIT_S = 30.0
@@ -73,6 +74,10 @@ class ViewHost:
     def start(self) -> None:
         """Take the directory, and start every view. Raises DirectoryLockedError, StorageError."""
         self._lock = _lock(self._directory)
+        for view in self._views.values():
+            # Before there are threads: CPython 3.11 can fail to compile what several threads import at once
+            # ("AST constructor recursion depth mismatch").
+            store_class(view.definition.kind)
         self._follower.start()
         for view in self._views.values():
             view.start()

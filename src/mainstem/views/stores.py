@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
-from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Search
+from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Search
 from mainstem.views.store import StoreDefinition, ViewStore
+
+
+def store_class(kind: Kind) -> Callable[[Path, StoreDefinition], ViewStore]:
+    """The store that serves ``kind``; loads its libraries."""
+    match kind:
+        case KeyValue():
+            from mainstem.views.key_value import KeyValueStore
+
+            return KeyValueStore
+        case SQL():
+            from mainstem.views.sql import SqlStore
+
+            return SqlStore
+        case Search():
+            from mainstem.views.search import SearchStore
+
+            return SearchStore
+        case Graph():
+            from mainstem.views.graph import GraphStore
+
+            return GraphStore
 
 
 def open_store(path: Path, definition: StoreDefinition) -> ViewStore:
@@ -14,20 +36,4 @@ def open_store(path: Path, definition: StoreDefinition) -> ViewStore:
     Raises StorageError, and DefinitionError for what the kind cannot hold.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    match definition.kind:
-        case KeyValue():
-            from mainstem.views.key_value import KeyValueStore
-
-            return KeyValueStore(path, definition)
-        case SQL():
-            from mainstem.views.sql import SqlStore
-
-            return SqlStore(path, definition)
-        case Search():
-            from mainstem.views.search import SearchStore
-
-            return SearchStore(path, definition)
-        case Graph():
-            from mainstem.views.graph import GraphStore
-
-            return GraphStore(path, definition)
+    return store_class(definition.kind)(path, definition)

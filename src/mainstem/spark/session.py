@@ -49,6 +49,9 @@ _LOCAL = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
+# Spark plans a query by recursion, and code that is not optimized yet takes larger frames: the default of 1 MB was seen
+# to overflow in a query's first micro-batch on a busy machine.
+_JAVA_STACK = "-Xss4m"
 # With two cores, what the optimizing compiler and a parallel collector take is taken from the query.
 _JAVA_FEW_CORES = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _FEW_CORES = 2
@@ -77,7 +80,7 @@ def session(app_name: str, *, master: str | None = None, settings: Mapping[str, 
 
 def default_settings(master: str) -> dict[str, str]:
     """Our settings of Spark for this master."""
-    java_options = [f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"]
+    java_options = [f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}", _JAVA_STACK]
     if not master.startswith("local"):
         return {**_EVERYWHERE, "spark.driver.extraJavaOptions": " ".join(java_options)}
     cores = os.cpu_count() or 1

@@ -13,10 +13,11 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from mainstem.errors import MachineError, MainstemError, UnavailableError
+from mainstem.errors import MachineError, MainstemError, MissingDependencyError, UnavailableError
+from mainstem.pipelines.app import App
 from mainstem.pipelines.load import load_app
 
 
@@ -25,20 +26,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         app = load_app(arguments.app)
-        from mainstem.spark.java import end_java
-        from mainstem.spark.runner import Runner  # loads pyspark, when it is clear that there is something to run
-
-        runner = Runner(app, arguments.bootstrap, master=arguments.master, checkpoints=arguments.checkpoints)
-        _stop_on_signals(runner.stop)
-        if arguments.stop_with_parent:
-            threading.Thread(target=_stop_at_end_of_input, args=(runner.stop,), daemon=True).start()
-        names = " ".join(app.pipelines)
-        runner.run(once=arguments.once, on_ready=lambda: print(f"ready: pipelines {names}", flush=True))  # noqa: T201
-        end_java()
+        _run(app, arguments)
+    except KeyboardInterrupt:
+        return 0  # an interrupt while Spark was starting
     except MainstemError as error:
         print(f"mainstem: {error}", file=sys.stderr)  # noqa: T201 - the process's own voice
         return 3 if isinstance(error, UnavailableError) else 4 if isinstance(error, MachineError) else 1
     return 0
+
+
+def _run(app: App, arguments: argparse.Namespace) -> None:
+    try:
+        from mainstem.spark.java import end_java
+        from mainstem.spark.runner import Runner  # loads pyspark, when it is clear that there is something to run
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError(f"{error.name} is not installed; run: pip install 'mainstem[spark]'") from error
+    runner = Runner(app, arguments.bootstrap, master=arguments.master, checkpoints=arguments.checkpoints)
+    _stop_on_signals(runner.stop)
+    if arguments.stop_with_parent:
+        threading.Thread(target=_stop_at_end_of_input, args=(runner.stop,), daemon=True).start()
+
+    def on_ready() -> None:
+        _stop_on_signals(runner.stop)  # again: PySpark has put its own handler of SIGINT in the place of ours
+        print("ready: pipelines", *app.pipelines, flush=True)  # noqa: T201 - what the supervisor waits for
+
+    runner.run(once=arguments.once, on_ready=on_ready)
+    end_java()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -52,15 +65,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _stop_on_signals(stop: object) -> None:
+def _stop_on_signals(stop: Callable[[], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop())  # type: ignore[operator]
+        signal.signal(number, lambda *_: stop())
 
 
-def _stop_at_end_of_input(stop: object) -> None:
+def _stop_at_end_of_input(stop: Callable[[], None]) -> None:
     while os.read(sys.stdin.fileno(), 4096):  # not through sys.stdin, whose lock the interpreter wants when it ends
         continue
-    stop()  # type: ignore[operator]
+    stop()
 
 
 if __name__ == "__main__":

@@ -111,6 +111,8 @@ class Runner:
         """All queries, in an order in which each comes after those whose output it reads; their schemas registered."""
         schemas = self._known_schemas(log)
         for pipeline in self._app.pipelines.values():
+            if self._stopped.is_set():
+                return
             place = QueryPlace(self._log_options, str(self._checkpoints / pipeline.name))
             query = PipelineQuery(spark, pipeline, schemas, place, log)
             self._running.append(_Running(query))

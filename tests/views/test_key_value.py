@@ -15,9 +15,15 @@ from tests.views.support import apply
 KEYS = ["", "a", "a/1", "a/2", "b", "ba", "é", "日本", "￿", "😀"]
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[KeyValueStore]:
-    opened = KeyValueStore(tmp_path / "store", StoreDefinition("kv", KeyValue()))
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kv") / "store"
+
+
+@pytest.fixture(scope="module")
+def store(directory: Path) -> Iterator[KeyValueStore]:
+    """One store for all tests: they only read it."""
+    opened = KeyValueStore(directory, StoreDefinition("kv", KeyValue()))
     apply(opened, [(key.encode(), b'{"of": "%s"}' % key.encode()) for key in reversed(KEYS)])
     yield opened
     opened.close()
@@ -69,6 +75,6 @@ def test_an_answer_is_plain_json_whatever_the_record_said(tmp_path: Path) -> Non
     store.close()
 
 
-def test_a_store_that_is_open_elsewhere_is_a_storage_error(store: KeyValueStore, tmp_path: Path) -> None:
+def test_a_store_that_is_open_elsewhere_is_a_storage_error(store: KeyValueStore, directory: Path) -> None:
     with pytest.raises(StorageError, match="cannot be opened"):
-        KeyValueStore(tmp_path / "store", StoreDefinition("kv", KeyValue()))
+        KeyValueStore(directory, StoreDefinition("kv", KeyValue()))

@@ -21,10 +21,16 @@ AIRPORTS = {
 }
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SearchStore]:
-    opened = SearchStore(tmp_path / "store", StoreDefinition("airports", Search("name", "faa")))
+def filled(path: Path) -> SearchStore:
+    opened = SearchStore(path, StoreDefinition("airports", Search("name", "faa")))
     apply(opened, [(key.encode(), json.dumps(row).encode()) for key, row in AIRPORTS.items()])
+    return opened
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SearchStore]:
+    """One store for all tests that only read it."""
+    opened = filled(tmp_path_factory.mktemp("search"))
     yield opened
     opened.close()
 
@@ -78,11 +84,13 @@ def test_no_query_finds_the_bookmark(store: SearchStore) -> None:
     assert len(found(store, "*")) == store.count() == len(AIRPORTS)
 
 
-def test_an_updated_record_is_found_by_its_new_text_alone(store: SearchStore) -> None:
+def test_an_updated_record_is_found_by_its_new_text_alone(tmp_path: Path) -> None:
+    store = filled(tmp_path)
     apply(store, [(b"LGA", b'{"name": "Fiorello"}')], 4)
     assert (found(store, "guardia"), found(store, "fiorello")) == ([], ["LGA"])
     apply(store, [tombstone("LGA")], 5)
     assert found(store, "fiorello") == []
+    store.close()
 
 
 def test_values_that_are_no_text_are_searched_as_their_text(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from mainstem.views.host import ViewHost
 from tests.views.hosting import EVERY_KIND, REQUESTS, Setting
 
 KILLS = 3
-RECORDS = 3_000
+RECORDS = 2_000
 
 
 def flights(first: int) -> list[tuple[str, dict[str, object] | None]]:

@@ -87,7 +87,7 @@ def test_applying_the_same_records_again_changes_nothing(store: ViewStore) -> No
     assert store.digest() == digest
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_content_does_not_depend_on_how_the_log_was_cut(kind: KindUnderTest, tmp_path: Path, seed: int) -> None:
     records = history(seed, 100)
     whole, cut = kind.open(tmp_path / "whole"), kind.open(tmp_path / "cut")

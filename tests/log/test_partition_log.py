@@ -197,6 +197,21 @@ def test_a_full_disk_refuses_the_append_and_loses_nothing(room: int) -> None:
     assert node.log.offline_reason is None
 
 
+def test_a_file_that_cannot_be_opened_now_may_be_opened_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node()
+    node.commit(b"a")
+    node.log._segments[-1].release()
+    monkeypatch.setattr(node.faulty, "open", _refuse)
+    with pytest.raises(StorageError, match="Too many open files"):
+        node.append(b"b")
+    monkeypatch.undo()
+    assert node.commit(b"c") == 1
+
+
+def _refuse(path: object) -> None:
+    raise StorageError(f"cannot open {path}: Too many open files")
+
+
 def test_appending_goes_on_when_there_is_space_again() -> None:
     node = Node()
     node.commit(b"a")

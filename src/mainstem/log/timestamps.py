@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from mainstem.errors import CorruptBatchError
+from mainstem.log.log_segments import LogPlace
 from mainstem.log.segment import BatchPlace, Segment
 from mainstem.record.compress import decompress
 from mainstem.record.constants import (
@@ -51,17 +52,15 @@ def search_timestamp(
     return None
 
 
-def greatest_timestamp(
-    segments: Sequence[Segment], last_segment: Segment, last_position: int, start_offset: int
-) -> TimestampOffset | None:
-    """The first record that has the greatest timestamp of all before (``last_segment``, ``last_position``)."""
+def greatest_timestamp(segments: Sequence[Segment], last: LogPlace, start_offset: int) -> TimestampOffset | None:
+    """The first record that has the greatest timestamp of all before ``last``."""
     best, best_segment, best_offset = NO_TIMESTAMP, None, -1
     for segment in segments:
-        end = last_position if segment is last_segment else segment.size_bytes
+        end = last.file_position if segment is last.segment else segment.size_bytes
         timestamp_ms, batch_last_offset = segment.greatest_timestamp(end)
         if timestamp_ms > best and batch_last_offset >= start_offset:
             best, best_segment, best_offset = timestamp_ms, segment, batch_last_offset
-        if segment is last_segment:
+        if segment is last.segment:
             break
     if best_segment is None:
         return None

@@ -1,0 +1,119 @@
+"""The segments of one partition, in order: finding the one that holds an offset, and reading across them.
+
+Invariants: there is at least one; base offsets rise strictly; the last is the active one, and only it grows.
+
+Owned by one partition log.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from mainstem.errors import CorruptBatchError
+from mainstem.log.segment import Segment
+
+_READ_STARTS_KEPT: Final = 32
+"""Recent ends of what is visible, with their places: where readers at the end of the log go on."""
+
+
+class LogPlace(NamedTuple):
+    """A batch end: a file position in a segment."""
+
+    segment: Segment
+    file_position: int
+
+
+class LogSegments(Sequence[Segment]):
+    """Oldest first."""
+
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        self._segments = list(segments)
+        self._base_offsets = [segment.base_offset for segment in segments]
+        self._read_starts: dict[int, LogPlace] = {}
+
+    def __getitem__(self, slot: int) -> Segment:  # type: ignore[override]
+        return self._segments[slot]
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    @property
+    def active(self) -> Segment:
+        """The one that grows."""
+        return self._segments[-1]
+
+    @property
+    def end(self) -> LogPlace:
+        """Where the next batch goes, or the next segment begins."""
+        return LogPlace(self._segments[-1], self._segments[-1].size_bytes)
+
+    def append(self, segment: Segment) -> None:
+        """The log goes on in a new active segment."""
+        assert segment.base_offset > self._base_offsets[-1]
+        self._segments.append(segment)
+        self._base_offsets.append(segment.base_offset)
+
+    def remove_before(self, offset: int, may_go: Callable[[Segment], bool]) -> None:
+        """Remove the segments that lie wholly before ``offset``, as long as they may go; never the active one."""
+        while len(self._segments) > 1 and self._base_offsets[1] <= offset and may_go(self._segments[0]):
+            removed = self._segments.pop(0)
+            self._base_offsets.pop(0)
+            self._read_starts.clear()
+            removed.remove()
+
+    # Reading
+
+    def remember(self, offset: int, place: LogPlace) -> None:
+        """Reading ``offset`` will begin at ``place``: readers that are at the end will ask for it next."""
+        self._read_starts[offset] = place
+        if len(self._read_starts) > _READ_STARTS_KEPT:
+            del self._read_starts[next(iter(self._read_starts))]
+
+    def find(self, offset: int) -> LogPlace:
+        """Where reading ``offset`` begins: at its batch, or behind a gap at what comes next.
+
+        Raises CorruptBatchError when the place is damaged.
+        """
+        slot = max(0, bisect_right(self._base_offsets, offset) - 1)
+        for segment in self._segments[slot:]:
+            place = segment.locate(offset)
+            if place is not None:
+                return LogPlace(segment, place.file_position)
+        return self.end
+
+    def read(self, offset: int, max_bytes: int, end: LogPlace, *, minimum_one: bool) -> list[memoryview]:
+        """Whole batches from ``offset`` on, up to ``end``, across segments, as long as there is room and no damage."""
+        segment, file_position = self._read_starts.get(offset) or self.find(offset)
+        buffers: list[memoryview] = []
+        room = max_bytes
+        while segment.base_offset <= end.segment.base_offset:
+            segment_end = end.file_position if segment is end.segment else segment.size_bytes
+            if file_position < segment_end:
+                data = _read_one(
+                    segment, file_position, room, segment_end, is_first=not buffers, minimum_one=minimum_one
+                )
+                if data:
+                    buffers.append(data)
+                room -= len(data)
+                file_position += len(data)
+            if file_position < segment_end or segment is end.segment or room <= 0 or not segment.is_whole():
+                break
+            segment, file_position = self._segments[bisect_right(self._base_offsets, segment.base_offset)], 0
+        return buffers
+
+
+def _read_one(
+    segment: Segment, file_position: int, max_bytes: int, end: int, *, is_first: bool, minimum_one: bool
+) -> memoryview:
+    """What one segment gives; nothing where damage begins, unless nothing was read before it."""
+    try:
+        return segment.read(file_position, max_bytes, end, minimum_one=minimum_one and is_first)
+    except CorruptBatchError:
+        if is_first:
+            raise
+        return memoryview(b"")  # the next read begins there, and reports it

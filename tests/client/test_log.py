@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.client.partitioner import partition_of
 from mainstem.client.records import NewRecord
 from mainstem.errors import (
     ConfigError,
@@ -20,6 +19,7 @@ from mainstem.errors import (
     UnknownTopicError,
 )
 from mainstem.model import Position, TopicPartition
+from mainstem.record.partitioner import partition_for
 
 NewTopic = Callable[..., str]
 
@@ -193,7 +193,7 @@ def test_a_start_beyond_the_log_is_refused(log: Log, new_topic: NewTopic, start:
 
 def test_a_read_by_key_looks_in_the_keys_partition_or_in_all(log: Log, new_topic: NewTopic) -> None:
     topic = new_topic(partitions=4)
-    elsewhere = (partition_of(b"UA", 4) + 1) % 4
+    elsewhere = (partition_for(b"UA", 4) + 1) % 4
     log.append_many(topic, [NewRecord("home", key="UA"), NewRecord("away", key="UA", partition=elsewhere), ("DL", "-")])
     assert values(log, topic, key="UA") == [b"home"]
     assert sorted(values(log, topic, key="UA", every_partition=True), key=str) == [b"away", b"home"]
@@ -277,3 +277,10 @@ def test_a_log_that_is_not_there_is_unavailable_in_time() -> None:
 def test_what_is_no_address_is_refused_at_once(bootstrap: str) -> None:
     with pytest.raises(ConfigError, match="HOST:PORT"):
         Log(bootstrap)
+
+
+def test_the_producer_puts_keys_where_the_reader_looks(log: Log) -> None:
+    log.create_topic("partitioned", partitions=7)
+    for key in (b"", b"a", b"ab", b"abc", b"abcd", "Zürich".encode(), b"\xff\x00"):
+        position = log.append("partitioned", "x", key=key)
+        assert position.covers(Position.of("partitioned", partition_for(key, 7), 1))

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.client.partitioner import partition_of
 from mainstem.errors import ConfigError, UnknownTopicError
+from mainstem.record.partitioner import partition_for
 from mainstem.spark import producing as module
 from mainstem.spark.options import LogOptions, WriteOptions
 from mainstem.spark.producing import Rows, producing
@@ -29,7 +29,7 @@ def test_keys_go_where_kafkas_clients_send_them(write: WriteOptions, mainstem_lo
     with producing(write) as out:
         out.append("keyed", Rows(pa.array([b"v"] * 200), pa.array(KEYS)))
     read = {record.key: record.partition for record in mainstem_log.read("keyed")}
-    assert read == {key: partition_of(key, 4) for key in KEYS}
+    assert read == {key: partition_for(key, 4) for key in KEYS}
 
 
 def test_the_position_is_just_after_what_was_written(write: WriteOptions, mainstem_log: Log) -> None:

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from mainstem.client.appending import Appender
-from mainstem.client.partitioner import partition_of
 from mainstem.client.reader import BoundedReader, Follower
 from mainstem.client.records import EncodedRecord, HeadersLike, encoded, encoded_headers
 from mainstem.client.start import Moment, bounds, end_offsets, offsets_at_time, partitions_of, start_offsets
@@ -34,6 +33,7 @@ from mainstem.errors import (
     TopicExistsError,
 )
 from mainstem.model import Position
+from mainstem.record.partitioner import partition_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class Log:
             partitions = partitions_of(client, [topic])
             wanted = key_bytes(key)
             if wanted is not None and not every_partition:
-                partitions = [partitions[partition_of(wanted, len(partitions))]]
+                partitions = [partitions[partition_for(wanted, len(partitions))]]
             ends = end_offsets(client, partitions, read_committed=True)
             begin = start_offsets(client, ends, start)
             return BoundedReader(self._pool, begin, bounds(client, ends, end), key=wanted, limit=limit)

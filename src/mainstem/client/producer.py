@@ -15,7 +15,6 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from mainstem.client.failures import error_of
 from mainstem.client.librdkafka import LOGGER
-from mainstem.client.partitioner import LIBRDKAFKA_NAME
 from mainstem.client.records import EncodedRecord
 from mainstem.client.wire.deadline import Deadline
 from mainstem.clock import Clock
@@ -45,7 +44,7 @@ class ProducerOptions:
             "client.id": self.client_id,
             "enable.idempotence": True,
             "acks": "all",
-            "partitioner": LIBRDKAFKA_NAME,
+            "partitioner": "murmur2_random",  # as `record.partitioner`; librdkafka's own default is CRC32
             "linger.ms": _LINGER_MS,
             "batch.size": batch_bytes,
             "message.max.bytes": _MESSAGE_BYTES_MAX,  # the broker knows the limit

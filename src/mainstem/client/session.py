@@ -12,7 +12,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 
-from mainstem.client.partitioner import partition_of
 from mainstem.client.records import EncodedRecord
 from mainstem.client.wire.cluster import WireClient
 from mainstem.client.wire.producers import ProducerIdentity, init_producer_id
@@ -20,6 +19,7 @@ from mainstem.clock import Clock
 from mainstem.errors import InputError, ProducerError, RecordTooLargeError
 from mainstem.model import Position, TopicPartition
 from mainstem.record.constants import INT32_MAX
+from mainstem.record.partitioner import partition_for
 from mainstem.record.writer import NewRecord, ProducerStamp, build_batch
 
 
@@ -52,7 +52,7 @@ class AppendSession:
         for record in records:
             partition = record.partition
             if partition is None:
-                partition = keyless if record.key is None else partition_of(record.key, count)
+                partition = keyless if record.key is None else partition_for(record.key, count)
             timestamp_ms = now_ms if record.timestamp_ms is None else record.timestamp_ms
             row = NewRecord(record.key, record.value, record.headers, timestamp_ms)
             rows.setdefault(TopicPartition(topic, partition), []).append(row)

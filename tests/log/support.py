@@ -53,8 +53,8 @@ def values(log: PartitionLog, offset: int = 0) -> list[bytes | None]:
 class Node:
     """A data directory with one partition on a disk that can fail, and ways to end and start again."""
 
-    def __init__(self, disk: Disk | None = None, **configs: str) -> None:
-        self.faulty = FaultyDisk()
+    def __init__(self, disk: Disk | None = None, seed: int = 0, **configs: str) -> None:
+        self.faulty = FaultyDisk(seed)
         self.disk = disk or self.faulty
         self.clock = ManualClock(NOW_MS)
         self.configs = {name.replace("_", "."): value for name, value in configs.items()}

@@ -212,6 +212,17 @@ def _refuse(path: object) -> None:
     raise StorageError(f"cannot open {path}: Too many open files")
 
 
+def test_nothing_of_a_refused_append_comes_back_after_a_kill() -> None:
+    node = Node()
+    node.commit(b"a")
+    node.faulty.capacity_bytes = node.faulty.used_bytes() + len(batch(b"b")) + 10
+    with pytest.raises(StorageError):
+        node.log.append(batch(b"b") + batch(b"c"))
+    node.faulty.capacity_bytes = None
+    node.kill_and_start()
+    assert values(node.log) == [b"a"]
+
+
 def test_appending_goes_on_when_there_is_space_again() -> None:
     node = Node()
     node.commit(b"a")

@@ -12,15 +12,16 @@ from mainstem.errors import CorruptBatchError
 from mainstem.log.names import LEADER_EPOCH_CHECKPOINT
 from mainstem.model import TopicPartition
 from mainstem.record.reader import iter_records
+from mainstem.testing.disk import PowerCutError
 from tests.log.support import DATA, DIRECTORY, PARTITION, Node, batch, read_all, sent_by, values
 
 SIZE = len(batch(b"0" * 40))
 FIRST_LOG = DIRECTORY / "00000000000000000000.log"
 
 
-def node_with(*written: bytes, checkpointed: int | None = None, **configs: str) -> Node:
+def node_with(*written: bytes, checkpointed: int | None = None, seed: int = 0, **configs: str) -> Node:
     """A node with one batch a value, committed; the first ``checkpointed`` of them before the recovery point."""
-    node = Node(**configs)
+    node = Node(seed=seed, **configs)
     if checkpointed:
         node.commit(*written[:checkpointed])
         node.directory.write_checkpoints()
@@ -81,8 +82,9 @@ def test_what_a_killed_process_had_written_is_there_and_is_made_durable() -> Non
     assert values(node.log)[2:] == [b"written, not synced"]
 
 
-def test_what_the_kernel_took_for_clean_after_a_failed_sync_is_written_again() -> None:
-    node = node_with(*numbered(2), checkpointed=2)
+@pytest.mark.parametrize("seed", range(10))
+def test_what_the_kernel_took_for_clean_after_a_failed_sync_is_written_again(seed: int) -> None:
+    node = node_with(*numbered(2), checkpointed=2, seed=seed)
     node.append(b"in the page cache only")
     node.faulty.fail_syncs("*.log")
     flush = node.log.start_flush()
@@ -133,15 +135,34 @@ def test_a_reader_passes_over_the_offsets_that_were_cut() -> None:
     assert node.log.read(3, 1000).size_bytes > 0
 
 
-def test_a_cut_with_batches_kept_aside_lasts() -> None:
-    node = node_with(*numbered(6), checkpointed=1)
+@pytest.mark.parametrize("seed", range(20))
+def test_a_cut_with_batches_kept_aside_lasts(seed: int) -> None:
+    node = node_with(*numbered(6), checkpointed=1, seed=seed)
     rotten_in_the_middle(node, 3)
     node.kill_and_start()
     node.commit(b"new")
-    for _ in range(2):
+    for _ in range(3):
         node.cut_power_and_start()
         assert [record.offset for record in read_all(node.log)] == [0, 1, 2, 6]
         assert node.log.statistics().cut_files == 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_power_that_fails_while_the_log_is_cut_changes_nothing(seed: int) -> None:
+    for cut_at in range(1, 200):
+        node = node_with(*numbered(6), checkpointed=1, seed=seed)
+        rotten_in_the_middle(node, 3)
+        node.faulty.kill()
+        node.faulty.cut_power_at_call = cut_at
+        try:
+            node.start()
+        except PowerCutError:
+            node.cut_power_and_start()
+        else:
+            break
+        assert values(node.log) == numbered(3)
+        assert node.commit(b"new") == 6
+    assert cut_at > 30
 
 
 def test_segments_behind_a_bad_batch_are_kept_aside_whole() -> None:

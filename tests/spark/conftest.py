@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-settings.register_profile("spark", deadline=None, max_examples=50)  # the first example compiles or loads
+settings.register_profile("spark", settings.get_profile("house"), max_examples=50)
 settings.load_profile("spark")
 
 if TYPE_CHECKING:

@@ -1,0 +1,10 @@
+"""What holds for every test: property tests have no deadline, since a busy machine is no defect."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import settings
+
+settings.register_profile("house", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("house")

@@ -20,6 +20,7 @@ from mainstem.errors import (
 from mainstem.model import TopicPartition
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.codec import Request
+from mainstem.protocol.messages.init_producer_id import InitProducerIdResponse
 from mainstem.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
@@ -186,6 +187,20 @@ def test_only_a_stamped_batch_is_sent_again_when_its_answer_got_lost(stamp: Prod
         with pytest.raises(LogUnavailableError):
             wire.produce(TP, batch(b"x", stamp=stamp))
         assert (broker.count(ApiKey.PRODUCE) > 1) == again
+
+
+def test_a_producer_id_is_asked_for_again_when_its_answer_got_lost() -> None:
+    breaks = iter([True, False])
+
+    def answer(request: Request) -> Answer | NotImplementedError:
+        if request.api_key == ApiKey.API_VERSIONS:
+            return ScriptedBroker.versions((ApiKey.INIT_PRODUCER_ID, 0, 4), (ApiKey.METADATA, 0, 12))
+        if request.api_key != ApiKey.INIT_PRODUCER_ID:
+            return FALL_BACK
+        return None if next(breaks) else InitProducerIdResponse(error_code=0, producer_id=7, producer_epoch=0)
+
+    with ScriptedBroker(answer) as broker, WireClient(broker.bootstrap, timeout_s=5) as wire:
+        assert init_producer_id(wire).producer_id == 7
 
 
 def test_what_does_not_heal_in_time_is_raised_with_its_reason() -> None:

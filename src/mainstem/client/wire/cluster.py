@@ -193,12 +193,14 @@ class WireClient:
         version_max: int | None = None,
         timeout_s: float | None = None,
         codes: Callable[[Any], Iterable[int]] | None = None,
+        resends: bool = False,
     ) -> Any:
         """Send any request, to the broker with the id ``node`` or to any, in the highest version both sides know.
 
         Connecting is tried until ``timeout_s``; a request that may have reached the broker is not sent again, unless
-        ``codes``, which takes the error codes out of an answer, finds one that may heal. Other codes are the caller's
-        to read. Raises LogUnavailableError, and RemoteError when the broker does not know the API.
+        it ``resends`` (twice is as good as once), or ``codes``, which takes the error codes out of an answer, finds one
+        that may heal. Other codes are the caller's to read. Raises LogUnavailableError, and RemoteError when the broker
+        does not know the API.
         """
 
         def attempt(deadline: Deadline) -> Any:
@@ -208,7 +210,7 @@ class WireClient:
                     raise _MayHealError(error_of(code, type(body).__name__))
             return answer
 
-        return self._retrying(attempt, timeout_s=timeout_s, resends=False)
+        return self._retrying(attempt, timeout_s=timeout_s, resends=resends)
 
     def close(self) -> None:
         """Close all connections; from any thread. What waits on one of them ends with LogUnavailableError."""

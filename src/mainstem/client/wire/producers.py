@@ -27,7 +27,9 @@ def init_producer_id(
     """
     node = None if transactional_id is None else find_coordinator(client, transactional_id, TRANSACTION)
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=transaction_timeout_ms)
-    answer = client.request(request, node, codes=lambda answer: [answer.error_code])
+    # An id that nobody uses costs nothing; an epoch that nobody knows of would fence its own producer.
+    resends = transactional_id is None
+    answer = client.request(request, node, codes=lambda answer: [answer.error_code], resends=resends)
     if answer.error_code != ErrorCode.NONE:
         raise error_of(answer.error_code, "the log gives no producer id")
     return ProducerIdentity(answer.producer_id, answer.producer_epoch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,4 +37,18 @@ def open_store(path: Path, definition: StoreDefinition) -> ViewStore:
     Raises StorageError, and DefinitionError for what the kind cannot hold.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or not any(path.iterdir()):
+        _make(path, definition)
     return store_class(definition.kind)(path, definition)
+
+
+def _make(path: Path, definition: StoreDefinition) -> None:
+    """Make an empty store, and give it its name when it is whole.
+
+    A process that is killed while a library lays out its first files leaves some that it will not open again (DuckDB's
+    header is three blocks, written one by one); under their own name they would stop the view at every start.
+    """
+    making = path.with_name(f"{path.name}.making")
+    shutil.rmtree(making, ignore_errors=True)
+    store_class(definition.kind)(making, definition).close()
+    making.rename(path)

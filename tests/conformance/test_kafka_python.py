@@ -15,7 +15,7 @@ from kafka.errors import MessageSizeTooLargeError, TopicAlreadyExistsError, Unkn
 
 from tests.broker.harness import LogProcess
 
-TIMEOUT_S = 30
+TIMEOUT_S = 100
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def consumer(log: LogProcess, *topics: str, group: str | None = None, **more: An
         "enable_auto_commit": False,
         "fetch_max_wait_ms": 50,
         "heartbeat_interval_ms": 100,
-        "session_timeout_ms": 6000,
+        "session_timeout_ms": 30_000,
     }
     return KafkaConsumer(*topics, **(settings | more))
 
@@ -61,7 +61,7 @@ def read(client: Any, count: int) -> list[Any]:
     deadline = time.monotonic() + TIMEOUT_S
     while len(records) < count:
         assert time.monotonic() < deadline, f"{len(records)} of {count} records in {TIMEOUT_S} s"
-        for batch in client.poll(200).values():
+        for batch in client.poll(1000).values():
             records += batch
     return records
 
@@ -120,8 +120,8 @@ def test_two_members_share_a_topic(log: LogProcess) -> None:
     deadline = time.monotonic() + TIMEOUT_S
     while not (len(first.assignment()) == len(second.assignment()) == 1):
         assert time.monotonic() < deadline
-        first.poll(50)
-        second.poll(50)
+        first.poll(200)
+        second.poll(200)
     assert first.assignment() | second.assignment() == {TopicPartition(topic, 0), TopicPartition(topic, 1)}
     first.close()
     second.close()

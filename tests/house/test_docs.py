@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -27,7 +28,9 @@ def _blocks(path: Path, *languages: str) -> list[str]:
 @cache
 def _help(*command: str) -> str:
     argv = [sys.executable, "-m", "mainstem.cli.main", *command, "--help"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, env={"COLUMNS": "200"})
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=60, check=False, env={**os.environ, "COLUMNS": "200"}
+    )
     assert done.returncode == 0, f"mainstem {' '.join(command)} --help: {done.stderr}"
     return done.stdout
 

@@ -40,13 +40,13 @@ from tests.broker.harness import Client, running, with_broker
 
 
 def join_request(member_id: str = "", *, group: str = "g", session_ms: int = 10_000, **more: Any) -> JoinGroupRequest:
+    more.setdefault("protocols", [JoinGroupRequestProtocol(name="range", metadata=b"meta")])
     return JoinGroupRequest(
         group_id=group,
         session_timeout_ms=session_ms,
         rebalance_timeout_ms=10_000,
         member_id=member_id,
         protocol_type="consumer",
-        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"meta")],
         **more,
     )
 
@@ -151,7 +151,7 @@ async def test_who_asks_for_an_id_and_is_not_heard_of_again_leaves_no_group(clie
     await client.request(join_request(), 7)
     group = client.broker.node.groups.group("g")
     group.pending_members = dict.fromkeys(group.pending_members, 0.0)
-    client.broker.node.groups._expire(group)
+    client.broker.node.groups.classic._expire(group.group_id)
     assert client.broker.node.groups.groups() == []
 
 
@@ -262,6 +262,20 @@ async def test_offsets_are_deleted_partition_by_partition(client: Client) -> Non
     assert [(await committed(client, partition=number))[0] for number in (0, 1)] == [-1, 2]
     response = await client.request(OffsetDeleteRequest(group_id="none", topics=topics), 0)
     assert response.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+@with_broker()
+async def test_offsets_are_deleted_but_in_topics_that_members_subscribe_to(client: Client) -> None:
+    for topic in ("t", "u"):
+        await client.create_topic(topic)
+        await commit(client, 1, topic=topic)
+    subscription = b"\x00\x01" + b"\x00\x00\x00\x01" + b"\x00\x01t" + b"\xff\xff\xff\xff" + b"\x00\x00\x00\x00"
+    await sync(client, await join(client, protocols=[JoinGroupRequestProtocol(name="range", metadata=subscription)]))
+    partitions = [OffsetDeleteRequestPartition(partition_index=0)]
+    topics = [OffsetDeleteRequestTopic(name=name, partitions=partitions) for name in ("t", "u")]
+    answer = await client.request(OffsetDeleteRequest(group_id="g", topics=topics), 0)
+    codes = [topic.partitions[0].error_code for topic in answer.topics]
+    assert codes == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NONE]
 
 
 @with_broker()

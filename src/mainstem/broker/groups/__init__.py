@@ -1,5 +1,7 @@
-"""Consumer groups: members and rebalances, committed offsets, and the log that both are a replay of.
+"""Groups: members and rebalances, committed offsets, and the log that both are a replay of.
 
-``classic`` holds a group's state, ``classic_steps`` and ``offsets`` the pure steps ``(state, request, now) → effects``,
-``records`` the form in which ``__consumer_offsets`` keeps them, and ``coordinator`` runs all of it.
+``coordinator`` is what all types of groups have in common, and where the coordinator of each type hooks in
+(``group_types`` says how); ``group_log`` writes their records and gives answers when those are durable. Classic groups:
+``classic`` holds a group's state, ``classic_steps`` the pure steps ``(state, request, now) → effects``, and
+``classic_coordinator`` runs them. ``records`` is the form in which ``__consumer_offsets`` keeps all of it.
 """

@@ -22,7 +22,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mainstem.broker.failures import refusal
-from mainstem.broker.groups.effects import Reply
+from mainstem.broker.groups.effects import GroupRecord, Reply
+from mainstem.broker.groups.group_types import GroupType
+from mainstem.broker.groups.records import group_tombstone
+from mainstem.broker.groups.subscription import subscribed_topics
 from mainstem.protocol.errors import ErrorCode
 
 NEVER: Final = math.inf
@@ -91,6 +94,75 @@ class ClassicGroup:
     rebalance_deadline_s: float = NEVER
     initial_delay_left_ms: int = 0
     member_added: bool = False
+
+    # ---- what groups of all types say
+
+    @property
+    def group_type(self) -> GroupType:
+        return GroupType.CLASSIC
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is GroupState.EMPTY
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether it was never written, and nobody is about to join it."""
+        return self.is_empty and self.protocol_type is None and not self.members and not self.pending_members
+
+    def check_commit(self, member_id: str, instance_id: str | None, generation_id: int, api_version: int) -> None:
+        """Whether this member may commit offsets now. Raises RemoteError.
+
+        Who is no member (generation -1, no member id) may commit while the group has no members.
+        """
+        if self.state is GroupState.DEAD:
+            raise refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if generation_id < 0 and self.state is GroupState.EMPTY:
+            return
+        if generation_id < 0 and not member_id and instance_id is None:
+            raise refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+        self.member(member_id, instance_id)
+        if generation_id != self.generation_id:
+            raise refusal(ErrorCode.ILLEGAL_GENERATION)
+        if self.state is GroupState.COMPLETING_REBALANCE:
+            raise refusal(ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Whoever asks may see what a classic group committed."""
+        if self.state is GroupState.DEAD:
+            raise refusal(ErrorCode.GROUP_ID_NOT_FOUND)
+
+    def check_offset_delete(self) -> None:
+        """Raises RemoteError while it has members that do not say what they subscribe to."""
+        if not self.is_in(GroupState.EMPTY, GroupState.DEAD) and not self.is_consumer_group:
+            raise refusal(ErrorCode.NON_EMPTY_GROUP)
+
+    def subscribes(self, topic: str) -> bool:
+        """Whether a member needs the offsets in ``topic``: in doubt it does."""
+        if self.is_empty:
+            return False
+        if not self.is_consumer_group or self.protocol is None:
+            return True
+        topics = (subscribed_topics(member.metadata_for(self.protocol)) for member in self.members.values())
+        return any(subscribed is None or topic in subscribed for subscribed in topics)
+
+    def offset_expires_from_ms(self, topic: str, commit_timestamp_ms: int) -> int | None:
+        """KIP-211: since the group is empty, or, where nobody subscribes to ``topic``, since the commit."""
+        if self.is_empty and self.protocol_type is not None and self.state_timestamp_ms >= 0:
+            return max(self.state_timestamp_ms, commit_timestamp_ms)
+        if self.is_empty or (self.state is GroupState.STABLE and not self.subscribes(topic)):
+            return commit_timestamp_ms
+        return None
+
+    def tombstones(self) -> list[GroupRecord]:
+        """The record that removes it from the log."""
+        return [group_tombstone(self.group_id)]
+
+    # ---- members
 
     def is_in(self, *states: GroupState) -> bool:
         return self.state in states
@@ -178,17 +250,6 @@ class ClassicGroup:
         candidates = self._common_protocols()
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
-
-    def elect_joined_leader(self) -> bool:
-        """See that the leader is one who has joined; whether there is one."""
-        leader = self.members.get(self.leader) if self.leader is not None else None
-        if leader is not None and leader.join_reply is not None:
-            return True
-        joined = next((member for member in self.members.values() if member.join_reply is not None), None)
-        if joined is None:
-            return False
-        self.leader = joined.member_id
-        return True
 
     def next_deadline_s(self) -> float:
         """When something must be done even if nobody calls."""

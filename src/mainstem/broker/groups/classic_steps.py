@@ -74,7 +74,7 @@ def join(group: ClassicGroup, request: JoinGroupRequest, joiner: Joiner, reply: 
         else:
             _rejoin(group, request, reply, now, effects)
     except RemoteError as error:
-        effects.answer(reply, _join_error(ErrorCode(error.code), request.member_id))
+        effects.answer(reply, join_error(ErrorCode(error.code), request.member_id))
     return effects
 
 
@@ -99,7 +99,7 @@ def _join_without_id(
     elif instance_id is None and joiner.knows_member_id_required:
         deadline_s = now.monotonic_s + request.session_timeout_ms / 1000
         group.pending_members[joiner.new_member_id] = deadline_s
-        effects.answer(reply, _join_error(ErrorCode.MEMBER_ID_REQUIRED, joiner.new_member_id))
+        effects.answer(reply, join_error(ErrorCode.MEMBER_ID_REQUIRED, joiner.new_member_id))
     else:
         _add(group, request, joiner, joiner.new_member_id, reply, now, effects)
 
@@ -149,7 +149,7 @@ def _rejoin(group: ClassicGroup, request: JoinGroupRequest, reply: Reply, now: N
 
 def _update(member: Member, request: JoinGroupRequest, reply: Reply, effects: Effects) -> None:
     if member.join_reply is not None:
-        effects.answer(member.join_reply, _join_error(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id))
+        effects.answer(member.join_reply, join_error(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id))
     member.protocols = _protocols(request)
     member.rebalance_timeout_ms = _rebalance_timeout_ms(request)
     member.session_timeout_ms = request.session_timeout_ms
@@ -165,7 +165,7 @@ def _replace_static(
     old_id = group.static_members[request.group_instance_id]
     member = group.replace_static(request.group_instance_id, joiner.new_member_id)
     if member.join_reply is not None:
-        effects.answer(member.join_reply, _join_error(ErrorCode.FENCED_INSTANCE_ID, old_id))
+        effects.answer(member.join_reply, join_error(ErrorCode.FENCED_INSTANCE_ID, old_id))
         member.join_reply = None
     if member.sync_reply is not None:
         effects.answer(member.sync_reply, _sync_error(ErrorCode.FENCED_INSTANCE_ID))
@@ -222,7 +222,7 @@ def _complete_join(group: ClassicGroup, now: Now, effects: Effects) -> None:
     for member in list(group.members.values()):
         if member.join_reply is None and not member.is_static:
             group.remove(member.member_id)
-    if group.members and not group.elect_joined_leader():
+    if group.members and not _elect_joined_leader(group):
         # Only static members are left, and none is back: wait until they are, or their sessions end.
         group.rebalance_deadline_s = now.monotonic_s + group.rebalance_timeout_ms / 1000
         return
@@ -245,6 +245,18 @@ def _complete_join(group: ClassicGroup, now: Now, effects: Effects) -> None:
     group.rebalance_deadline_s = now.monotonic_s + group.rebalance_timeout_ms / 1000
 
 
+def _elect_joined_leader(group: ClassicGroup) -> bool:
+    """See that the leader is one who has joined; whether there is one."""
+    leader = group.members.get(group.leader) if group.leader is not None else None
+    if leader is not None and leader.join_reply is not None:
+        return True
+    joined = next((member for member in group.members.values() if member.join_reply is not None), None)
+    if joined is None:
+        return False
+    group.leader = joined.member_id
+    return True
+
+
 def _joined(group: ClassicGroup, member: Member) -> JoinGroupResponse:
     leads = group.leader == member.member_id
     return JoinGroupResponse(
@@ -265,7 +277,8 @@ def _joined(group: ClassicGroup, member: Member) -> JoinGroupResponse:
     )
 
 
-def _join_error(code: ErrorCode, member_id: str) -> JoinGroupResponse:
+def join_error(code: ErrorCode, member_id: str) -> JoinGroupResponse:
+    """The answer to who cannot be in the next generation."""
     return JoinGroupResponse(
         error_code=code, generation_id=-1, protocol_name="", leader="", member_id=member_id, members=[]
     )
@@ -411,7 +424,7 @@ def _leave_one(group: ClassicGroup, member_id: str, instance_id: str | None, eff
 
 def _remove(group: ClassicGroup, member: Member, effects: Effects) -> None:
     if member.join_reply is not None:
-        effects.answer(member.join_reply, _join_error(ErrorCode.UNKNOWN_MEMBER_ID, ""))
+        effects.answer(member.join_reply, join_error(ErrorCode.UNKNOWN_MEMBER_ID, ""))
         member.join_reply = None
     if member.sync_reply is not None:
         effects.answer(member.sync_reply, _sync_error(ErrorCode.UNKNOWN_MEMBER_ID))

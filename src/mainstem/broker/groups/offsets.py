@@ -1,4 +1,4 @@
-"""Committed offsets: the state, which is a replay of its records, and the steps that write them.
+"""Committed offsets: the state, which is a replay of its records.
 
 Pure state without I/O; one owner.
 """
@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from mainstem.broker.failures import refusal
-from mainstem.broker.groups.classic import ClassicGroup, GroupState
 from mainstem.broker.groups.records import CommittedOffset, OffsetChange, OffsetKey
-from mainstem.protocol.errors import ErrorCode
 
 _NONE: Mapping[tuple[str, int], CommittedOffset] = {}
 
@@ -52,25 +49,3 @@ class OffsetStore:
             for name, partition in held:
                 if name == topic:
                     yield OffsetKey(group_id, name, partition)
-
-
-def check_commit(group: ClassicGroup | None, member_id: str, instance_id: str | None, generation_id: int) -> None:
-    """Whether this member may commit offsets now. Raises RemoteError.
-
-    Who is no member of a group (generation -1, no member id) may commit while the group has no members.
-    """
-    if group is None:
-        if generation_id >= 0:
-            raise refusal(ErrorCode.ILLEGAL_GENERATION)
-        return
-    if group.state is GroupState.DEAD:
-        raise refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    if generation_id < 0 and group.state is GroupState.EMPTY:
-        return
-    if generation_id < 0 and not member_id and instance_id is None:
-        raise refusal(ErrorCode.UNKNOWN_MEMBER_ID)
-    group.member(member_id, instance_id)
-    if generation_id != group.generation_id:
-        raise refusal(ErrorCode.ILLEGAL_GENERATION)
-    if group.state is GroupState.COMPLETING_REBALANCE:
-        raise refusal(ErrorCode.REBALANCE_IN_PROGRESS)

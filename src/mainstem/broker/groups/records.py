@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mainstem.broker.groups.effects import GroupRecord
 from mainstem.errors import FrameError
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 _VALUE_VERSION: Final = 3
 _INT16: Final = struct.Struct(">h")
-_OFFSET_KEY_TYPES: Final = (0, 1)
-_GROUP_KEY_TYPE: Final = 2
+OFFSET_KEY_TYPES: Final = frozenset({0, 1})
+GROUP_KEY_TYPE: Final = 2
 
 
 class CommittedOffset(NamedTuple):
@@ -62,9 +62,6 @@ class GroupChange:
 
     group_id: str
     value: GroupMetadataValue | None
-
-
-Change: TypeAlias = OffsetChange | GroupChange
 
 
 def offset_record(key: OffsetKey, committed: CommittedOffset | None) -> GroupRecord:
@@ -111,24 +108,29 @@ def group_tombstone(group_id: str) -> GroupRecord:
     return GroupRecord(_key(GroupMetadataKey(group=group_id)), None)
 
 
-def read_change(key: bytes, value: bytes | None) -> Change | None:
-    """What a record says; None for a type that is not known here. Raises FrameError for one that is damaged."""
-    kind = _leading_int16(key)
-    if kind in _OFFSET_KEY_TYPES:
-        name = decode_message(OffsetCommitKey, 0, key, 2)
-        offset_key = OffsetKey(name.group, name.topic, name.partition)
-        if value is None:
-            return OffsetChange(offset_key, None)
-        held = decode_message(OffsetCommitValue, _leading_int16(value), value, 2)
-        return OffsetChange(
-            offset_key, CommittedOffset(held.offset, held.leader_epoch, held.metadata, held.commit_timestamp)
-        )
-    if kind == _GROUP_KEY_TYPE:
-        group_id = decode_message(GroupMetadataKey, 0, key, 2).group
-        if value is None:
-            return GroupChange(group_id, None)
-        return GroupChange(group_id, decode_message(GroupMetadataValue, _leading_int16(value), value, 2))
-    return None
+def key_type(key: bytes) -> int:
+    """What kind of record has this key. Raises FrameError for one that is damaged."""
+    return _leading_int16(key)
+
+
+def read_offset_change(key: bytes, value: bytes | None) -> OffsetChange:
+    """What a record of ``OFFSET_KEY_TYPES`` says. Raises FrameError for one that is damaged."""
+    name = decode_message(OffsetCommitKey, 0, key, 2)
+    offset_key = OffsetKey(name.group, name.topic, name.partition)
+    if value is None:
+        return OffsetChange(offset_key, None)
+    held = decode_message(OffsetCommitValue, _leading_int16(value), value, 2)
+    return OffsetChange(
+        offset_key, CommittedOffset(held.offset, held.leader_epoch, held.metadata, held.commit_timestamp)
+    )
+
+
+def read_group_change(key: bytes, value: bytes | None) -> GroupChange:
+    """What a record of ``GROUP_KEY_TYPE`` says. Raises FrameError for one that is damaged."""
+    group_id = decode_message(GroupMetadataKey, 0, key, 2).group
+    if value is None:
+        return GroupChange(group_id, None)
+    return GroupChange(group_id, decode_message(GroupMetadataValue, _leading_int16(value), value, 2))
 
 
 def _key(body: OffsetCommitKey | GroupMetadataKey) -> bytes:

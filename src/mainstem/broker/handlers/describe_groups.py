@@ -1,6 +1,6 @@
 """DescribeGroups (15), versions 0–6: a classic group's state, members and assignments.
 
-A group that does not exist is shown as Dead; from version 6 it is GROUP_ID_NOT_FOUND as well.
+A group that does not exist, or is of another type, is shown as Dead; from version 6 it is GROUP_ID_NOT_FOUND as well.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ def handle(node: Node, call: Call) -> DescribeGroupsResponse:
 
 def _describe(node: Node, version: int, group_id: str) -> DescribedGroup:
     group = node.groups.group(group_id)
-    if group is None:
+    if not isinstance(group, ClassicGroup):
+        what = "does not exist" if group is None else "is not a classic group"
         missing = version >= _NOT_FOUND_FROM
         return DescribedGroup(
             error_code=ErrorCode.GROUP_ID_NOT_FOUND if missing else ErrorCode.NONE,
-            error_message=f"group {group_id!r} does not exist" if missing else None,
+            error_message=f"group {group_id!r} {what}" if missing else None,
             group_id=group_id,
             group_state=GroupState.DEAD.value,
             protocol_type="",

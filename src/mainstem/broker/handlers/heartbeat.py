@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def handle(node: Node, call: Call) -> HeartbeatResponse:
     """Serve one request; the top of the file says how."""
     body: HeartbeatRequest = call.body
-    code = node.groups.heartbeat(body.group_id, body.member_id, body.group_instance_id, body.generation_id)
+    code = node.groups.classic.heartbeat(body.group_id, body.member_id, body.group_instance_id, body.generation_id)
     return HeartbeatResponse(error_code=code)
 
 

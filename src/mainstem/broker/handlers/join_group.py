@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def handle(node: Node, call: Call) -> Awaitable[Answer]:
     """Serve one request; the top of the file says how."""
-    return node.groups.join(call)
+    return node.groups.classic.join(call)
 
 
 API = Api(ApiKey.JOIN_GROUP, Versions(0, 9), handle)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def handle(node: Node, call: Call) -> Awaitable[Answer]:
     """Serve one request; the top of the file says how."""
-    return node.groups.leave(call)
+    return node.groups.classic.leave(call)
 
 
 API = Api(ApiKey.LEAVE_GROUP, Versions(0, 5), handle)

@@ -1,11 +1,8 @@
-"""ListGroups (16), versions 0–5: all groups, on demand only those in some states (from 4) or of some types (from 5).
-
-Deliberate: every group is a classic one until newer kinds are served.
-"""
+"""ListGroups (16), versions 0–5: all groups, on demand only those in some states (from 4) or of some types (from 5)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Api, Call
 from mainstem.protocol.apis import ApiKey
@@ -16,26 +13,22 @@ from mainstem.protocol.schema import Versions
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
 
-_TYPE: Final = "classic"
-
 
 def handle(node: Node, call: Call) -> ListGroupsResponse:
     """Serve one request; the top of the file says how."""
     body: ListGroupsRequest = call.body
     states = {state.lower() for state in body.states_filter}
     types = {type_.lower() for type_ in body.types_filter}
-    groups = []
-    if not types or _TYPE in types:
-        groups = [
-            ListedGroup(
-                group_id=group.group_id,
-                protocol_type=group.protocol_type or "",
-                group_state=group.state.value,
-                group_type=_TYPE,
-            )
-            for group in node.groups.groups()
-            if not states or group.state.value.lower() in states
-        ]
+    groups = [
+        ListedGroup(
+            group_id=group.group_id,
+            protocol_type=group.protocol_type or "",
+            group_state=group.state_name,
+            group_type=group.group_type.value,
+        )
+        for group in node.groups.groups()
+        if (not states or group.state_name.lower() in states) and (not types or group.group_type.value in types)
+    ]
     return ListGroupsResponse(error_code=ErrorCode.NONE, groups=groups)
 
 

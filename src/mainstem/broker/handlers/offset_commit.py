@@ -35,7 +35,11 @@ async def handle(node: Node, call: Call) -> OffsetCommitResponse:
     """Serve one request; the top of the file says how."""
     body: OffsetCommitRequest = call.body
     code = node.groups.check_commit(
-        body.group_id, body.member_id, body.group_instance_id, body.generation_id_or_member_epoch
+        body.group_id,
+        body.member_id,
+        body.group_instance_id,
+        body.generation_id_or_member_epoch,
+        call.api_version,
     )
     kept: dict[tuple[str, int], CommittedOffset] = {}
     topics = []

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def handle(node: Node, call: Call) -> Awaitable[Answer]:
     """Serve one request; the top of the file says how."""
-    return node.groups.sync(call)
+    return node.groups.classic.sync(call)
 
 
 API = Api(ApiKey.SYNC_GROUP, Versions(0, 5), handle)

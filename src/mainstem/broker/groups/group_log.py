@@ -1,0 +1,142 @@
+"""``__consumer_offsets`` as the coordinators use it: the partition of a group, its records, and answers that wait.
+
+The topic is created when the first group needs it. What is in memory never runs ahead of an answer: every answer waits
+until all that the group's partition held when it was made is durable, so that no client saw what a power cut takes
+back.
+
+Concurrency: the event loop only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from mainstem.broker.groups.effects import Effects, GroupRecord, Reply
+from mainstem.broker.groups.records import partition_of
+from mainstem.broker.topics import OFFSETS_TOPIC
+from mainstem.errors import CorruptBatchError, FrameError, MainstemError, PartitionOfflineError
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.schema import Message
+from mainstem.record.header import iter_headers
+from mainstem.record.reader import read_records
+from mainstem.record.writer import NewRecord, build_batch
+
+if TYPE_CHECKING:
+    from mainstem.broker.group_commit import GroupCommit
+    from mainstem.broker.topics import Topics
+    from mainstem.clock import Clock
+    from mainstem.log.partition_log import PartitionLog
+
+_LOG: Final = logging.getLogger("mainstem.broker.groups")
+_REPLAY_BYTES: Final = 4 * 1024 * 1024
+
+
+class GroupLog:
+    """The records of all groups of this node."""
+
+    def __init__(self, topics: Topics, commit: GroupCommit, clock: Clock) -> None:
+        self._topics = topics
+        self._commit = commit
+        self._clock = clock
+        self._damaged: set[PartitionLog] = set()
+
+    def replay(self, apply: Callable[[bytes, bytes | None], None]) -> None:
+        """Give every record to ``apply``, in order. A partition that is damaged serves no group until it is mended."""
+        topic = self._topics.get(OFFSETS_TOPIC)
+        for log in topic.logs if topic is not None else ():
+            try:
+                _replay(log, apply)
+            except (CorruptBatchError, FrameError) as error:
+                # What comes after the damage is not known, and to answer without it could send readers back.
+                _LOG.error("the groups of %s cannot be served: %s", log.topic_partition, error)
+                self._damaged.add(log)
+
+    def refusal(self, group_id: str) -> ErrorCode:
+        """Why nothing can be said of a group: it has no name, or its partition is damaged or offline."""
+        if not group_id:
+            return ErrorCode.INVALID_GROUP_ID
+        try:
+            log = self._find(group_id)
+        except PartitionOfflineError:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE if log in self._damaged else ErrorCode.NONE
+
+    def write(self, group_id: str, records: Sequence[GroupRecord]) -> None:
+        """Append records of one group, all or none. Raises the log's errors."""
+        log = self._find_or_create(group_id)
+        if records:
+            time_ms = self._clock.time_ms()
+            log.append(build_batch([NewRecord(record.key, record.value, (), time_ms) for record in records]))
+            self._commit.appended(log)
+
+    async def settled(self, group_id: str) -> None:
+        """Return when all that the group's partition holds now is durable. Raises the log's errors."""
+        log = self._find(group_id)
+        if log is not None:
+            await self._commit.durable(log, log.log_end_offset)
+
+    def run(self, group_id: str, effects: Effects) -> None:
+        """Write a step's records, and give its answers when all that its group's partition holds is durable."""
+        try:
+            if effects.records:
+                self.write(group_id, effects.records)
+            log = self._find(group_id)
+        except MainstemError as error:
+            _refuse(effects, error)
+            return
+
+        def settled(error: MainstemError | None) -> None:
+            if error is not None:
+                _refuse(effects, error)
+            else:
+                for reply, answer in effects.answers:
+                    reply(answer)
+
+        if log is None or not effects.answers:
+            settled(None)
+        else:
+            self._commit.when_durable(log, log.log_end_offset, settled)
+
+    def _find_or_create(self, group_id: str) -> PartitionLog:
+        topic = self._topics.ensure_internal(OFFSETS_TOPIC)
+        return topic.partition(partition_of(group_id, len(topic.partitions)))
+
+    def _find(self, group_id: str) -> PartitionLog | None:
+        """The partition that keeps the group; None while there is no such topic. Raises PartitionOfflineError."""
+        topic = self._topics.get(OFFSETS_TOPIC)
+        return None if topic is None else topic.partition(partition_of(group_id, len(topic.partitions)))
+
+
+def _replay(log: PartitionLog, apply: Callable[[bytes, bytes | None], None]) -> None:
+    offset = log.log_start_offset
+    while offset < log.high_watermark:
+        result = log.read(offset, _REPLAY_BYTES)
+        if not result.buffers:
+            return
+        for buffer in result.buffers:
+            for file_position, header in iter_headers(buffer):
+                for record in read_records(buffer[file_position : file_position + header.size_bytes]):
+                    apply(record.key or b"", record.value)
+                offset = header.next_offset
+
+
+def new_reply() -> tuple[asyncio.Future[Message], Reply]:
+    """A handler's answer that comes later, and where a step gives it."""
+    future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+
+    def reply(answer: Message) -> None:
+        if not future.done():
+            future.set_result(answer)
+
+    return future, reply
+
+
+def _refuse(effects: Effects, error: MainstemError) -> None:
+    """The records could not be kept: whoever waits is told to look for the coordinator again."""
+    _LOG.error("a group's records could not be written: %s", error)
+    for reply, answer in effects.answers:
+        answer.error_code = ErrorCode.NOT_COORDINATOR  # type: ignore[attr-defined]
+        reply(answer)

@@ -1,0 +1,100 @@
+"""What groups of all types have in common: a group id names one group, and that has one type.
+
+A type has a coordinator of its own (classic, consumer, share), which keeps its groups in the one ``GroupRegistry`` and
+registers a ``GroupKind``: which records of ``__consumer_offsets`` are its, and what is to be done with its groups where
+the type does not matter (listing, deleting, committed offsets).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from mainstem.broker.groups.effects import GroupRecord
+
+
+class GroupType(enum.Enum):
+    """The types, by the names that ListGroups gives them."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+    SHARE = "share"
+
+
+class Group(Protocol):
+    """A group as everyone sees it, whatever its type."""
+
+    @property
+    def group_id(self) -> str: ...
+
+    @property
+    def group_type(self) -> GroupType: ...
+
+    @property
+    def protocol_type(self) -> str | None:
+        """What ListGroups says; None before the first member came."""
+
+    @property
+    def state_name(self) -> str:
+        """The state, as Kafka's tools show it."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no members, so that it may be deleted."""
+
+    def check_commit(self, member_id: str, instance_id: str | None, generation_id: int, api_version: int) -> None:
+        """Whether this member may commit offsets, with its generation or member epoch. Raises RemoteError."""
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Whether this member may see committed offsets; who names no member may. Raises RemoteError."""
+
+    def check_offset_delete(self) -> None:
+        """Whether its committed offsets can be deleted, where no member subscribes to them. Raises RemoteError."""
+
+    def subscribes(self, topic: str) -> bool:
+        """Whether a member needs the offsets that are committed in ``topic``."""
+
+    def offset_expires_from_ms(self, topic: str, commit_timestamp_ms: int) -> int | None:
+        """When the retention of an offset in ``topic`` began; None while it does not expire, as somebody uses it."""
+
+    def tombstones(self) -> Sequence[GroupRecord]:
+        """The records that remove it from the log, in order; without its committed offsets."""
+
+
+class GroupKind(Protocol):
+    """The coordinator of one type, as the others know it."""
+
+    @property
+    def record_types(self) -> frozenset[int]:
+        """The key types of its records in ``__consumer_offsets``."""
+
+    def replay(self, key: bytes, value: bytes | None) -> None:
+        """Take a record in when the node starts. Raises FrameError for one that is damaged."""
+
+    def loaded(self) -> None:
+        """All records were replayed: begin to watch the clock."""
+
+    def forgotten(self, group_id: str) -> None:
+        """A group of this type was deleted, and is out of the registry."""
+
+
+class GroupRegistry:
+    """Every group of the node by its id. Whoever puts a group in has made sure that the id is free, or is its own."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, Group] = {}
+
+    def __iter__(self) -> Iterator[Group]:
+        return iter(list(self._groups.values()))
+
+    def get(self, group_id: str) -> Group | None:
+        return self._groups.get(group_id)
+
+    def put(self, group: Group) -> None:
+        """Let ``group`` be what its id names, in place of what that named before."""
+        self._groups[group.group_id] = group
+
+    def remove(self, group_id: str) -> None:
+        """Let the id name nothing."""
+        self._groups.pop(group_id, None)

@@ -1,0 +1,51 @@
+"""One timer a group: it is looked at when the next of its deadlines comes. Concurrency: the event loop only."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from mainstem.broker.groups.classic import NEVER
+
+if TYPE_CHECKING:
+    from mainstem.clock import Clock
+
+
+class GroupTimers:
+    """Calls ``expire`` with a group's id when its time has come; deadlines are seconds of the monotonic clock."""
+
+    def __init__(self, clock: Clock, expire: Callable[[str], None]) -> None:
+        self._clock = clock
+        self._expire = expire
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+
+    def watch(self, group_id: str, deadline_s: float) -> None:
+        """See that the group is looked at by ``deadline_s``: a timer that is earlier is left as it is."""
+        if deadline_s == NEVER:
+            self.forget(group_id)
+            return
+        loop = asyncio.get_running_loop()
+        delay_s = max(0.0, deadline_s - self._clock.monotonic_s())
+        timer = self._timers.get(group_id)
+        if timer is not None:
+            if timer.when() <= loop.time() + delay_s:
+                return
+            timer.cancel()
+        self._timers[group_id] = loop.call_later(delay_s, self._due, group_id)
+
+    def forget(self, group_id: str) -> None:
+        """The group has no deadline any more."""
+        timer = self._timers.pop(group_id, None)
+        if timer is not None:
+            timer.cancel()
+
+    def stop(self) -> None:
+        """Forget all of them."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _due(self, group_id: str) -> None:
+        self._timers.pop(group_id, None)
+        self._expire(group_id)

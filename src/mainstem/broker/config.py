@@ -103,6 +103,20 @@ _OWN: Final = (
     ),
     _own("fetch.max.bytes", "int", "57671680", _int(1024), "The most bytes of records in one answer to a fetch"),
     _own(
+        "max.incremental.fetch.session.cache.slots",
+        "int",
+        "1000",
+        _int(0),
+        "Fetch sessions that are kept at once; a client without one sends all its partitions with every fetch",
+    ),
+    _own(
+        "mainstem.fetch.session.partitions.max",
+        "int",
+        "250000",
+        _int(0),
+        "Partitions in all kept fetch sessions together, each of which takes about half a kilobyte",
+    ),
+    _own(
         "max.request.partition.size.limit",
         "int",
         "2000",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mainstem.broker.apis import APIS
 from mainstem.broker.delayed_fetch import DelayedFetches
+from mainstem.broker.fetch_sessions import FetchSessions
 from mainstem.broker.framing import SCRATCH_BYTES, RequestMemory
 from mainstem.broker.group_commit import GroupCommit
 from mainstem.broker.groups.classic_steps import Settings
@@ -47,6 +48,10 @@ class Node:
         self.request_memory = RequestMemory(int(config.get("queued.max.request.bytes")))
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.fetches = DelayedFetches()
+        self.fetch_sessions = FetchSessions(
+            int(config.get("max.incremental.fetch.session.cache.slots")),
+            int(config.get("mainstem.fetch.session.partitions.max")),
+        )
         self.commit = GroupCommit(self.fetches.wake)
         self.topics = Topics(log, config)
         self.groups = GroupCoordinator(self.topics, self.commit, clock, _group_settings(config))

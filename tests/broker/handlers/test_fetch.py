@@ -21,7 +21,7 @@ async def waiting_fetch(client: Client, topic: str, offset: int, **options: int)
     """A fetch that the broker has begun, and that waits there."""
     options = {"max_wait_ms": LONG_MS, **options}
     task = asyncio.create_task(client.request(fetch_request(topic, offset, **options), 11))
-    while not client.broker.node.fetches.statistics()["partitions"]:
+    while not client.broker.node.fetches.statistics()["waiting"]:
         await asyncio.sleep(0)
     return task
 
@@ -34,7 +34,7 @@ async def test_a_fetch_at_the_end_waits_and_new_data_wakes_it(client: Client) ->
     await writer.produce("t", b"a")
     response = await task
     assert len(response.responses[0].partitions[0].records) > 0
-    assert client.broker.node.fetches.statistics() == {"partitions": 0}
+    assert client.broker.node.fetches.statistics() == {"waiting": 0, "partitions": 0}
 
 
 @with_broker()
@@ -84,7 +84,7 @@ async def test_a_fetch_that_waits_is_forgotten_with_its_connection(client: Clien
     task = await waiting_fetch(other, "t", 0)
     task.cancel()
     other.close()
-    while client.broker.node.fetches.statistics()["partitions"]:
+    while client.broker.node.fetches.statistics() != {"waiting": 0, "partitions": 0}:
         await asyncio.sleep(0)
 
 
@@ -135,14 +135,43 @@ async def test_a_leader_epoch_that_is_not_ours_is_refused(client: Client) -> Non
     assert (await client.fetch("t", 0, leader_epoch=9)).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
+@pytest.mark.parametrize(
+    ("epoch", "offset", "told"),
+    [
+        (3, 2, (0, -1, -1)),  # it read what is here
+        (3, 3, (0, 3, 2)),  # it read on where this log ended
+        (2, 2, (0, 1, 1)),  # what it read in epoch 2 is not here
+        (0, 0, (ErrorCode.OFFSET_OUT_OF_RANGE, -1, -1)),  # older than all that is here
+        (4, 1, (ErrorCode.OFFSET_OUT_OF_RANGE, -1, -1)),  # newer
+    ],
+)
 @with_broker()
-async def test_a_session_is_not_made_and_one_that_is_named_is_not_found(client: Client) -> None:
+async def test_a_reader_learns_where_its_log_and_this_one_part(
+    client: Client, epoch: int, offset: int, told: tuple[int, int, int]
+) -> None:
     await client.create_topic("t")
-    request = fetch_request("t", 0)
-    request.session_epoch = 0
-    assert (await client.request(request, 11)).session_id == 0
-    request.session_id = 7
-    assert (await client.request(request, 11)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    for leader_epoch in (1, 3):
+        client.broker.node.topics.partition("t", 0).leader_epoch = leader_epoch
+        await client.produce("t", b"a")
+    request = fetch_request("t", offset, max_wait_ms=0 if epoch == 3 and offset == 2 else LONG_MS)
+    request.topics[0].partitions[0].last_fetched_epoch = epoch
+    data = (await client.request(request, 12)).responses[0].partitions[0]
+    assert (data.error_code, data.diverging_epoch.epoch, data.diverging_epoch.end_offset) == told
+    assert len(data.records) == 0
+
+
+@with_broker()
+async def test_a_reader_that_is_behind_a_leader_epoch_is_told_the_leader(client: Client) -> None:
+    await client.create_topic("t")
+    topic = (await client.request(MetadataRequest(topics=None), 12)).topics[0]
+    client.broker.node.topics.partition("t", 0).leader_epoch = 3
+    request = fetch_request("", 0, leader_epoch=0)
+    request.topics[0].topic_id = topic.topic_id
+    response = await client.request(request, 16)
+    data = response.responses[0].partitions[0]
+    assert data.error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == (1, 3)
+    assert [(each.node_id, each.port) for each in response.node_endpoints] == [(1, client.address[1])]
 
 
 @with_broker()

@@ -53,7 +53,9 @@ def _delete(node: Node, name: str, item: DeleteRecordsPartition) -> DeleteRecord
         topic = node.topics.find(name)
         if topic.is_internal:
             raise refusal(ErrorCode.INVALID_TOPIC_EXCEPTION)
-        answer.low_watermark = topic.partition(item.partition_index).delete_records(item.offset)
+        log = topic.partition(item.partition_index)
+        answer.low_watermark = log.delete_records(item.offset)
+        node.fetches.wake(log)
     except MainstemError as error:
         answer.error_code = error_code(error)
     return answer

@@ -3,28 +3,33 @@
 ``max_bytes`` and ``partition_max_bytes`` bind except that the first batch of the first partition that has one is always
 returned, so that a reader gets past any batch (KIP-74). A fetch into the middle of a batch returns the whole batch.
 What is returned is durable: nothing past the high watermark.
-Deliberate: no fetch sessions yet: every answer carries session id 0, with which clients send full requests (KIP-227),
-and a request that names a session gets FETCH_SESSION_ID_NOT_FOUND. No followers: fields for them are ignored.
+
+Sessions (KIP-227) are kept for clients that ask for them (version 7): their requests say what changed, their answers
+hold only the partitions that have something new, and only those are looked at (``fetch_sessions`` says how).
+A reader that sends the epoch of what it read last is told where its log and this one part (version 12).
+Deliberate: no followers: a replica id only ranks a session above consumers' when sessions are evicted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Answer, Api, Call
 from mainstem.broker.failures import error_code, refusal
-from mainstem.broker.topics import Topic
-from mainstem.errors import MainstemError
+from mainstem.broker.fetch_sessions import FINAL_EPOCH, FULL_EPOCH, FetchSession, SessionPartition, Told, TopicKey
+from mainstem.errors import MainstemError, RemoteError
 from mainstem.log.partition_log import PartitionLog
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.fetch import (
+    EpochEndOffset,
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
     FetchResponse,
-    FetchTopic,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 from mainstem.protocol.schema import Versions
@@ -36,98 +41,198 @@ _BY_ID_FROM: Final = 13
 _READ_COMMITTED: Final = 1
 
 
-class _Read(NamedTuple):
-    """One pass over what was asked for. ``may_wait`` is false when an answer is due whatever its size."""
-
-    response: FetchResponse
-    size_bytes: int
-    may_wait: bool
-    logs: list[PartitionLog]
-
-
 def handle(node: Node, call: Call) -> Answer | Awaitable[Answer]:
     """Serve one request; the top of the file says how."""
     body: FetchRequest = call.body
-    if body.session_id != 0:
-        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
-    read = _read(node, call)
-    if read.size_bytes >= body.min_bytes or not read.may_wait or body.max_wait_ms <= 0:
-        return read.response
-    return _wait(node, call, read)
+    try:
+        session = _session(node, call)
+    except RemoteError as error:
+        return FetchResponse(error_code=error_code(error), responses=[])
+    fetch = _Fetch(node, call, session)
+    answer = fetch.look(is_over=body.max_wait_ms <= 0)
+    if answer is not None:
+        return answer
+    session.watch()
+    return node.fetches.delay(session, fetch.look, body.max_wait_ms / 1000)
 
 
-async def _wait(node: Node, call: Call, read: _Read) -> Answer:
+def _session(node: Node, call: Call) -> FetchSession:
+    """What the request is about, with its changes taken. Raises RemoteError when it names a session wrongly."""
     body: FetchRequest = call.body
-    deadline_s = node.clock.monotonic_s() + body.max_wait_ms / 1000
-    # This runs in a later turn of the loop than the first pass: what became durable in between woke nobody.
-    read = _read(node, call)
-    while read.may_wait and read.size_bytes < body.min_bytes:
-        left_s = deadline_s - node.clock.monotonic_s()
-        if left_s <= 0 or not await node.fetches.wait(read.logs, left_s):
-            break
-        read = _read(node, call)
-    return read.response
+    by_id = call.api_version >= _BY_ID_FROM
+    if body.session_epoch in (FULL_EPOCH, FINAL_EPOCH):
+        if body.session_id:
+            node.fetch_sessions.remove(body.session_id)
+        replica_id = max(body.replica_id, body.replica_state.replica_id)
+        session = FetchSession(node.fetches, by_id=by_id, privileged=replica_id >= 0)
+        session.update(body.topics, isolation_level=body.isolation_level)
+        return session
+    session = node.fetch_sessions.use(body.session_id, body.session_epoch, by_id=by_id)
+    session.listen(None)
+    session.update(body.topics, body.forgotten_topics_data, body.isolation_level)
+    if session.partitions:
+        node.fetch_sessions.touch(session, node.clock.monotonic_s())
+        session.advance()
+    else:
+        # As in Kafka: a client that has forgotten everything has ended its session.
+        node.fetch_sessions.remove(session.session_id)
+    return session
 
 
-def _read(node: Node, call: Call) -> _Read:
-    body: FetchRequest = call.body
-    left_bytes = max(0, min(body.max_bytes, node.fetch_bytes_max))
-    size_bytes = 0
-    has_failed = False
-    logs: list[PartitionLog] = []
-    topics = []
-    for asked in body.topics:
-        topic, unknown = _find(node, call, asked)
-        answers = []
-        for item in asked.partitions:
-            if topic is None:
-                answers.append(_refused(item.partition, unknown))
-                has_failed = True
-                continue
+class _Fetch:
+    """One request at work: it may look at its partitions several times before it has its answer."""
+
+    def __init__(self, node: Node, call: Call, session: FetchSession) -> None:
+        self._node = node
+        self._body: FetchRequest = call.body
+        self._api_version = call.api_version
+        self._session = session
+        self._epoch = session.epoch
+        self._is_incremental = self._body.session_epoch not in (FULL_EPOCH, FINAL_EPOCH)
+        self._max_bytes = max(0, min(self._body.max_bytes, node.fetch_bytes_max))
+        self._found: dict[SessionPartition, PartitionData] = {}
+
+    def look(self, is_over: bool) -> FetchResponse | None:
+        """The answer, if there is enough for one; if ``is_over``, whatever there is."""
+        session = self._session
+        if session.epoch != self._epoch:
+            # Another request has taken the session on while this one waited.
+            return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, responses=[])
+        size_bytes, has_failed = self._read()
+        # An error is news, and so is that nothing was asked for: both are told at once.
+        is_due = has_failed or not session.partitions or session.is_closed
+        if is_over or is_due or size_bytes >= min(self._body.min_bytes, self._max_bytes):
+            return self._answer()
+        for partition in session.unread:
+            self._found.pop(partition, None)  # it is read again, and its records need not be held until then
+        return None
+
+    def _read(self) -> tuple[int, bool]:
+        """Read what is unread, as far as the limit goes: how many bytes of records, and whether anything failed."""
+        size_bytes = 0
+        has_failed = False
+        for partition in list(self._session.unread):
+            left_bytes = max(0, self._max_bytes - size_bytes)
+            if self._is_incremental and size_bytes and not left_bytes:
+                break  # these are first in line at the next fetch
             try:
-                log = topic.partition(item.partition)
-                answer, got_bytes = _read_partition(log, body, item, left_bytes, is_first=size_bytes == 0)
+                log = self._find(partition)
+                self._session.found(partition, log)
+                data, got_bytes = self._read_partition(log, partition.asked, left_bytes, is_first=size_bytes == 0)
             except MainstemError as error:
-                answers.append(_refused(item.partition, error_code(error)))
+                data, got_bytes = _refused(partition.asked.partition, error_code(error)), 0
                 has_failed = True
-                continue
-            answers.append(answer)
-            logs.append(log)
+            else:
+                if not got_bytes and partition.asked.fetch_offset >= self._end(data):
+                    self._session.has_read(partition)
+            has_failed |= data.diverging_epoch.epoch >= 0
             size_bytes += got_bytes
-            left_bytes = max(0, left_bytes - got_bytes)
-        topics.append(FetchableTopicResponse(topic=asked.topic, topic_id=asked.topic_id, partitions=answers))
-    # An error is news, and so is that nothing was asked for: both are told at once.
-    return _Read(FetchResponse(responses=topics), size_bytes, bool(logs) and not has_failed, logs)
+            self._found[partition] = data
+        return size_bytes, has_failed
+
+    def _find(self, partition: SessionPartition) -> PartitionLog:
+        """Raises RemoteError, UnknownTopicError, PartitionOfflineError."""
+        topics, key = self._node.topics, partition.topic
+        topic = topics.get(key) if isinstance(key, str) else topics.by_id(key)
+        if topic is None:
+            self._session.found(partition, None)
+            by_name = isinstance(key, str)
+            raise refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if by_name else ErrorCode.UNKNOWN_TOPIC_ID)
+        return topic.partition(partition.asked.partition)
+
+    def _read_partition(
+        self, log: PartitionLog, asked: FetchPartition, left_bytes: int, *, is_first: bool
+    ) -> tuple[PartitionData, int]:
+        """What one partition has to give, and its size in bytes. Raises RemoteError and what ``PartitionLog.read``
+        raises.
+        """
+        if 0 <= asked.current_leader_epoch < log.leader_epoch:
+            raise refusal(ErrorCode.FENCED_LEADER_EPOCH)
+        if asked.current_leader_epoch > log.leader_epoch:
+            raise refusal(ErrorCode.UNKNOWN_LEADER_EPOCH)
+        if asked.last_fetched_epoch >= 0:
+            parting = _parting(log, asked)
+            if parting is not None:
+                return parting, 0
+        max_bytes = min(left_bytes, max(0, asked.partition_max_bytes))
+        result = log.read(asked.fetch_offset, max_bytes, minimum_one=is_first)
+        data = PartitionData(
+            partition_index=asked.partition,
+            error_code=ErrorCode.NONE,
+            high_watermark=result.high_watermark,
+            last_stable_offset=result.last_stable_offset,
+            log_start_offset=result.log_start_offset,
+            aborted_transactions=() if self._body.isolation_level == _READ_COMMITTED else None,
+            records=result.buffers,
+        )
+        return data, result.size_bytes
+
+    def _end(self, data: PartitionData) -> int:
+        """Where this reader's partition ends."""
+        return data.last_stable_offset if self._body.isolation_level == _READ_COMMITTED else data.high_watermark
+
+    # ---- the answer
+
+    def _answer(self) -> FetchResponse:
+        topics: dict[TopicKey, list[PartitionData]] = {}
+        fenced = False
+        for partition, data in self._found.items():
+            told = None
+            if data.error_code == 0 and data.diverging_epoch.epoch < 0:
+                told = Told(data.high_watermark, data.last_stable_offset, data.log_start_offset)
+            if self._is_incremental and told is not None and told == partition.told and not data.records:
+                continue
+            self._session.answered(partition, told, gave_records=bool(data.records))
+            if data.error_code == ErrorCode.FENCED_LEADER_EPOCH:
+                fenced = True
+                self._name_leader(partition, data)
+            topics.setdefault(partition.topic, []).append(data)
+        responses = [_topic_response(key, partitions) for key, partitions in topics.items()]
+        response = FetchResponse(responses=responses, session_id=self._session_id())
+        if fenced:
+            host, port = self._node.advertised
+            response.node_endpoints = [NodeEndpoint(node_id=self._node.node_id, host=host, port=port)]
+        return response
+
+    def _session_id(self) -> int:
+        """The session that goes on after this answer; 0 for none."""
+        session = self._session
+        if self._body.session_epoch == FULL_EPOCH:
+            self._node.fetch_sessions.keep(session, self._node.clock.monotonic_s())
+        if not session.session_id or session.is_closed:
+            session.close()
+            return 0
+        return session.session_id
+
+    def _name_leader(self, partition: SessionPartition, data: PartitionData) -> None:
+        """So that the client need not ask for metadata (KIP-951)."""
+        epoch = partition.log.leader_epoch if partition.log is not None else -1
+        data.current_leader = LeaderIdAndEpoch(leader_id=self._node.node_id, leader_epoch=epoch)
 
 
-def _find(node: Node, call: Call, asked: FetchTopic) -> tuple[Topic | None, ErrorCode]:
-    if call.api_version >= _BY_ID_FROM:
-        return node.topics.by_id(asked.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
-    return node.topics.get(asked.topic), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+def _topic_response(key: TopicKey, partitions: list[PartitionData]) -> FetchableTopicResponse:
+    if isinstance(key, str):
+        return FetchableTopicResponse(topic=key, partitions=partitions)
+    return FetchableTopicResponse(topic_id=key, partitions=partitions)
 
 
-def _read_partition(
-    log: PartitionLog, body: FetchRequest, item: FetchPartition, left_bytes: int, *, is_first: bool
-) -> tuple[PartitionData, int]:
-    """What one partition has to give, and its size in bytes. Raises RemoteError and what ``PartitionLog.read``
-    raises.
-    """
-    if 0 <= item.current_leader_epoch < log.leader_epoch:
-        raise refusal(ErrorCode.FENCED_LEADER_EPOCH)
-    if item.current_leader_epoch > log.leader_epoch:
-        raise refusal(ErrorCode.UNKNOWN_LEADER_EPOCH)
-    max_bytes = min(left_bytes, max(0, item.partition_max_bytes))
-    result = log.read(item.fetch_offset, max_bytes, minimum_one=is_first)
-    answer = PartitionData(
-        partition_index=item.partition,
+def _parting(log: PartitionLog, asked: FetchPartition) -> PartitionData | None:
+    """Where the reader's log and this one part, if what it read last is not what is here (KIP-595)."""
+    epoch, end_offset = log.end_offset_for_epoch(asked.last_fetched_epoch)
+    if epoch < 0:
+        raise refusal(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if epoch == asked.last_fetched_epoch and asked.fetch_offset <= end_offset:
+        return None
+    return PartitionData(
+        partition_index=asked.partition,
         error_code=ErrorCode.NONE,
-        high_watermark=result.high_watermark,
-        last_stable_offset=result.last_stable_offset,
-        log_start_offset=result.log_start_offset,
-        aborted_transactions=() if body.isolation_level == _READ_COMMITTED else None,
-        records=result.buffers,
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        diverging_epoch=EpochEndOffset(epoch=epoch, end_offset=end_offset),
+        aborted_transactions=None,
+        records=(),
     )
-    return answer, result.size_bytes
 
 
 def _refused(index: int, code: ErrorCode) -> PartitionData:

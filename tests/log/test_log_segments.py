@@ -61,12 +61,12 @@ def test_reading_on_begins_at_the_place_that_is_remembered(segments: LogSegments
 
 
 def test_segments_before_an_offset_are_removed_as_far_as_they_may(segments: LogSegments) -> None:
-    segments.remove_before(10, lambda segment: segment.base_offset < 2)
+    segments.drop_before(10, lambda segment: segment.base_offset < 2)
     assert [segment.base_offset for segment in segments] == [2, 10]
 
 
 def test_the_active_segment_is_never_removed(segments: LogSegments) -> None:
-    segments.remove_before(100, lambda segment: True)
+    segments.drop_before(100, lambda segment: True)
     assert [segment.base_offset for segment in segments] == [10]
 
 

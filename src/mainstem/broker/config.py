@@ -132,6 +132,13 @@ _OWN: Final = (
         "Partitions of __consumer_offsets when it is created (Kafka: 50; here all groups then share one fsync)",
     ),
     _own("offsets.topic.segment.bytes", "int", "104857600", _int(1024), "segment.bytes of __consumer_offsets"),
+    _own(
+        "log.retention.check.interval.ms",
+        "long",
+        "300000",
+        _int(1, _INT64_MAX),
+        "How often all partitions are looked at for segments that retention.ms or retention.bytes do not keep",
+    ),
     _own("group.min.session.timeout.ms", "int", "6000", _int(1), "The shortest session time-out of a group's member"),
     _own("group.max.session.timeout.ms", "int", "1800000", _int(1), "The longest session time-out of a group's member"),
     _own(

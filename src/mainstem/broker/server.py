@@ -13,6 +13,7 @@ from typing import Final
 
 from mainstem.broker.config import BrokerConfig
 from mainstem.broker.connection import Connection
+from mainstem.broker.housekeeping import keep_retention
 from mainstem.broker.node import Node
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import AddressInUseError, ConfigError, MainstemError, StorageError
@@ -58,6 +59,7 @@ class Broker:
         self._chores = [
             asyncio.create_task(self._write_checkpoints(self._node)),
             asyncio.create_task(self._close_idle_connections()),
+            asyncio.create_task(keep_retention(self._node)),
         ]
         return self._node.advertised
 

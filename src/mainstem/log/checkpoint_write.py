@@ -15,6 +15,7 @@ from mainstem.log.background_flush import BackgroundFlush
 from mainstem.log.checkpoints import decode_offsets, encode_offsets
 from mainstem.log.disk import Disk
 from mainstem.log.names import (
+    DELETED,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
     NODE_CHECKPOINT,
@@ -33,7 +34,7 @@ _logger = logging.getLogger(__name__)
 
 
 class CheckpointWrite:
-    """Work for another thread: flushes, directories of deleted partitions to be removed, and the checkpoint files."""
+    """Work for another thread: flushes, the checkpoint files, and directories and files to be removed."""
 
     __slots__ = ("_checkpoint", "_flushes", "_high_watermarks", "_number", "_to_remove", "_writer")
 
@@ -57,8 +58,11 @@ class CheckpointWrite:
         """Do it, durably. Raises StorageError; the next checkpoint may succeed, as it writes new files."""
         for flush in self._flushes:
             flush.run()
-        for directory in self._to_remove:
-            self._writer.disk.remove_directory(directory)
+        for path in self._to_remove:
+            if path.suffix == DELETED:
+                self._writer.disk.remove(path)
+            else:
+                self._writer.disk.remove_directory(path)
         self._writer.write(self._number, self._checkpoint, self._high_watermarks)
 
 
@@ -72,6 +76,16 @@ class CheckpointWriter:
         self._started = 0
         self._written = 0
         self._last_started: tuple[NodeCheckpoint, Mapping[TopicPartition, int]] | None = None
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next write, if there is anything to write."""
+        return self._started + 1
+
+    @property
+    def written(self) -> int:
+        """The number of the last write that is durable."""
+        return self._written
 
     def start(
         self,

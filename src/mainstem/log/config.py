@@ -96,7 +96,13 @@ _DEFINITIONS = (
         "How long compaction keeps a tombstone, so that readers see it" + _NOT_YET,
         _long(0),
     ),
-    ConfigDef("file.delete.delay.ms", "long", "60000", "Kafka's delay before files go; here they go at once", _long(0)),
+    ConfigDef(
+        "file.delete.delay.ms",
+        "long",
+        "60000",
+        "Kafka's delay before files go; here they go with the next checkpoints, a second or two later",
+        _long(0),
+    ),
     ConfigDef(
         "flush",
         "string",
@@ -177,15 +183,14 @@ _DEFINITIONS = (
         "retention.bytes",
         "long",
         "-1",
-        "The size of a partition above which cleanup.policy=delete removes its oldest segments; -1: no limit"
-        + _NOT_YET,
+        "The size of a partition above which cleanup.policy=delete removes its oldest segments; -1: no limit",
         _long(-1),
     ),
     ConfigDef(
         "retention.ms",
         "long",
         "604800000",
-        "The age at which cleanup.policy=delete removes segments; -1: no limit" + _NOT_YET,
+        "The age, by its newest record, at which cleanup.policy=delete removes a segment; -1: no limit",
         _long(-1),
     ),
     ConfigDef("segment.bytes", "int", "1073741824", "The size at which a new segment is begun", _int(14)),

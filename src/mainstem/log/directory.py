@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import PurePath
 from typing import Final
 from uuid import UUID, uuid4
@@ -33,6 +34,7 @@ from mainstem.log.checkpoints import (
 )
 from mainstem.log.config import LogConfig
 from mainstem.log.disk import Disk, DiskLock
+from mainstem.log.file_removal import FileRemoval
 from mainstem.log.names import (
     CLEAN_SHUTDOWN,
     DELETED_DIRECTORY,
@@ -79,6 +81,7 @@ class LogDirectory:
         self._checkpoint = NodeCheckpoint(0, {})
         self._writer = CheckpointWriter(disk, path)
         self._to_remove: list[PurePath] = []
+        self._removal = FileRemoval(disk)
         self._flushes = BackgroundFlushes()
         self._offsets: dict[TopicPartition, PartitionOffsets] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
@@ -214,6 +217,11 @@ class LogDirectory:
         """The partitions that are open: those that were asked for."""
         return self._partitions
 
+    @property
+    def waiting(self) -> AbstractSet[TopicPartition]:
+        """The partitions that nobody has asked for yet."""
+        return self._waiting
+
     def holds(self, topic_partition: TopicPartition) -> bool:
         """Whether the partition is here: open, waiting to be asked for, or offline."""
         return (
@@ -269,6 +277,7 @@ class LogDirectory:
             if partition is not None:
                 partition.abandon()
                 self._unsettled.pop(partition, None)
+                self._removal.forget(partition)
             self._offsets.pop(topic_partition, None)
             self._high_watermarks.pop(topic_partition, None)
             self._waiting.discard(topic_partition)
@@ -293,7 +302,8 @@ class LogDirectory:
             self._note(partition)
         flushes = self._flushes.start(self._unsettled, everything=self._context.open_files.is_over())
         self._unsettled = {each: None for each in self._unsettled if not each.is_settled}
-        to_remove, self._to_remove = self._to_remove, []
+        to_remove, self._to_remove = [*self._to_remove, *self._removal.set_aside(self._writer.written)], []
+        self._removal.wait_for(self._writer.next_number, touched)
         checkpoint = NodeCheckpoint(self.leader_epoch, dict(self._offsets))
         return self._writer.start(checkpoint, dict(self._high_watermarks), to_remove, flushes)
 
@@ -332,6 +342,7 @@ class LogDirectory:
                 failures.append(error)
         try:
             self.write_checkpoints()
+            self.write_checkpoints()  # and then the files go that waited for the first
             is_recovered = self.was_clean or not self._waiting
             is_whole = not self._unopened and all(each.offline_reason is None for each in self._partitions.values())
             if is_recovered and is_whole and not failures:

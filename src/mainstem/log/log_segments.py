@@ -58,13 +58,14 @@ class LogSegments(Sequence[Segment]):
         self._segments.append(segment)
         self._base_offsets.append(segment.base_offset)
 
-    def remove_before(self, offset: int, may_go: Callable[[Segment], bool]) -> None:
-        """Remove the segments that lie wholly before ``offset``, as long as they may go; never the active one."""
+    def drop_before(self, offset: int, may_go: Callable[[Segment], bool]) -> list[Segment]:
+        """Take out the segments that lie wholly before ``offset``, as long as they may go; never the active one."""
+        dropped = []
         while len(self._segments) > 1 and self._base_offsets[1] <= offset and may_go(self._segments[0]):
-            removed = self._segments.pop(0)
+            dropped.append(self._segments.pop(0))
             self._base_offsets.pop(0)
             self._read_starts.clear()
-            removed.remove()
+        return dropped
 
     # Reading
 

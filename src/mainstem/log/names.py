@@ -19,6 +19,8 @@ SNAPSHOT: Final = ".snapshot"
 SEAL: Final = ".seal"
 CUT: Final = ".cut"
 TEMPORARY: Final = ".tmp"
+DELETED: Final = ".deleted"
+"""Behind the name of a file that is no part of the log any more, and is about to be removed."""
 DELETED_DIRECTORY: Final = "-delete"
 STRAY_DIRECTORY: Final = "-stray"
 SIDECAR_SUFFIXES: Final = (SEAL, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)

@@ -25,6 +25,7 @@ from mainstem.clock import Clock
 from mainstem.errors import CorruptBatchError, OffsetOutOfRangeError, PartitionOfflineError, StorageError
 from mainstem.log.append_check import check_batches, stamp_batches
 from mainstem.log.checkpoints import encode_leader_epochs
+from mainstem.log.cleaning import Cleaning
 from mainstem.log.config import LogConfig
 from mainstem.log.disk import Buffer
 from mainstem.log.flush import Flush
@@ -137,6 +138,7 @@ class PartitionLog:
         self._unwritten_bytes = 0
         self._first_timestamp_ms: int | None = None
         self._active_since_ms = clock.time_ms()
+        self.cleaning = Cleaning(self, self._segments, self._roll, self._may_be_removed, self._active_since_ms)
 
     # What others see
 
@@ -294,6 +296,8 @@ class PartitionLog:
         new = self._create_segment(self.log_end_offset)
         self._segments.append(new)
         self._unsynced_directories[self.directory] = None
+        if self.high_watermark == self.log_end_offset:
+            self._committed_end = self._segments.end
         if old.pins == 0:
             self._finish_segment(old)
         self._write_snapshot()
@@ -382,7 +386,7 @@ class PartitionLog:
 
     def _commit(self, offset: int, place: LogPlace) -> None:
         """Move the high watermark, forwards only."""
-        if offset < self.high_watermark:
+        if offset < self.high_watermark or place.segment.base_offset < self._committed_end.segment.base_offset:
             return
         assert self.log_start_offset <= offset <= self.log_end_offset
         self.has_news = True
@@ -454,9 +458,9 @@ class PartitionLog:
     # The beginning and the end
 
     def delete_records(self, before_offset: int) -> int:
-        """Move the log start to ``before_offset`` (-1: the high watermark) and remove the segments before it.
+        """Move the log start to ``before_offset`` (-1: the high watermark) and let go of the segments before it.
 
-        Returns the log start offset. It outlasts a restart once the directory's checkpoints are written.
+        Returns the log start offset. It outlasts a restart once the directory's checkpoints are written; files go then.
         Raises OffsetOutOfRangeError when it is past the high watermark.
         """
         target = self.high_watermark if before_offset == -1 else before_offset
@@ -469,7 +473,7 @@ class PartitionLog:
         self.log_start_offset = target
         self.has_news = True
         self._leader_epochs.truncate_start(target)
-        self._segments.remove_before(target, self._may_be_removed)
+        self.cleaning.drop_before(target)
         return self.log_start_offset
 
     def _may_be_removed(self, segment: Segment) -> bool:

@@ -35,6 +35,7 @@ from mainstem.log.disk import Disk, DiskFile
 from mainstem.log.leader_epochs import LeaderEpochs
 from mainstem.log.names import (
     CUT,
+    DELETED,
     LEADER_EPOCH_CHECKPOINT,
     LOG,
     PARTITION_METADATA,
@@ -148,9 +149,11 @@ class _Recovery:
         for name in names:
             parsed = parse_offset_file(name)
             is_stray = parsed is not None and parsed[1] in SEGMENT_SUFFIXES and parsed[0] not in set(bases)
-            if is_stray or name.endswith(TEMPORARY):
+            if is_stray or name.endswith((TEMPORARY, DELETED)):
                 self._disk.remove(self._directory / name)
         self._cut_files = sum(name.endswith(CUT) for name in names)
+        while len(bases) > 1 and bases[1] <= self._last_known.log_start_offset:
+            self._segment(bases.pop(0)).remove()  # deleted; power failed before its files were gone
         self._segments = [self._segment(base) for base in bases]
 
     def _segment(self, base_offset: int) -> Segment:

@@ -279,15 +279,20 @@ class Segment:
         indexes = self.indexes()
         return not self._lost_until and indexes.log_bytes == self.size_bytes
 
-    def may_have_timestamp(self, timestamp_ms: int) -> bool:
-        """Whether a record may have at least this timestamp; known from the seal, if that covers the segment."""
+    @property
+    def max_timestamp_ms(self) -> int:
+        """The greatest timestamp that is known; from the seal alone, if that covers the segment. -1 without any."""
         if self._indexes is None and self._max_timestamp_ms is None:
             seal = read_seal(self._context.disk, self.directory, self.base_offset)
             if seal is not None and seal.log_bytes == self.size_bytes:
                 self._max_timestamp_ms = seal.max_timestamp_ms
         if self._indexes is None and self._max_timestamp_ms is not None:
-            return self._max_timestamp_ms >= timestamp_ms
-        return self.indexes().max_timestamp_ms >= timestamp_ms or self._is_damaged
+            return self._max_timestamp_ms
+        return self.indexes().max_timestamp_ms
+
+    def may_have_timestamp(self, timestamp_ms: int) -> bool:
+        """Whether a record may have at least this timestamp."""
+        return self.max_timestamp_ms >= timestamp_ms or self._is_damaged
 
     def locate(self, offset: int) -> BatchPlace | None:
         """The first batch that ends at or behind ``offset``; None when all of the segment lies before.

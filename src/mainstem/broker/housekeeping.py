@@ -1,0 +1,38 @@
+"""What a broker does to its old records while it serves: rounds of retention.
+
+Concurrency: a task on the event loop, which gives way to everybody else every few milliseconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from mainstem.log.retention import Retention
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+_FIRST_ROUND_AFTER_S: Final = 30.0
+_TURN_S: Final = 0.002
+
+
+async def keep_retention(node: Node) -> None:
+    """A round of retention every ``log.retention.check.interval.ms``; the first soon after the start, as in Kafka."""
+    interval_s = int(node.config.get("log.retention.check.interval.ms")) / 1000
+    retention = Retention(node.log.directory, node.clock, node.log.config_of)
+    await asyncio.sleep(min(interval_s, _FIRST_ROUND_AFTER_S))
+    while True:
+        await _in_turns(retention.round())
+        await asyncio.sleep(interval_s)
+
+
+async def _in_turns(steps: Iterator[None]) -> None:
+    """All steps, a few milliseconds of them at a time."""
+    loop = asyncio.get_running_loop()
+    turn_ends_s = loop.time() + _TURN_S
+    for _ in steps:
+        if loop.time() >= turn_ends_s:
+            await asyncio.sleep(_TURN_S)
+            turn_ends_s = loop.time() + _TURN_S

@@ -1,0 +1,160 @@
+"""The records of ``__share_group_state``, in Kafka's own format: snapshots of a share partition, and updates of it.
+
+The state is its last snapshot, and the updates after it in order. An update holds the runs that changed and the start
+offset where that moved (else -1). What is acquired is written as available, with that delivery counted: so a record
+that a crash takes from its member is delivered again with its count (Kafka does not write acquisitions, and forgets
+that count). A snapshot without a value: the share partition is no more.
+
+Key: two bytes that say its type, then the key's struct. Value: two bytes that say its version, then the struct.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+from uuid import UUID
+
+from mainstem.broker.groups.effects import GroupRecord
+from mainstem.broker.share.in_flight import InFlight, RecordState, Run
+from mainstem.errors import FrameError
+from mainstem.protocol.codec import decode_message, encode_message
+from mainstem.protocol.messages.share_records import (
+    ShareSnapshotKey,
+    ShareSnapshotValue,
+    ShareUpdateKey,
+    ShareUpdateValue,
+    StateBatch,
+)
+from mainstem.protocol.schema import Message
+
+_INT16: Final = struct.Struct(">h")
+_VERSION: Final = 0
+_SNAPSHOT: Final = 0
+_UPDATE: Final = 1
+
+
+class ShareKey(NamedTuple):
+    """Which share partition: a group's view of a partition."""
+
+    group_id: str
+    topic_id: UUID
+    partition: int
+
+
+class Epochs(NamedTuple):
+    """``state`` counts how often an admin moved the start offset, ``snapshot`` the snapshots that were written."""
+
+    state: int
+    leader: int
+    snapshot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The whole state of a share partition; None when it is no more."""
+
+    key: ShareKey
+    epochs: Epochs
+    in_flight: InFlight | None
+    created_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """The runs that changed; a start offset of -1 is none."""
+
+    key: ShareKey
+    runs: Sequence[Run]
+    start_offset: int
+
+
+StateChange: TypeAlias = Snapshot | Update
+
+
+def snapshot_record(snapshot: Snapshot, time_ms: int) -> GroupRecord:
+    """The record of a whole state; its tombstone when there is none."""
+    key = ShareSnapshotKey(
+        group_id=snapshot.key.group_id, topic_id=snapshot.key.topic_id, partition=snapshot.key.partition
+    )
+    if snapshot.in_flight is None:
+        return GroupRecord(_framed(_SNAPSHOT, key), None)
+    written = snapshot.in_flight.written()
+    value = ShareSnapshotValue(
+        snapshot_epoch=snapshot.epochs.snapshot,
+        state_epoch=snapshot.epochs.state,
+        leader_epoch=snapshot.epochs.leader,
+        start_offset=written.start_offset,
+        delivery_complete_count=written.delivery_complete_count,
+        create_timestamp=snapshot.created_ms,
+        write_timestamp=time_ms,
+        state_batches=_batches(written.runs),
+    )
+    return GroupRecord(_framed(_SNAPSHOT, key), _framed(_VERSION, value))
+
+
+def update_record(key: ShareKey, epochs: Epochs, runs: Iterable[Run], before: InFlight, after: InFlight) -> GroupRecord:
+    """The record of a change that leads from ``before`` to ``after``."""
+    value = ShareUpdateValue(
+        snapshot_epoch=epochs.snapshot,
+        leader_epoch=epochs.leader,
+        start_offset=after.start_offset if after.start_offset != before.start_offset else -1,
+        delivery_complete_count=after.delivery_complete_count,
+        state_batches=_batches(runs),
+    )
+    name = ShareUpdateKey(group_id=key.group_id, topic_id=key.topic_id, partition=key.partition)
+    return GroupRecord(_framed(_UPDATE, name), _framed(_VERSION, value))
+
+
+def read_state_change(key: bytes, value: bytes | None) -> StateChange | None:
+    """What a record says; None for a type that is not known here. Raises FrameError for one that is damaged."""
+    kind = _leading_int16(key)
+    if kind == _SNAPSHOT:
+        name = decode_message(ShareSnapshotKey, 0, key, 2)
+        share_key = ShareKey(name.group_id, name.topic_id, name.partition)
+        if value is None:
+            return Snapshot(share_key, Epochs(0, 0, 0), None, -1)
+        held = decode_message(ShareSnapshotValue, _leading_int16(value), value, 2)
+        epochs = Epochs(held.state_epoch, held.leader_epoch, held.snapshot_epoch)
+        in_flight = InFlight(held.start_offset).applied(_runs(held.state_batches))
+        return Snapshot(share_key, epochs, in_flight, held.create_timestamp)
+    if kind == _UPDATE and value is not None:
+        updated = decode_message(ShareUpdateKey, 0, key, 2)
+        news = decode_message(ShareUpdateValue, _leading_int16(value), value, 2)
+        share_key = ShareKey(updated.group_id, updated.topic_id, updated.partition)
+        return Update(share_key, _runs(news.state_batches), news.start_offset)
+    return None
+
+
+def _batches(runs: Iterable[Run]) -> list[StateBatch]:
+    return [
+        StateBatch(
+            first_offset=run.first,
+            last_offset=run.last,
+            delivery_state=RecordState.AVAILABLE if run.state is RecordState.ACQUIRED else run.state,
+            delivery_count=run.delivery_count,
+        )
+        for run in runs
+    ]
+
+
+def _runs(batches: Iterable[StateBatch]) -> list[Run]:
+    try:
+        return [
+            Run(batch.first_offset, batch.last_offset, RecordState(batch.delivery_state), batch.delivery_count)
+            for batch in batches
+        ]
+    except ValueError as error:
+        raise FrameError(f"a share partition's state: {error}") from error
+
+
+def _framed(number: int, body: Message) -> bytes:
+    return _INT16.pack(number) + encode_message(body, _VERSION)
+
+
+def _leading_int16(data: bytes) -> int:
+    if len(data) < 2:
+        raise FrameError(f"a share state record's key or value is {len(data)} bytes long")
+    number: int = _INT16.unpack_from(data)[0]
+    return number

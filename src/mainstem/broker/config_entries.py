@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mainstem.broker.config import SETTINGS, BrokerConfig
 from mainstem.broker.failures import refusal
-from mainstem.log.config import CONFIGS
+from mainstem.broker.group_configs import GROUP_CONFIGS, GroupConfigDef, GroupConfigs
+from mainstem.log.config import CONFIGS, ConfigDef
 from mainstem.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
-    from mainstem.broker.topics import Topic
 
 
 class ResourceType(enum.IntEnum):
@@ -22,6 +22,7 @@ class ResourceType(enum.IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    GROUP = 32
 
 
 class ConfigSource(enum.IntEnum):
@@ -30,6 +31,7 @@ class ConfigSource(enum.IntEnum):
     DYNAMIC_TOPIC = 1
     STATIC_BROKER = 4
     DEFAULT = 5
+    DYNAMIC_GROUP = 8
 
 
 _TYPES: Final = {"boolean": 1, "string": 2, "int": 3, "short": 4, "long": 5, "double": 6, "list": 7, "class": 8}
@@ -48,7 +50,7 @@ class Synonym(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One config of a topic or of the node."""
+    """One config of a topic, a group or the node."""
 
     name: str
     value: str
@@ -77,6 +79,20 @@ def topic_entries(config: BrokerConfig, overrides: Mapping[str, str]) -> list[Co
     return entries
 
 
+def group_entries(configs: GroupConfigs, group_id: str) -> list[ConfigEntry]:
+    """Every config of a group."""
+    overrides = configs.overrides(group_id)
+    entries = []
+    for name, definition in GROUP_CONFIGS.items():
+        synonyms = [Synonym(name, configs.default(definition), ConfigSource.DEFAULT)]
+        if name in overrides:
+            synonyms.insert(0, Synonym(name, overrides[name], ConfigSource.DYNAMIC_GROUP))
+        _, value, source = synonyms[0]
+        kind = _TYPES[definition.type]
+        entries.append(ConfigEntry(name, value, source, kind, definition.doc, False, tuple(synonyms)))
+    return entries
+
+
 def broker_entries(config: BrokerConfig) -> list[ConfigEntry]:
     """Every setting of the node."""
     entries = []
@@ -94,12 +110,36 @@ def _broker_synonyms(config: BrokerConfig, name: str) -> list[Synonym]:
     return [*synonyms, Synonym(name, SETTINGS[name].default, ConfigSource.DEFAULT)]
 
 
-def require_topic(node: Node, resource_type: int, name: str) -> Topic:
-    """The topic whose configs are to be changed. Raises RemoteError for another resource, UnknownTopicError."""
-    if resource_type != ResourceType.TOPIC:
-        raise refusal(
-            ErrorCode.INVALID_REQUEST,
-            f"configs of resources of type {resource_type} cannot be changed here; "
-            "a node's settings are given when it starts",
-        )
-    return node.topics.find(name)
+@dataclass(frozen=True, slots=True)
+class ChangeableConfigs:
+    """The configs of a topic or a group, as a request may change them: what is set, and how it is replaced.
+
+    ``definitions`` say the type and the default of every config that can be set. ``replace`` takes all that is to be
+    set, and whether that is only tried; it raises ConfigError, RemoteError, StorageError.
+    """
+
+    overrides: Mapping[str, str]
+    definitions: Mapping[str, ConfigDef | GroupConfigDef]
+    replace: Callable[[Mapping[str, str], bool], None]
+
+
+def changeable_configs(node: Node, resource_type: int, name: str) -> ChangeableConfigs:
+    """What is to be changed. Raises RemoteError for a resource without configs to change, UnknownTopicError."""
+    if resource_type == ResourceType.TOPIC:
+        topic = node.topics.find(name)
+
+        def replace_of_topic(overrides: Mapping[str, str], validate_only: bool) -> None:
+            node.topics.set_configs(topic, overrides, validate_only=validate_only)
+
+        return ChangeableConfigs(topic.configs, CONFIGS, replace_of_topic)
+    if resource_type == ResourceType.GROUP:
+
+        def replace_of_group(overrides: Mapping[str, str], validate_only: bool) -> None:
+            node.group_configs.set(name, overrides, validate_only=validate_only)
+
+        return ChangeableConfigs(node.group_configs.overrides(name), GROUP_CONFIGS, replace_of_group)
+    raise refusal(
+        ErrorCode.INVALID_REQUEST,
+        f"configs of resources of type {resource_type} cannot be changed here; "
+        "a node's settings are given when it starts",
+    )

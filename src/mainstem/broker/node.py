@@ -13,6 +13,7 @@ from mainstem.broker.delayed_fetch import DelayedFetches
 from mainstem.broker.fetch_sessions import FetchSessions
 from mainstem.broker.framing import SCRATCH_BYTES, RequestMemory
 from mainstem.broker.group_commit import GroupCommit
+from mainstem.broker.group_configs import GroupConfigs
 from mainstem.broker.groups.classic_steps import Settings
 from mainstem.broker.groups.coordinator import GroupCoordinator
 from mainstem.broker.topics import Topic, Topics
@@ -54,6 +55,7 @@ class Node:
         )
         self.commit = GroupCommit(self.fetches.wake)
         self.topics = Topics(log, config)
+        self.group_configs = GroupConfigs(config, log.metadata)
         self.groups = GroupCoordinator(self.topics, self.commit, clock, _group_settings(config))
         self._producer_ids = iter(range(0))
 

@@ -5,7 +5,9 @@ records in order gives, at start as at run time (``_apply`` is the only place th
 are JSON, UTF-8; a topic's record is complete, so that the log may be compacted by key:
 
 * ``{"topic": NAME}`` → ``{"version": 1, "id": ID, "partitions": N, "configs": {…}}``, or with ``"deleted": true``;
-* ``{"producer_ids": true}`` → ``{"version": 1, "next": N}``.
+* ``{"producer_ids": true}`` → ``{"version": 1, "next": N}``;
+* ``{"entry": KIND, "of": [PART, …]}`` → ``{"version": 1, "holds": {…}}``, or with ``"deleted": true``: what the broker
+  keeps here and the log does not look into (ACLs, credentials, quotas).
 
 Concurrency: owned by one thread. A change waits for the disk: topics are made rarely.
 """
@@ -13,8 +15,9 @@ Concurrency: owned by one thread. A change waits for the disk: topics are made r
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID, uuid4
 
 from mainstem.clock import Clock
@@ -30,6 +33,10 @@ PRODUCER_IDS_A_BLOCK: Final = 1000
 PARTITIONS_MAX: Final = 100_000
 _VERSION: Final = 1
 _READ_BYTES: Final = 1 << 20
+
+EntryKey: TypeAlias = tuple[str | int | None, ...]
+EntryValue: TypeAlias = Mapping[str, Any]
+"""What JSON can hold."""
 
 
 class TopicMetadata(NamedTuple):
@@ -58,6 +65,7 @@ class Metadata:
         self._deleted_ids: set[UUID] = set()
         self._deleted_names: set[str] = set()
         self._next_producer_id = 0
+        self._entries: dict[str, dict[EntryKey, EntryValue]] = {}
         self._replay()
 
     def _replay(self) -> None:
@@ -94,7 +102,20 @@ class Metadata:
         """Whether a directory of this name may be of a topic that is no more."""
         return name in self._deleted_names or name not in self._topics
 
+    def entries(self, kind: str) -> Mapping[EntryKey, EntryValue]:
+        """All entries of a kind, by key."""
+        return MappingProxyType(self._entries.get(kind, {}))
+
     # Changes
+
+    def put_entries(self, kind: str, entries: Mapping[EntryKey, EntryValue | None]) -> None:
+        """Keep entries, remove those that are None; a power cut leaves all of it or nothing. Raises StorageError."""
+        records = []
+        for key, value in entries.items():
+            held = {"version": _VERSION, "deleted": True} if value is None else {"version": _VERSION, "holds": value}
+            records.append(({"entry": kind, "of": list(key)}, held))
+        if records:
+            self._write_all(records)
 
     def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> TopicMetadata:
         """Raises InputError for an impossible name or count, TopicExistsError, StorageError."""
@@ -144,13 +165,16 @@ class Metadata:
         self._write({"topic": topic.name}, value)
 
     def _write(self, key: Mapping[str, Any], value: Mapping[str, Any]) -> None:
-        """Append, sync, then apply: nobody sees a change that a power cut may take back."""
-        record = NewRecord(json.dumps(key).encode(), json.dumps(value).encode(), (), self._clock.time_ms())
-        self._log.append(build_batch([record]))
+        self._write_all([(key, value)])
+
+    def _write_all(self, changes: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> None:
+        """Append as one batch, sync, then apply: nobody sees a change that a power cut may take back."""
+        time_ms = self._clock.time_ms()
+        encoded = [(json.dumps(key).encode(), json.dumps(value).encode()) for key, value in changes]
+        self._log.append(build_batch([NewRecord(key, value, (), time_ms) for key, value in encoded]))
         self._log.flush()
-        assert record.key is not None
-        assert record.value is not None
-        self._apply(record.key, record.value)
+        for key, value in encoded:
+            self._apply(key, value)
 
     def _apply(self, key_json: bytes, value_json: bytes) -> None:
         try:
@@ -161,6 +185,8 @@ class Metadata:
                 self._apply_topic(str(key["topic"]), value)
             elif "producer_ids" in key:
                 self._next_producer_id = int(value["next"])
+            elif "entry" in key:
+                self._apply_entry(str(key["entry"]), tuple(key["of"]), value)
         except (ValueError, KeyError, TypeError) as error:
             raise StorageError(f"{METADATA_PARTITION} holds a record that is not metadata: {error!r}") from error
 
@@ -176,6 +202,13 @@ class Metadata:
             return
         topic = TopicMetadata(name, topic_id, int(value["partitions"]), dict(value["configs"]))
         self._topics[name] = self._topics_by_id[topic_id] = topic
+
+    def _apply_entry(self, kind: str, key: EntryKey, value: Mapping[str, Any]) -> None:
+        of_kind = self._entries.setdefault(kind, {})
+        if value.get("deleted"):
+            of_kind.pop(key, None)
+        else:
+            of_kind[key] = value["holds"]
 
 
 def _check_partition_count(partitions: int) -> None:

@@ -9,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mainstem.broker.share import delivery
-from mainstem.broker.share.delivery import Acknowledgement, AcknowledgeType, AcquireMode, Acquired, Extent, Limits, Taker
+from mainstem.broker.share.delivery import (
+    Acknowledgement,
+    AcknowledgeType,
+    Acquired,
+    AcquireMode,
+    Extent,
+    Limits,
+    Taker,
+)
 from mainstem.broker.share.in_flight import InFlight, RecordState, Run
 from mainstem.errors import RemoteError
 from mainstem.protocol.errors import ErrorCode
@@ -241,7 +249,9 @@ def test_a_record_is_acknowledged_once() -> None:
 _MEMBERS = st.sampled_from(["a", "b", "c"])
 _STEPS = st.one_of(
     st.tuples(st.just("acquire"), _MEMBERS, st.integers(1, 30), st.booleans(), st.integers(1, 12)),
-    st.tuples(st.just("acknowledge"), _MEMBERS, st.integers(0, 60), st.lists(st.integers(0, 4), min_size=1, max_size=12)),
+    st.tuples(
+        st.just("acknowledge"), _MEMBERS, st.integers(0, 60), st.lists(st.integers(0, 4), min_size=1, max_size=12)
+    ),
     st.tuples(st.just("release"), _MEMBERS),
     st.tuples(st.just("expire"), st.integers(0, 40)),
     st.tuples(st.just("log start"), st.integers(0, 60)),

@@ -1,4 +1,5 @@
-"""AlterConfigs (33), versions 0–2: replaces all configs of a topic by those that are given; durable when answered.
+"""AlterConfigs (33), versions 0–2: replaces all configs of a topic or a group by those that are given; durable when
+answered.
 
 ``validate_only`` changes nothing. Deliberate: a node's settings are given when it starts: INVALID_REQUEST.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.config_entries import require_topic
+from mainstem.broker.config_entries import changeable_configs
 from mainstem.broker.failures import error_code, refusal
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
@@ -45,13 +46,13 @@ def handle(node: Node, call: Call) -> AlterConfigsResponse:
 
 
 def _alter(node: Node, asked: AlterConfigsResource, *, validate_only: bool) -> None:
-    topic = require_topic(node, asked.resource_type, asked.resource_name)
+    configs = changeable_configs(node, asked.resource_type, asked.resource_name)
     overrides = {}
     for config in asked.configs:
         if config.value is None:
             raise refusal(ErrorCode.INVALID_CONFIG, f"config {config.name} has no value")
         overrides[config.name] = config.value
-    node.topics.set_configs(topic, overrides, validate_only=validate_only)
+    configs.replace(overrides, validate_only)
 
 
 API = Api(ApiKey.ALTER_CONFIGS, Versions(0, 2), handle)

@@ -1,6 +1,7 @@
-"""DescribeConfigs (32), versions 1–4: every config of a topic or of the node, with default, type, source and doc.
+"""DescribeConfigs (32), versions 1–4: every config of a topic, a group or the node, with default, type, source
+and doc. A group need not be there.
 
-Deliberate: configs of groups, client metrics and loggers are not kept: INVALID_REQUEST.
+Deliberate: configs of client metrics and loggers are not kept: INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.config_entries import ConfigEntry, ResourceType, broker_entries, topic_entries
+from mainstem.broker.config_entries import ConfigEntry, ResourceType, broker_entries, group_entries, topic_entries
 from mainstem.broker.failures import error_code, refusal
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
@@ -54,6 +55,8 @@ def handle(node: Node, call: Call) -> DescribeConfigsResponse:
 def _entries(node: Node, asked: DescribeConfigsResource) -> Iterable[ConfigEntry]:
     if asked.resource_type == ResourceType.TOPIC:
         return topic_entries(node.config, node.topics.find(asked.resource_name).configs)
+    if asked.resource_type == ResourceType.GROUP:
+        return group_entries(node.group_configs, asked.resource_name)
     if asked.resource_type == ResourceType.BROKER:
         if asked.resource_name not in ("", str(node.node_id)):
             raise refusal(ErrorCode.INVALID_REQUEST, f"this is node {node.node_id}, not {asked.resource_name}")

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (44), versions 0–1: sets, deletes, appends to and subtracts from a topic's configs.
+"""IncrementalAlterConfigs (44), versions 0–1: sets, deletes, appends to and subtracts from configs of a topic or a group.
 
 Durable when answered; ``validate_only`` changes nothing. Deliberate: a node's settings are given when it starts:
 INVALID_REQUEST.
@@ -10,10 +10,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.config_entries import require_topic
+from mainstem.broker.config_entries import ChangeableConfigs, changeable_configs
 from mainstem.broker.failures import error_code, refusal
 from mainstem.errors import MainstemError
-from mainstem.log.config import CONFIGS
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.incremental_alter_configs import (
@@ -54,16 +53,16 @@ def handle(node: Node, call: Call) -> IncrementalAlterConfigsResponse:
 
 
 def _alter(node: Node, asked: AlterConfigsResource, *, validate_only: bool) -> None:
-    topic = require_topic(node, asked.resource_type, asked.resource_name)
+    configs = changeable_configs(node, asked.resource_type, asked.resource_name)
     if any(count > 1 for count in Counter(config.name for config in asked.configs).values()):
         raise refusal(ErrorCode.INVALID_REQUEST, "a config stands twice in the request")
-    overrides = dict(topic.configs)
+    overrides = dict(configs.overrides)
     for config in asked.configs:
-        _change(overrides, config)
-    node.topics.set_configs(topic, overrides, validate_only=validate_only)
+        _change(configs, overrides, config)
+    configs.replace(overrides, validate_only)
 
 
-def _change(overrides: dict[str, str], config: AlterableConfig) -> None:
+def _change(configs: ChangeableConfigs, overrides: dict[str, str], config: AlterableConfig) -> None:
     if config.config_operation == _DELETE:
         overrides.pop(config.name, None)
         return
@@ -72,7 +71,7 @@ def _change(overrides: dict[str, str], config: AlterableConfig) -> None:
     if config.config_operation == _SET:
         overrides[config.name] = config.value
         return
-    definition = CONFIGS.get(config.name)
+    definition = configs.definitions.get(config.name)
     if definition is None or definition.type != "list" or config.config_operation not in (_APPEND, _SUBTRACT):
         raise refusal(
             ErrorCode.INVALID_CONFIG, f"config {config.name}: operation {config.config_operation} is for lists alone"

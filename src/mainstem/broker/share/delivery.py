@@ -1,7 +1,7 @@
 """The steps of a share partition: acquire, acknowledge, release, and what the clock brings.
 
-Each step looks at an ``InFlight`` and says which runs change; the caller writes them and applies them. No I/O, no clock:
-the time is given. The rules are Kafka's (KIP-932, KIP-1206 for the modes, KIP-1222 for renewal), down to how records
+Each step looks at an ``InFlight`` and says which runs change; the caller writes them and applies them. No I/O and no
+clock: the time is given. The rules are Kafka's (KIP-932, KIP-1206 for the modes, KIP-1222 for renewal), down to how records
 that fail again and again are taken apart, so that one of them does not spoil its neighbors.
 """
 
@@ -231,9 +231,7 @@ def acknowledge(
                 raise refusal(ErrorCode.INVALID_REQUEST, f"offset {last} was never acquired")
             for run in state.within(first, last):
                 if run.state is not _ACQUIRED or run.member_id != member_id:
-                    raise refusal(
-                        ErrorCode.INVALID_RECORD_STATE, f"offset {run.first} is not held by {member_id[:64]}"
-                    )
+                    raise refusal(ErrorCode.INVALID_RECORD_STATE, f"offset {run.first} is not held by {member_id[:64]}")
                 changes.append(_acknowledged(run, type_, limits, now_s))
     return changes
 
@@ -284,9 +282,7 @@ def given_back(run: Run, limits: Limits) -> Run:
 
 def release_member(state: InFlight, member_id: str, limits: Limits) -> list[Run]:
     """Give back all that a member holds."""
-    return [
-        given_back(run, limits) for run in state.runs if run.state is _ACQUIRED and run.member_id == member_id
-    ]
+    return [given_back(run, limits) for run in state.runs if run.state is _ACQUIRED and run.member_id == member_id]
 
 
 def expire(state: InFlight, now_s: float, limits: Limits) -> list[Run]:

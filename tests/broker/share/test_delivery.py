@@ -124,7 +124,6 @@ def test_the_last_delivery_archives_a_record_that_is_released_again() -> None:
     driver.release("a")
     driver.acquire("a", 5)
     driver.release("a")
-    assert driver.state.start_offset == 1 or driver.state.start_offset == 5
     while driver.acquire("a", 5, exact=True)[0].first < 5:
         driver.release("a")
     assert driver.state.start_offset == 5
@@ -255,7 +254,7 @@ _STEPS = st.one_of(
     st.tuples(st.just("release"), _MEMBERS),
     st.tuples(st.just("expire"), st.integers(0, 40)),
     st.tuples(st.just("log start"), st.integers(0, 60)),
-    st.tuples(st.just("compact"), st.integers(0, 12)),
+    st.tuples(st.just("compact"), st.integers(0, 10)),
 )
 
 

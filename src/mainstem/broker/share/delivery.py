@@ -1,8 +1,8 @@
 """The steps of a share partition: acquire, acknowledge, release, and what the clock brings.
 
 Each step looks at an ``InFlight`` and says which runs change; the caller writes them and applies them. No I/O and no
-clock: the time is given. The rules are Kafka's (KIP-932, KIP-1206 for the modes, KIP-1222 for renewal), down to how records
-that fail again and again are taken apart, so that one of them does not spoil its neighbors.
+clock: the time is given. The rules are Kafka's (KIP-932, KIP-1206 for the modes, KIP-1222 for renewal), down to how
+records that fail again and again are taken apart, so that one of them does not spoil its neighbors.
 """
 
 from __future__ import annotations

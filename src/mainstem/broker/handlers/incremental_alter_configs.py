@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (44), versions 0–1: sets, deletes, appends to and subtracts from configs of topics and groups.
+"""IncrementalAlterConfigs (44), versions 0–1: sets, deletes, appends to and subtracts from configs (topics, groups).
 
 Durable when answered; ``validate_only`` changes nothing. Deliberate: a node's settings are given when it starts:
 INVALID_REQUEST.

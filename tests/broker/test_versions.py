@@ -13,10 +13,13 @@ from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import (
     alter_configs,
+    create_acls,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_records,
     delete_topics,
+    describe_acls,
     describe_configs,
     describe_log_dirs,
     fetch,
@@ -150,6 +153,34 @@ REQUESTS = {
     ),
     ApiKey.OFFSET_DELETE: offset_delete.OffsetDeleteRequest(group_id="other", topics=[]),
     ApiKey.DESCRIBE_CLUSTER: DescribeClusterRequest(include_cluster_authorized_operations=False),
+    ApiKey.DESCRIBE_ACLS: describe_acls.DescribeAclsRequest(
+        resource_type_filter=1,
+        resource_name_filter=None,
+        principal_filter=None,
+        host_filter=None,
+        operation=1,
+        permission_type=1,
+        pattern_type_filter=1,
+    ),
+    ApiKey.CREATE_ACLS: create_acls.CreateAclsRequest(
+        creations=[
+            create_acls.AclCreation(
+                resource_type=2, resource_name="t", principal="User:a", host="*", operation=3, permission_type=3
+            )
+        ]
+    ),
+    ApiKey.DELETE_ACLS: delete_acls.DeleteAclsRequest(
+        filters=[
+            delete_acls.DeleteAclsFilter(
+                resource_type_filter=2,
+                resource_name_filter="none",
+                principal_filter=None,
+                host_filter=None,
+                operation=1,
+                permission_type=1,
+            )
+        ]
+    ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: DescribeTopicPartitionsRequest(topics=[TopicRequest(name="t")]),
 }
 

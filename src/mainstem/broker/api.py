@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from mainstem.broker.principal import Principal
+from mainstem.broker.session import NO_SESSION, Session
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.schema import Message, Versions
 
@@ -14,7 +16,10 @@ if TYPE_CHECKING:
 
 
 class Call(NamedTuple):
-    """A request with what is known of its sender. ``body`` is the API's request class."""
+    """A request with what is known of its sender. ``body`` is the API's request class.
+
+    ``client_host`` is the sender's address behind a ``/``, as Kafka shows it.
+    """
 
     api_key: int
     api_version: int
@@ -22,6 +27,17 @@ class Call(NamedTuple):
     client_id: str | None
     client_host: str
     body: Any
+    session: Session = NO_SESSION
+
+    @property
+    def principal(self) -> Principal:
+        """Who asks."""
+        return self.session.principal
+
+    @property
+    def advertised(self) -> tuple[str, int]:
+        """The address of this node that the sender is told: that of the listener by which it came."""
+        return self.session.advertised
 
 
 Answer: TypeAlias = Message | None

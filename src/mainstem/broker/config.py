@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from mainstem.broker.security_settings import SECURITY_SETTINGS
 from mainstem.broker.share_settings import SHARE_SETTINGS
 from mainstem.errors import ConfigError
 from mainstem.log.config import CONFIGS, parse_config
@@ -194,9 +195,13 @@ _TOPIC_DEFAULTS: Final = tuple(
 _SHARE: Final = tuple(
     _own(name, "int", str(default), _int(low, high), doc) for name, low, high, default, doc in SHARE_SETTINGS
 )
+_SECURITY: Final = tuple(_own(row.name, row.type, row.default, row.parse, row.doc) for row in SECURITY_SETTINGS)
 
 SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
-    {setting.name: setting for setting in sorted((*_OWN, *_SHARE, *_TOPIC_DEFAULTS), key=lambda setting: setting.name)}
+    {
+        setting.name: setting
+        for setting in sorted((*_OWN, *_SHARE, *_SECURITY, *_TOPIC_DEFAULTS), key=lambda setting: setting.name)
+    }
 )
 
 

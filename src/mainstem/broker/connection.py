@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from mainstem.broker.api import Api, Call
 from mainstem.broker.apis import APIS, unsupported_api_versions
 from mainstem.broker.framing import FrameReceiver
+from mainstem.broker.session import Session
 from mainstem.errors import FrameError
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.codec import Chunks, RequestHeader, decode_header, decode_request, encode_response
@@ -54,6 +55,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._peer = "?"
         self._client_host = "/"
+        self._session = Session(node.advertised)
         self._begun: deque[_Slot] = deque()
         self._next: tuple[Api, RequestHeader, Buffer] | None = None
         self._tasks: set[asyncio.Future[Any]] = set()
@@ -180,8 +182,9 @@ class Connection(asyncio.BufferedProtocol):
             self._answered(slot, call, cast("Message", api.handle(self._node, call)), version=0)
             return
         request = decode_request(frame, header)
-        call = Call(*request[:4], self._client_host, request.body)
-        answer = api.handle(self._node, call)
+        call = Call(*request[:4], self._client_host, request.body, self._session)
+        guard = self._node.guards.get(api.key)
+        answer = api.handle(self._node, call) if guard is None else self._node.serve_guarded(guard, api, call)
         if answer is None or isinstance(answer, Message):
             self._answered(slot, call, answer)
             return

@@ -5,9 +5,12 @@ Concurrency: the event loop only, but for what ``GroupCommit`` and the checkpoin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access.authorizer import Access, Authorizer
+from mainstem.broker.access.guards import Guard, run_guarded
+from mainstem.broker.access.table import TELLING, guards_of
 from mainstem.broker.apis import APIS
 from mainstem.broker.delayed_fetch import DelayedFetches
 from mainstem.broker.fetch_sessions import FetchSessions
@@ -20,11 +23,12 @@ from mainstem.broker.topics import Topic, Topics
 from mainstem.log.node_log import NodeLog
 
 if TYPE_CHECKING:
-    from mainstem.broker.api import Api
+    from mainstem.broker.api import Answer, Api, Call
     from mainstem.broker.config import BrokerConfig
     from mainstem.clock import Clock
     from mainstem.log.checkpoint_write import CheckpointWrite
     from mainstem.log.disk import Disk
+    from mainstem.log.metadata import Metadata
 
 
 class Node:
@@ -35,6 +39,8 @@ class Node:
         self.clock = clock
         self.log = log
         self.apis: Mapping[int, Api] = APIS
+        self.authorizer = _authorizer(config, log.metadata)
+        self.guards: Mapping[int, Guard] = TELLING if self.authorizer is None else guards_of(APIS)
         self.node_id = int(config.get("node.id"))
         self.cluster_id = log.directory.cluster_id
         self.advertised = (config.host, config.port)
@@ -70,6 +76,11 @@ class Node:
         node.groups.load()
         return node
 
+    def serve_guarded(self, guard: Guard, api: Api, call: Call) -> Answer | Awaitable[Answer]:
+        """Serve a request as far as its sender may ask for it. Raises FrameError."""
+        access = Access(self.authorizer, call.principal, call.client_host[1:])
+        return run_guarded(guard, self, api, call, access)
+
     def next_producer_id(self) -> int:
         """An id that no producer ever had. Raises StorageError."""
         producer_id = next(self._producer_ids, None)
@@ -99,6 +110,14 @@ class Node:
         self.groups.stop()
         await self.commit.stop()
         self.log.close()
+
+
+def _authorizer(config: BrokerConfig, metadata: Metadata) -> Authorizer | None:
+    """The judge of requests; None when the settings name none: then everyone may do everything."""
+    super_users = config.get("super.users")
+    if not config.get("authorizer.class.name") and not super_users:
+        return None
+    return Authorizer(metadata, super_users, allows_unlisted=bool(config.get("allow.everyone.if.no.acl.found")))
 
 
 def _group_settings(config: BrokerConfig) -> Settings:

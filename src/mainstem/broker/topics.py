@@ -71,6 +71,11 @@ class Topics:
 
     # ---- what there is
 
+    @property
+    def creates_on_demand(self) -> bool:
+        """Whether a topic is created when a client asks for one that is not there."""
+        return self._auto_create
+
     def all(self) -> Iterable[Topic]:
         return self._by_name.values()
 

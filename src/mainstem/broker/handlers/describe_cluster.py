@@ -34,7 +34,7 @@ def handle(node: Node, call: Call) -> DescribeClusterResponse:
             cluster_id="",
             brokers=[],
         )
-    host, port = node.advertised
+    host, port = call.advertised
     return DescribeClusterResponse(
         error_code=ErrorCode.NONE,
         cluster_id=node.cluster_id,

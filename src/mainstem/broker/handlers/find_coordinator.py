@@ -26,7 +26,7 @@ def handle(node: Node, call: Call) -> FindCoordinatorResponse:
     """Serve one request; the top of the file says how."""
     body: FindCoordinatorRequest = call.body
     keys = body.coordinator_keys if call.api_version >= _MANY_FROM else [body.key]
-    coordinators = [_find(node, body.key_type, key) for key in keys]
+    coordinators = [_find(node, call, body.key_type, key) for key in keys]
     if call.api_version >= _MANY_FROM:
         return FindCoordinatorResponse(coordinators=coordinators)
     only = coordinators[0]
@@ -39,14 +39,14 @@ def handle(node: Node, call: Call) -> FindCoordinatorResponse:
     )
 
 
-def _find(node: Node, key_type: int, key: str) -> Coordinator:
+def _find(node: Node, call: Call, key_type: int, key: str) -> Coordinator:
     if key_type != _GROUP:
         code = ErrorCode.INVALID_REQUEST
         if key_type == _TRANSACTION:
             code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         message = f"this node coordinates groups, not keys of type {key_type}"
         return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message)
-    host, port = node.advertised
+    host, port = call.advertised
     return Coordinator(
         key=key, node_id=node.node_id, host=host, port=port, error_code=ErrorCode.NONE, error_message=None
     )

@@ -1,7 +1,7 @@
 """Metadata (3), versions 0–13: the node, its topics and their partitions; creates topics that clients ask for.
 
 A topic that is created on demand (``auto.create.topics.enable``) is in the same answer, complete.
-Deliberate: one node leads everything; no rack; authorized operations are unknown (-2147483648) until there are ACLs.
+Deliberate: one node leads everything; no rack.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def handle(node: Node, call: Call) -> MetadataResponse:
         topics = [_described(node, topic) for topic in node.topics.all()]
     else:
         topics = [_find(node, call.api_version, asked, body.allow_auto_topic_creation) for asked in body.topics or ()]
-    host, port = node.advertised
+    host, port = call.advertised
     return MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=node.node_id, host=host, port=port)],
         cluster_id=node.cluster_id,

@@ -1,0 +1,147 @@
+"""ACLs: who may or may not do what, to what, from where; by Kafka's words and numbers. Pure data.
+
+A binding names a resource by its whole name (``LITERAL``; ``*`` is every name) or by how its name begins
+(``PREFIXED``). A filter picks bindings: what it leaves open (``ANY``, None) fits everything, and the pattern type
+``MATCH`` picks those bindings that apply to a resource of that name.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final, NamedTuple
+
+from mainstem.broker.failures import refusal
+from mainstem.broker.principal import Principal
+from mainstem.errors import ConfigError
+from mainstem.protocol.errors import ErrorCode
+
+WILDCARD: Final = "*"
+CLUSTER_NAME: Final = "kafka-cluster"
+
+
+class ResourceType(enum.IntEnum):
+    """What ACLs are about."""
+
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class PatternType(enum.IntEnum):
+    """How a binding names its resource."""
+
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class Operation(enum.IntEnum):
+    """What is done to a resource."""
+
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class Permission(enum.IntEnum):
+    """What a binding says: deny wins over allow."""
+
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+class Acl(NamedTuple):
+    """One binding."""
+
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+    def checked(self) -> Acl:
+        """Itself, with its principal in its one form. Raises RemoteError (INVALID_REQUEST) for what cannot be."""
+        if self.resource_type not in (*ResourceType,) or self.resource_type == ResourceType.ANY:
+            raise refusal(ErrorCode.INVALID_REQUEST, f"an ACL for resource type {self.resource_type} cannot be")
+        if self.pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
+            raise refusal(ErrorCode.INVALID_REQUEST, "an ACL's pattern type is LITERAL or PREFIXED")
+        if self.operation not in (*Operation,) or self.operation == Operation.ANY:
+            raise refusal(ErrorCode.INVALID_REQUEST, f"an ACL for operation {self.operation} cannot be")
+        if self.permission not in (Permission.ALLOW, Permission.DENY):
+            raise refusal(ErrorCode.INVALID_REQUEST, "an ACL's permission is ALLOW or DENY")
+        if not self.resource_name:
+            raise refusal(ErrorCode.INVALID_REQUEST, "an ACL's resource has a name")
+        if self.resource_type == ResourceType.CLUSTER and self.resource_name != CLUSTER_NAME:
+            raise refusal(ErrorCode.INVALID_REQUEST, f"the only cluster's name is {CLUSTER_NAME}")
+        if not self.host:
+            raise refusal(ErrorCode.INVALID_REQUEST, "an ACL's host is an address, or * for every one")
+        try:
+            return self._replace(principal=str(Principal.parse(self.principal)))
+        except ConfigError as error:
+            raise refusal(ErrorCode.INVALID_REQUEST, str(error)) from error
+
+
+class AclFilter(NamedTuple):
+    """Which bindings are meant."""
+
+    resource_type: int = ResourceType.ANY
+    resource_name: str | None = None
+    pattern_type: int = PatternType.ANY
+    principal: str | None = None
+    host: str | None = None
+    operation: int = Operation.ANY
+    permission: int = Permission.ANY
+
+    def checked(self) -> AclFilter:
+        """Itself. Raises RemoteError (INVALID_REQUEST) for a word that is not known."""
+        for value, kind in (
+            (self.resource_type, ResourceType),
+            (self.pattern_type, PatternType),
+            (self.operation, Operation),
+            (self.permission, Permission),
+        ):
+            if value not in (*kind,):
+                raise refusal(ErrorCode.INVALID_REQUEST, f"{kind.__name__} {value} is not known")
+        return self
+
+    def fits(self, acl: Acl) -> bool:
+        """Whether the binding is meant."""
+        return (
+            self.resource_type in (ResourceType.ANY, acl.resource_type)
+            and self._fits_name(acl)
+            and self.principal in (None, acl.principal)
+            and self.host in (None, acl.host)
+            and self.operation in (Operation.ANY, acl.operation)
+            and self.permission in (Permission.ANY, acl.permission)
+        )
+
+    def _fits_name(self, acl: Acl) -> bool:
+        if self.pattern_type not in (PatternType.ANY, PatternType.MATCH, acl.pattern_type):
+            return False
+        if self.resource_name is None or self.resource_name == acl.resource_name:
+            return True
+        if self.pattern_type != PatternType.MATCH:
+            return False
+        if acl.pattern_type == PatternType.LITERAL:
+            return acl.resource_name == WILDCARD
+        return self.resource_name.startswith(acl.resource_name)

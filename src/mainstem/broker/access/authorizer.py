@@ -1,0 +1,194 @@
+"""The authorizer: whether a principal may do something, by the ACLs of the node's metadata, with Kafka's rules.
+
+* A super user may do everything. Else any binding that denies decides, and then any that allows.
+* Read, Write, Delete and Alter let one Describe; AlterConfigs lets one DescribeConfigs. A denial implies nothing.
+* What no binding is about is refused, unless ``allow.everyone.if.no.acl.found``.
+
+The ACLs are kept as an index in memory; the metadata log is the truth. What was judged is remembered until an ACL
+changes: a client asks the same things again and again. Concurrency: the event loop only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final, cast
+
+from mainstem.broker.access.acls import CLUSTER_NAME, WILDCARD, Acl, AclFilter, Operation, PatternType, Permission
+from mainstem.broker.access.acls import ResourceType as Resource
+from mainstem.broker.principal import USER, Principal
+from mainstem.log.metadata import Metadata
+
+ACLS: Final = "acl"
+"""The kind of the metadata's entries that hold ACLs."""
+_JUDGED_MAX: Final = 100_000
+_EVERYONE: Final = f"{USER}:{WILDCARD}"
+_IMPLIED_BY: Final = {
+    Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
+    Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
+}
+OPERATIONS_OF: Final = {
+    Resource.TOPIC: (
+        Operation.READ,
+        Operation.WRITE,
+        Operation.CREATE,
+        Operation.DELETE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    Resource.GROUP: (
+        Operation.READ,
+        Operation.DELETE,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    Resource.CLUSTER: (
+        Operation.CREATE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.CLUSTER_ACTION,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+        Operation.IDEMPOTENT_WRITE,
+    ),
+}
+"""What can be done to a kind of resource, as its authorized operations tell."""
+
+
+class Authorizer:
+    """Judges requests. ``acls``, ``add`` and ``remove`` are the administration of the ACLs themselves."""
+
+    def __init__(self, metadata: Metadata, super_users: Collection[Principal], *, allows_unlisted: bool) -> None:
+        self._metadata = metadata
+        self._super_users = frozenset(super_users)
+        self._allows_unlisted = allows_unlisted
+        self._literal: dict[tuple[int, str], set[Acl]] = {}
+        self._prefixed: dict[tuple[int, str], set[Acl]] = {}
+        self._judged: dict[tuple[Principal, str, int, int, str], bool] = {}
+        for key in metadata.entries(ACLS):
+            self._keep(Acl(*cast("tuple[int, str, int, str, str, int, int]", key)))
+
+    # ---- judging
+
+    def allows(self, principal: Principal, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+        """Whether ``principal`` may do this from ``host``."""
+        key = (principal, host, operation, resource, name)
+        known = self._judged.get(key)
+        if known is None:
+            if len(self._judged) >= _JUDGED_MAX:
+                self._judged.clear()
+            known = self._judged[key] = self._judge(*key)
+        return known
+
+    def _judge(self, principal: Principal, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+        if principal in self._super_users:
+            return True
+        about = list(self._about(resource, name))
+        if not about:
+            return self._allows_unlisted
+        mine = [acl for acl in about if _is_for(acl, principal, host)]
+        if any(acl.permission == Permission.DENY and acl.operation in (operation, Operation.ALL) for acl in mine):
+            return False
+        enough = (operation, Operation.ALL, *_IMPLIED_BY.get(operation, ()))
+        return any(acl.permission == Permission.ALLOW and acl.operation in enough for acl in mine)
+
+    def _about(self, resource: Resource, name: str) -> Iterator[Acl]:
+        yield from self._literal.get((resource, name), ())
+        if name != WILDCARD:
+            yield from self._literal.get((resource, WILDCARD), ())
+        if self._prefixed:
+            for length in range(1, len(name) + 1):
+                yield from self._prefixed.get((resource, name[:length]), ())
+
+    def allows_some(self, principal: Principal, host: str, operation: Operation, resource: Resource) -> bool:
+        """Whether there is any name for which ``principal`` may do this (an idempotent producer asks)."""
+        if principal in self._super_users:
+            return True
+        mine = [
+            acl
+            for acl in self.acls(AclFilter(resource_type=resource))
+            if acl.operation in (operation, Operation.ALL) and _is_for(acl, principal, host)
+        ]
+        denied = [acl for acl in mine if acl.permission == Permission.DENY]
+        if any(acl.pattern_type == PatternType.LITERAL and acl.resource_name == WILDCARD for acl in denied):
+            return False
+        if self._allows_unlisted:
+            return True
+        allowed = (acl for acl in mine if acl.permission == Permission.ALLOW)
+        return any(not any(_dominates(denial, acl) for denial in denied) for acl in allowed)
+
+    # ---- administration
+
+    def acls(self, wanted: AclFilter | None = None) -> list[Acl]:
+        """The bindings that a filter means, in order."""
+        wanted = wanted or AclFilter()
+        held = (acl for index in (self._literal, self._prefixed) for acls in index.values() for acl in acls)
+        return sorted(acl for acl in held if wanted.fits(acl))
+
+    def add(self, acls: Iterable[Acl]) -> None:
+        """Keep bindings; durable when it returns. Raises RemoteError for what cannot be, StorageError."""
+        checked = [acl.checked() for acl in acls]
+        self._metadata.put_entries(ACLS, {tuple(acl): {} for acl in checked})
+        for acl in checked:
+            self._keep(acl)
+
+    def remove(self, acls: Iterable[Acl]) -> None:
+        """Remove bindings; durable when it returns. Raises StorageError."""
+        gone = list(acls)
+        self._metadata.put_entries(ACLS, {tuple(acl): None for acl in gone})
+        self._judged.clear()
+        for acl in gone:
+            index = self._index(acl)
+            key = (acl.resource_type, acl.resource_name)
+            index[key].discard(acl)
+            if not index[key]:
+                del index[key]
+
+    def _keep(self, acl: Acl) -> None:
+        self._judged.clear()
+        self._index(acl).setdefault((acl.resource_type, acl.resource_name), set()).add(acl)
+
+    def _index(self, acl: Acl) -> dict[tuple[int, str], set[Acl]]:
+        return self._prefixed if acl.pattern_type == PatternType.PREFIXED else self._literal
+
+
+class Access:
+    """What one caller may do; without an authorizer, everything."""
+
+    __slots__ = ("_authorizer", "_host", "_principal")
+
+    def __init__(self, authorizer: Authorizer | None, principal: Principal, host: str) -> None:
+        self._authorizer = authorizer
+        self._principal = principal
+        self._host = host
+
+    def allows(self, operation: Operation, resource: Resource, name: str) -> bool:
+        """Whether it may do this to that resource."""
+        authorizer = self._authorizer
+        return authorizer is None or authorizer.allows(self._principal, self._host, operation, resource, name)
+
+    def allows_on_cluster(self, operation: Operation) -> bool:
+        """Whether it may do this to the cluster itself."""
+        return self.allows(operation, Resource.CLUSTER, CLUSTER_NAME)
+
+    def allows_some(self, operation: Operation, resource: Resource) -> bool:
+        """Whether there is any resource of that kind to which it may do this."""
+        authorizer = self._authorizer
+        return authorizer is None or authorizer.allows_some(self._principal, self._host, operation, resource)
+
+    def operations(self, resource: Resource, name: str) -> int:
+        """All that it may do to a resource, as the protocol's bits."""
+        return sum(1 << operation for operation in OPERATIONS_OF[resource] if self.allows(operation, resource, name))
+
+
+def _is_for(acl: Acl, principal: Principal, host: str) -> bool:
+    return acl.principal in (_EVERYONE, str(principal)) and acl.host in (WILDCARD, host)
+
+
+def _dominates(denial: Acl, allowed: Acl) -> bool:
+    """Whether a denial leaves nothing of what a binding allows."""
+    if denial.pattern_type == PatternType.PREFIXED:
+        return allowed.resource_name.startswith(denial.resource_name) and allowed.resource_name != WILDCARD
+    return allowed.pattern_type == PatternType.LITERAL and allowed.resource_name == denial.resource_name

@@ -1,0 +1,176 @@
+"""How a guard stands around a handler, and the shapes that most guards have.
+
+A guard is a generator: it looks at the request, takes out of it what its sender may not touch, and yields; the
+handler then answers what is left, that answer is what the ``yield`` gives, and the guard puts the refusals into it. A
+guard that returns before it yields has answered by itself, and the handler never runs. So handlers know nothing of
+authorization.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from mainstem.broker.access.acls import Operation
+from mainstem.broker.access.acls import ResourceType as Resource
+from mainstem.broker.access.authorizer import Access
+from mainstem.broker.access.refusals import refused_items, refused_request
+from mainstem.broker.api import Answer, Api, Call
+from mainstem.protocol.apis import entity
+from mainstem.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+Steps: TypeAlias = Generator[None, Any, Any]
+Guard: TypeAlias = "Callable[[Node, Call, Access], Steps]"
+
+REFUSAL_OF = {
+    Resource.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    Resource.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    Resource.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    Resource.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+
+
+def run_guarded(guard: Guard, node: Node, api: Api, call: Call, access: Access) -> Answer | Awaitable[Answer]:
+    """Serve a request behind its guard."""
+    steps = guard(node, call, access)
+    try:
+        next(steps)
+    except StopIteration as refused:
+        answer: Answer = refused.value
+        return answer
+    served = api.handle(node, call)
+    if isinstance(served, Awaitable):
+        return _finish_later(steps, served)
+    return _finish(steps, served)
+
+
+async def _finish_later(steps: Steps, served: Awaitable[Answer]) -> Answer:
+    return _finish(steps, await served)
+
+
+def _finish(steps: Steps, served: Answer) -> Answer:
+    try:
+        steps.send(served)
+    except StopIteration as finished:
+        answer: Answer = finished.value
+        return answer
+    raise AssertionError("a guard yields once")
+
+
+# ---- the shapes
+
+
+def open_to_all(node: Node, call: Call, access: Access) -> Steps:
+    """Nothing is asked of the sender."""
+    return (yield)
+
+
+def on_cluster(*operations: Operation) -> Guard:
+    """One of these operations on the cluster, or the whole request is refused."""
+
+    def guard(node: Node, call: Call, access: Access) -> Steps:
+        if not any(access.allows_on_cluster(operation) for operation in operations):
+            return refused_request(call.api_key, call.api_version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return (yield)
+
+    return guard
+
+
+def on_named(resource: Resource, operation: Operation, field: str) -> Guard:
+    """An operation on what one field of the request names, or the whole request is refused."""
+
+    def guard(node: Node, call: Call, access: Access) -> Steps:
+        if not access.allows(operation, resource, getattr(call.body, field) or ""):
+            return refused_request(call.api_key, call.api_version, REFUSAL_OF[resource])
+        return (yield)
+
+    return guard
+
+
+def on_each(
+    resource: Resource,
+    operation: Operation,
+    asked: str,
+    answered: str,
+    *,
+    named: tuple[Resource, Operation, str] | None = None,
+) -> Guard:
+    """An operation on each item of the array ``asked``; the others are refused in the array ``answered``.
+
+    ``named``: an operation on what a field of the request names, without which every item is refused: for requests
+    whose answers have no error code of their own.
+    """
+
+    def guard(node: Node, call: Call, access: Access) -> Steps:
+        response = entity(call.api_key, call.api_version, False)
+        if named is not None and not access.allows(named[1], named[0], getattr(call.body, named[2]) or ""):
+            answer = response.of_defaults()
+            code = REFUSAL_OF[named[0]]
+            setattr(answer, answered, refused_items(response, answered, getattr(call.body, asked), code))
+            return answer
+        kept, refused = split(node, access, resource, operation, getattr(call.body, asked))
+        if not refused:
+            return (yield)
+        setattr(call.body, asked, kept)
+        answer = yield
+        code = REFUSAL_OF[resource]
+        items = refused_items(response, answered, refused, code)
+        setattr(answer, answered, [*getattr(answer, answered), *items])
+        return answer
+
+    return guard
+
+
+def in_turn(*guards: Guard) -> Guard:
+    """All of these guards: the first stands outermost."""
+
+    def guard(node: Node, call: Call, access: Access) -> Steps:
+        begun: list[Steps] = []
+        for each in guards:
+            steps = each(node, call, access)
+            try:
+                next(steps)
+            except StopIteration as refused:
+                # Guards that have begun have taken something out: they put their refusals into this answer, too.
+                return _unwind(begun, refused.value)
+            begun.append(steps)
+        return _unwind(begun, (yield))
+
+    return guard
+
+
+def _unwind(begun: list[Steps], answer: Any) -> Any:
+    for steps in reversed(begun):
+        answer = _finish(steps, answer)
+    return answer
+
+
+# ---- what guards share
+
+
+def split(
+    node: Node, access: Access, resource: Resource, operation: Operation, items: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    """The items that the sender may do this to, and the others. A topic id that nobody knows is left to the handler."""
+    kept: list[Any] = []
+    refused: list[Any] = []
+    for item in items:
+        name = item if isinstance(item, str) else name_of(node, item)
+        (kept if name is None or access.allows(operation, resource, name) else refused).append(item)
+    return kept, refused
+
+
+def name_of(node: Node, item: Any) -> str | None:
+    """The name that an item of a request has, or whose topic's id; None for an id that nobody knows."""
+    for field in ("name", "topic", "topic_name", "group_id", "transactional_id"):
+        name = getattr(item, field, None)
+        if isinstance(name, str) and name:
+            return name
+    topic_id = getattr(item, "topic_id", None)
+    if topic_id is None:
+        return ""
+    topic = node.topics.by_id(topic_id)
+    return topic.name if topic is not None else None

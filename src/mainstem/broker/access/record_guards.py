@@ -1,0 +1,174 @@
+"""Guards of the requests that carry records or ask where they are: Produce, Fetch, Metadata and their kin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from mainstem.broker.access.acls import CLUSTER_NAME, Operation
+from mainstem.broker.access.acls import ResourceType as Resource
+from mainstem.broker.access.authorizer import Access
+from mainstem.broker.access.guards import Steps, split
+from mainstem.broker.access.refusals import refused_items
+from mainstem.broker.api import Call
+from mainstem.errors import FrameError
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from mainstem.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
+from mainstem.protocol.messages.fetch import FetchRequest, FetchResponse
+from mainstem.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from mainstem.protocol.messages.produce import ProduceRequest, ProduceResponse
+from mainstem.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
+from mainstem.protocol.schema import ZERO_UUID
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+_DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+_NO_NAME_FROM: Final = 12
+
+
+def produce(node: Node, call: Call, access: Access) -> Steps:
+    """Write on each topic, and on the transactional id. With acks=0 only the end of the connection tells of it."""
+    body: ProduceRequest = call.body
+    transactional_id = body.transactional_id
+    if transactional_id is not None and not access.allows(Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
+        kept: list[Any] = []
+        refused, code = list(body.topic_data), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    else:
+        kept, refused = split(node, access, Resource.TOPIC, Operation.WRITE, body.topic_data)
+        code = _DENIED
+    if not refused:
+        return (yield)
+    if body.acks == 0:
+        raise FrameError(f"{call.principal}: {code.name}, sent with acks=0")
+    answer = ProduceResponse(responses=[])
+    if kept:
+        body.topic_data = kept
+        answer = yield
+    answer.responses = [*answer.responses, *refused_items(ProduceResponse, "responses", refused, code)]
+    return answer
+
+
+def fetch(node: Node, call: Call, access: Access) -> Steps:
+    """Read on each topic. The answer is looked at, not the request alone: a fetch session knows topics of its own."""
+    body: FetchRequest = call.body
+    _, refused = split(node, access, Resource.TOPIC, Operation.READ, body.topics)
+    if refused:
+        body.max_wait_ms = 0  # a refusal is told at once
+    answer: FetchResponse = yield
+    kept, held = split(node, access, Resource.TOPIC, Operation.READ, answer.responses)
+    if refused or held:
+        answer.responses = [*kept, *_denied(FetchResponse, held, refused)]
+    return answer
+
+
+def _denied(response: type[FetchResponse] | type[ShareFetchResponse], held: list[Any], refused: list[Any]) -> list[Any]:
+    """Refusals of the topics that an answer held, and of those that were asked for and are not in it."""
+    told = {(_topic_of(item), item.topic_id) for item in held}
+    left = [item for item in refused if (_topic_of(item), item.topic_id) not in told]
+    return list(refused_items(response, "responses", [*held, *left], _DENIED))
+
+
+def _topic_of(item: Any) -> str:
+    """The name that an item of a fetch carries; newer ones carry an id alone."""
+    return getattr(item, "topic", "")
+
+
+def share_fetch(node: Node, call: Call, access: Access) -> Steps:
+    """Read on the group and on each topic. What may not be read is never acquired."""
+    body: ShareFetchRequest = call.body
+    if not access.allows(Operation.READ, Resource.GROUP, body.group_id or ""):
+        answer = ShareFetchResponse.of_defaults()
+        answer.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        return answer
+    body.topics, refused = split(node, access, Resource.TOPIC, Operation.READ, body.topics)
+    answer = yield
+    kept, held = split(node, access, Resource.TOPIC, Operation.READ, answer.responses)
+    if refused or held:
+        answer.responses = [*kept, *_denied(ShareFetchResponse, held, refused)]
+    return answer
+
+
+def metadata(node: Node, call: Call, access: Access) -> Steps:
+    """Describe on each topic, and Create for one that asking creates. What is not asked for by name is left out."""
+    body: MetadataRequest = call.body
+    names_all = body.topics is None or (call.api_version == 0 and not body.topics)
+    refused: list[Any] = []
+    if not names_all:
+        body.topics, refused = _describable(node, access, body)
+    wants_none = not names_all and not body.topics
+    answer: MetadataResponse = yield
+    if wants_none:
+        answer.topics = []  # an empty list stands for all topics in version 0
+    if names_all:
+        answer.topics = split(node, access, Resource.TOPIC, Operation.DESCRIBE, answer.topics)[0]
+    if body.include_topic_authorized_operations:
+        _tell_operations(access, answer.topics)
+    if body.include_cluster_authorized_operations:
+        answer.cluster_authorized_operations = _cluster_operations(access)
+    denied = refused_items(MetadataResponse, "topics", refused, _DENIED)
+    for item in denied:
+        # Who asks by id does not learn the name, and who asks by name does not learn the id.
+        if getattr(item, "name", None) is not None:
+            item.topic_id = ZERO_UUID
+        elif call.api_version < _NO_NAME_FROM:
+            item.name = ""
+    answer.topics = [*answer.topics, *denied]
+    return answer
+
+
+def _describable(node: Node, access: Access, body: MetadataRequest) -> tuple[list[MetadataRequestTopic], list[Any]]:
+    kept, refused = split(node, access, Resource.TOPIC, Operation.DESCRIBE, body.topics or ())
+    if body.allow_auto_topic_creation and not access.allows_on_cluster(Operation.CREATE):
+        for item in list(kept):
+            is_new = item.name is not None and node.topics.get(item.name) is None
+            if (
+                is_new
+                and node.topics.creates_on_demand
+                and not access.allows(Operation.CREATE, Resource.TOPIC, item.name)
+            ):
+                kept.remove(item)
+                refused.append(item)
+    return kept, refused
+
+
+def describe_topic_partitions(node: Node, call: Call, access: Access) -> Steps:
+    """Describe on each topic; without names those that may be described are meant."""
+    body: DescribeTopicPartitionsRequest = call.body
+    names_all = not body.topics
+    kept, refused = split(node, access, Resource.TOPIC, Operation.DESCRIBE, body.topics)
+    if refused and not kept:
+        answer = DescribeTopicPartitionsResponse(topics=[])
+    else:
+        body.topics = kept
+        answer = yield
+    if names_all:
+        answer.topics = split(node, access, Resource.TOPIC, Operation.DESCRIBE, answer.topics)[0]
+    _tell_operations(access, answer.topics)
+    answer.topics = [*answer.topics, *refused_items(DescribeTopicPartitionsResponse, "topics", refused, _DENIED)]
+    return answer
+
+
+def describe_cluster(node: Node, call: Call, access: Access) -> Steps:
+    """Nothing is asked of the sender; it learns what it may do if it asks."""
+    body: DescribeClusterRequest = call.body
+    answer: DescribeClusterResponse = yield
+    if body.include_cluster_authorized_operations and not answer.error_code:
+        answer.cluster_authorized_operations = _cluster_operations(access)
+    return answer
+
+
+def _tell_operations(access: Access, topics: Iterable[Any]) -> None:
+    for topic in topics:
+        if not topic.error_code:
+            topic.topic_authorized_operations = access.operations(Resource.TOPIC, topic.name)
+
+
+def _cluster_operations(access: Access) -> int:
+    if not access.allows_on_cluster(Operation.DESCRIBE):
+        return 0
+    return access.operations(Resource.CLUSTER, CLUSTER_NAME)

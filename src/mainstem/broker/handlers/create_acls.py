@@ -1,0 +1,61 @@
+"""CreateAcls (30), versions 1–3: adds ACLs; durable when answered, each fails alone.
+
+An ACL that is there already is added again without harm. Without an authorizer: SECURITY_DISABLED for each.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mainstem.broker.access.acls import Acl
+from mainstem.broker.api import Api, Call
+from mainstem.broker.failures import error_code, refusal
+from mainstem.errors import MainstemError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.create_acls import (
+    AclCreation,
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+def handle(node: Node, call: Call) -> CreateAclsResponse:
+    """Serve one request; the top of the file says how."""
+    body: CreateAclsRequest = call.body
+    results = [AclCreationResult(error_code=ErrorCode.NONE, error_message=None) for _ in body.creations]
+    checked = []
+    for creation, result in zip(body.creations, results, strict=True):
+        try:
+            if node.authorizer is None:
+                raise refusal(ErrorCode.SECURITY_DISABLED, "this node has no authorizer: set super.users")
+            checked.append((_acl(creation).checked(), result))
+        except MainstemError as error:
+            result.error_code, result.error_message = error_code(error), str(error)
+    try:
+        if node.authorizer is not None:
+            node.authorizer.add(acl for acl, _ in checked)
+    except MainstemError as error:
+        for _, result in checked:
+            result.error_code, result.error_message = error_code(error), str(error)
+    return CreateAclsResponse(results=results)
+
+
+def _acl(creation: AclCreation) -> Acl:
+    return Acl(
+        creation.resource_type,
+        creation.resource_name,
+        creation.resource_pattern_type,
+        creation.principal,
+        creation.host,
+        creation.operation,
+        creation.permission_type,
+    )
+
+
+API = Api(ApiKey.CREATE_ACLS, Versions(1, 3), handle)

@@ -1,0 +1,71 @@
+"""DeleteAcls (31), versions 1–3: removes the ACLs that filters mean, and says which; durable when answered.
+
+Each filter fails alone. Without an authorizer: SECURITY_DISABLED for each.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mainstem.broker.access.acls import Acl, AclFilter
+from mainstem.broker.api import Api, Call
+from mainstem.broker.failures import error_code, refusal
+from mainstem.errors import MainstemError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.delete_acls import (
+    DeleteAclsFilter,
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+def handle(node: Node, call: Call) -> DeleteAclsResponse:
+    """Serve one request; the top of the file says how."""
+    body: DeleteAclsRequest = call.body
+    return DeleteAclsResponse(filter_results=[_delete(node, wanted) for wanted in body.filters])
+
+
+def _delete(node: Node, asked: DeleteAclsFilter) -> DeleteAclsFilterResult:
+    wanted = AclFilter(
+        asked.resource_type_filter,
+        asked.resource_name_filter,
+        asked.pattern_type_filter,
+        asked.principal_filter,
+        asked.host_filter,
+        asked.operation,
+        asked.permission_type,
+    )
+    try:
+        if node.authorizer is None:
+            raise refusal(ErrorCode.SECURITY_DISABLED, "this node has no authorizer: set super.users")
+        gone = node.authorizer.acls(wanted.checked())
+        node.authorizer.remove(gone)
+    except MainstemError as error:
+        return DeleteAclsFilterResult(error_code=error_code(error), error_message=str(error), matching_acls=[])
+    return DeleteAclsFilterResult(
+        error_code=ErrorCode.NONE, error_message=None, matching_acls=[_deleted(acl) for acl in gone]
+    )
+
+
+def _deleted(acl: Acl) -> DeleteAclsMatchingAcl:
+    return DeleteAclsMatchingAcl(
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        resource_type=acl.resource_type,
+        resource_name=acl.resource_name,
+        pattern_type=acl.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )
+
+
+API = Api(ApiKey.DELETE_ACLS, Versions(1, 3), handle)

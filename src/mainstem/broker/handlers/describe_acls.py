@@ -1,0 +1,65 @@
+"""DescribeAcls (29), versions 1–3: the ACLs that a filter means. Without an authorizer: SECURITY_DISABLED."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from mainstem.broker.access.acls import Acl, AclFilter
+from mainstem.broker.api import Api, Call
+from mainstem.broker.failures import error_code, refusal
+from mainstem.errors import MainstemError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+def handle(node: Node, call: Call) -> DescribeAclsResponse:
+    """Serve one request; the top of the file says how."""
+    body: DescribeAclsRequest = call.body
+    wanted = AclFilter(
+        body.resource_type_filter,
+        body.resource_name_filter,
+        body.pattern_type_filter,
+        body.principal_filter,
+        body.host_filter,
+        body.operation,
+        body.permission_type,
+    )
+    try:
+        if node.authorizer is None:
+            raise refusal(ErrorCode.SECURITY_DISABLED, "this node has no authorizer: set super.users")
+        found = node.authorizer.acls(wanted.checked())
+    except MainstemError as error:
+        return DescribeAclsResponse(error_code=error_code(error), error_message=str(error), resources=[])
+    return DescribeAclsResponse(
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        resources=[
+            DescribeAclsResource(
+                resource_type=resource_type,
+                resource_name=name,
+                pattern_type=pattern_type,
+                acls=[_described(acl) for acl in acls],
+            )
+            for (resource_type, name, pattern_type), acls in groupby(found, key=lambda acl: acl[:3])
+        ],
+    )
+
+
+def _described(acl: Acl) -> AclDescription:
+    return AclDescription(
+        principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission
+    )
+
+
+API = Api(ApiKey.DESCRIBE_ACLS, Versions(1, 3), handle)

@@ -46,6 +46,10 @@ format: $(READY) ## Rewrite the sources in the project's format
 bench: $(READY) ## Measure the log's own rates through librdkafka
 	@exec $(BIN)/mainstem bench $(ARGS)
 
+.PHONY: compatibility
+compatibility: $(READY) ## Write docs/compatibility.md from the table of APIs
+	@PYTHONPATH=src $(BIN)/python -m mainstem.broker.compatibility
+
 .PHONY: lock
 lock: $(READY) ## Resolve the dependencies anew into requirements/lock.txt
 	scripts/lock

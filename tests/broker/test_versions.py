@@ -13,6 +13,8 @@ from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import (
     alter_configs,
+    alter_partition_reassignments,
+    alter_replica_log_dirs,
     create_acls,
     create_partitions,
     create_topics,
@@ -22,6 +24,8 @@ from mainstem.protocol.messages import (
     describe_acls,
     describe_configs,
     describe_log_dirs,
+    describe_quorum,
+    elect_leaders,
     fetch,
     find_coordinator,
     heartbeat,
@@ -36,6 +40,7 @@ from mainstem.protocol.messages import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    update_features,
 )
 from mainstem.protocol.messages.api_versions import ApiVersionsRequest
 from mainstem.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -43,7 +48,9 @@ from mainstem.protocol.messages.describe_cluster import DescribeClusterRequest
 from mainstem.protocol.messages.describe_groups import DescribeGroupsRequest
 from mainstem.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from mainstem.protocol.messages.init_producer_id import InitProducerIdRequest
+from mainstem.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from mainstem.protocol.messages.list_groups import ListGroupsRequest
+from mainstem.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from mainstem.record.writer import NewRecord, build_batch
 from tests.broker.harness import Client, api_name, running, with_broker
 
@@ -140,6 +147,13 @@ REQUESTS = {
         resources=[alter_configs.AlterConfigsResource(resource_type=2, resource_name="t", configs=[])],
         validate_only=True,
     ),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: alter_replica_log_dirs.AlterReplicaLogDirsRequest(
+        dirs=[
+            alter_replica_log_dirs.AlterReplicaLogDir(
+                path="/", topics=[alter_replica_log_dirs.AlterReplicaLogDirTopic(name="t", partitions=[0])]
+            )
+        ]
+    ),
     ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.DescribeLogDirsRequest(topics=None),
     ApiKey.CREATE_PARTITIONS: create_partitions.CreatePartitionsRequest(
         topics=[create_partitions.CreatePartitionsTopic(name="t", count=2, assignments=None)],
@@ -151,6 +165,14 @@ REQUESTS = {
         resources=[incremental_alter_configs.AlterConfigsResource(resource_type=2, resource_name="t", configs=[])],
         validate_only=True,
     ),
+    ApiKey.ELECT_LEADERS: elect_leaders.ElectLeadersRequest(
+        topic_partitions=[elect_leaders.TopicPartitions(topic="t", partitions=[0])]
+    ),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments.AlterPartitionReassignmentsRequest(topics=[]),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: ListPartitionReassignmentsRequest(),
+    ApiKey.DESCRIBE_QUORUM: describe_quorum.DescribeQuorumRequest(topics=[]),
+    ApiKey.UPDATE_FEATURES: update_features.UpdateFeaturesRequest(feature_updates=[]),
+    ApiKey.LIST_CONFIG_RESOURCES: ListConfigResourcesRequest(),
     ApiKey.OFFSET_DELETE: offset_delete.OffsetDeleteRequest(group_id="other", topics=[]),
     ApiKey.DESCRIBE_CLUSTER: DescribeClusterRequest(include_cluster_authorized_operations=False),
     ApiKey.DESCRIBE_ACLS: describe_acls.DescribeAclsRequest(

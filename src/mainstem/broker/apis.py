@@ -9,6 +9,8 @@ from typing import Final
 from mainstem.broker.api import Api
 from mainstem.broker.handlers import (
     alter_configs,
+    alter_partition_reassignments,
+    alter_replica_log_dirs,
     api_versions,
     create_acls,
     create_partitions,
@@ -22,7 +24,9 @@ from mainstem.broker.handlers import (
     describe_configs,
     describe_groups,
     describe_log_dirs,
+    describe_quorum,
     describe_topic_partitions,
+    elect_leaders,
     fetch,
     find_coordinator,
     heartbeat,
@@ -30,8 +34,10 @@ from mainstem.broker.handlers import (
     init_producer_id,
     join_group,
     leave_group,
+    list_config_resources,
     list_groups,
     list_offsets,
+    list_partition_reassignments,
     metadata,
     offset_commit,
     offset_delete,
@@ -39,10 +45,13 @@ from mainstem.broker.handlers import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    update_features,
 )
 
 _ALL: Final = (
     alter_configs.API,
+    alter_partition_reassignments.API,
+    alter_replica_log_dirs.API,
     api_versions.API,
     create_acls.API,
     create_partitions.API,
@@ -56,7 +65,9 @@ _ALL: Final = (
     describe_configs.API,
     describe_groups.API,
     describe_log_dirs.API,
+    describe_quorum.API,
     describe_topic_partitions.API,
+    elect_leaders.API,
     fetch.API,
     find_coordinator.API,
     heartbeat.API,
@@ -64,8 +75,10 @@ _ALL: Final = (
     init_producer_id.API,
     join_group.API,
     leave_group.API,
+    list_config_resources.API,
     list_groups.API,
     list_offsets.API,
+    list_partition_reassignments.API,
     metadata.API,
     offset_commit.API,
     offset_delete.API,
@@ -73,6 +86,7 @@ _ALL: Final = (
     offset_for_leader_epoch.API,
     produce.API,
     sync_group.API,
+    update_features.API,
 )
 
 APIS: Final[Mapping[int, Api]] = MappingProxyType({int(api.key): api for api in sorted(_ALL, key=lambda api: api.key)})

@@ -45,10 +45,14 @@ class Topic:
         """The partitions that are not offline."""
         return [log for log in self.partitions if log is not None]
 
-    def partition(self, number: int) -> PartitionLog:
-        """One partition. Raises UnknownTopicError, PartitionOfflineError."""
+    def require(self, number: int) -> None:
+        """See that there is such a partition, offline or not. Raises UnknownTopicError."""
         if not 0 <= number < len(self.partitions):
             raise UnknownTopicError(f"topic {self.name!r} has no partition {number}")
+
+    def partition(self, number: int) -> PartitionLog:
+        """One partition. Raises UnknownTopicError, PartitionOfflineError."""
+        self.require(number)
         log = self.partitions[number]
         if log is None:
             raise PartitionOfflineError(f"{self.name}/{number} could not be opened; the log of the node says why")

@@ -18,10 +18,16 @@ from mainstem.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResult,
 )
 from mainstem.protocol.messages.alter_client_quotas import AlterClientQuotasResponse
+from mainstem.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
 from mainstem.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsResponse
 from mainstem.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from mainstem.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from mainstem.protocol.messages.describe_transactions import DescribeTransactionsResponse
+from mainstem.protocol.messages.elect_leaders import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
 from mainstem.protocol.messages.init_producer_id import InitProducerIdRequest
 from mainstem.protocol.messages.list_transactions import ListTransactionsResponse
 from mainstem.protocol.messages.write_txn_markers import WritableTxnMarkerResult, WriteTxnMarkersResponse
@@ -172,6 +178,42 @@ def write_txn_markers(node: Node, call: Call, access: Access) -> Steps:
         topics = refused_items(WritableTxnMarkerResult, "topics", marker.topics, code)
         markers.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics))
     return WriteTxnMarkersResponse(markers=markers)
+
+
+def alter_replica_log_dirs(node: Node, call: Call, access: Access) -> Steps:
+    """Alter on the cluster; the answer says so for each partition, for it has no other place."""
+    if access.allows_on_cluster(Operation.ALTER):
+        return (yield)
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    results = [
+        AlterReplicaLogDirTopicResult(
+            topic_name=topic.name,
+            partitions=[
+                AlterReplicaLogDirPartitionResult(partition_index=number, error_code=code)
+                for number in topic.partitions
+            ],
+        )
+        for directory in call.body.dirs
+        for topic in directory.topics
+    ]
+    return AlterReplicaLogDirsResponse(results=results)
+
+
+def elect_leaders(node: Node, call: Call, access: Access) -> Steps:
+    """Alter on the cluster; version 0 has no other place to say so than each partition."""
+    if access.allows_on_cluster(Operation.ALTER):
+        return (yield)
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    results = [
+        ReplicaElectionResult(
+            topic=topic.topic,
+            partition_result=[
+                PartitionResult(partition_id=number, error_code=code, error_message=None) for number in topic.partitions
+            ],
+        )
+        for topic in call.body.topic_partitions or ()
+    ]
+    return ElectLeadersResponse(error_code=code, replica_election_results=results)
 
 
 def on_acls(asked: str, answered: str) -> Guard:

@@ -62,10 +62,11 @@ GUARDS: Final[Mapping[int, Guard]] = MappingProxyType(
         ApiKey.DESCRIBE_CONFIGS: admin_guards.on_configs(_O.DESCRIBE_CONFIGS, "results"),
         ApiKey.ALTER_CONFIGS: admin_guards.on_configs(_O.ALTER_CONFIGS, "responses"),
         ApiKey.INCREMENTAL_ALTER_CONFIGS: admin_guards.on_configs(_O.ALTER_CONFIGS, "responses"),
+        ApiKey.ALTER_REPLICA_LOG_DIRS: admin_guards.alter_replica_log_dirs,
         ApiKey.DESCRIBE_LOG_DIRS: on_cluster(_O.DESCRIBE),
         ApiKey.CREATE_PARTITIONS: on_each(_TOPIC, _O.ALTER, "topics", "results"),
         ApiKey.DELETE_GROUPS: on_each(_GROUP, _O.DELETE, "groups_names", "results"),
-        ApiKey.ELECT_LEADERS: on_cluster(_O.ALTER),
+        ApiKey.ELECT_LEADERS: admin_guards.elect_leaders,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: on_cluster(_O.ALTER),
         ApiKey.LIST_PARTITION_REASSIGNMENTS: on_cluster(_O.DESCRIBE),
         ApiKey.OFFSET_DELETE: in_turn(

@@ -1,27 +1,53 @@
-"""ApiVersions (18), versions 0–4: which APIs and versions are served, straight from the table of handlers.
+"""ApiVersions (18), versions 0–4: which APIs, versions and features are served, straight from the table of handlers.
 
 A version that is not served is answered in version 0 with UNSUPPORTED_VERSION and the same list, so that any client,
-however new, finds a version to go on with (KIP-511).
-Deliberate: no features are listed, as none is switched on by them here yet.
+however new, finds a version to go on with (KIP-511). A client that names itself by what no name can be is refused with
+INVALID_REQUEST. Version 3 leaves out features whose lowest level is 0: its clients could not read them (KIP-1022).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
+from mainstem.broker.features import features
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from mainstem.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 from mainstem.protocol.schema import Versions
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
 
+_NAMED_FROM: Final = 3
+_LEVEL_0_FROM: Final = 4
+_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
 
 def handle(node: Node, call: Call) -> ApiVersionsResponse:
     """Serve one request; the top of the file says how."""
-    return _response(node, ErrorCode.NONE)
+    body: ApiVersionsRequest = call.body
+    names = (body.client_software_name, body.client_software_version)
+    if call.api_version >= _NAMED_FROM and not all(map(_NAME.fullmatch, names)):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+    response = _response(node, ErrorCode.NONE)
+    listed = [each for each in features(node.apis) if each.first > 0 or call.api_version >= _LEVEL_0_FROM]
+    response.supported_features = [
+        SupportedFeatureKey(name=each.name, min_version=each.first, max_version=each.last) for each in listed
+    ]
+    response.finalized_features = [
+        FinalizedFeatureKey(name=each.name, min_version_level=each.level, max_version_level=each.level)
+        for each in features(node.apis)
+    ]
+    response.finalized_features_epoch = 0
+    return response
 
 
 def _handle_unsupported(node: Node, call: Call) -> ApiVersionsResponse:

@@ -85,7 +85,7 @@ class _Fetch:
     def __init__(self, node: Node, call: Call, session: FetchSession) -> None:
         self._node = node
         self._body: FetchRequest = call.body
-        self._api_version = call.api_version
+        self._advertised = call.advertised
         self._session = session
         self._epoch = session.epoch
         self._is_incremental = self._body.session_epoch not in (FULL_EPOCH, FINAL_EPOCH)
@@ -190,7 +190,7 @@ class _Fetch:
         responses = [_topic_response(key, partitions) for key, partitions in topics.items()]
         response = FetchResponse(responses=responses, session_id=self._session_id())
         if fenced:
-            host, port = self._node.advertised
+            host, port = self._advertised
             response.node_endpoints = [NodeEndpoint(node_id=self._node.node_id, host=host, port=port)]
         return response
 

@@ -1,0 +1,217 @@
+"""What is served beside what Apache Kafka serves, and why where they differ; ``docs/compatibility.md`` is made of it.
+
+``python -m mainstem.broker.compatibility`` writes the page anew (``make compatibility`` does so, too). Versions come
+from the table of APIs, gaps from what each handler's file says of itself behind the word ``Deliberate:``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from mainstem.broker.api import Api
+from mainstem.broker.apis import APIS
+from mainstem.protocol.schema import Versions
+
+KAFKA_VERSION: Final = "4.3"
+PAGE: Final = "docs/compatibility.md"
+
+
+class KafkaApi(NamedTuple):
+    """An API as a broker of Apache Kafka lists it."""
+
+    name: str
+    versions: Versions
+
+
+def _kafka(text: str) -> dict[int, KafkaApi]:
+    """Lines of ``number name first-last``."""
+    apis = {}
+    for line in text.split("\n"):
+        if line.strip():
+            number, name, versions = line.split()
+            apis[int(number)] = KafkaApi(name, Versions.parse(versions))
+    return apis
+
+
+KAFKA_APIS: Final = MappingProxyType(
+    _kafka("""
+    0 Produce 0-13
+    1 Fetch 4-18
+    2 ListOffsets 1-11
+    3 Metadata 0-13
+    8 OffsetCommit 2-10
+    9 OffsetFetch 1-10
+    10 FindCoordinator 0-6
+    11 JoinGroup 0-9
+    12 Heartbeat 0-4
+    13 LeaveGroup 0-5
+    14 SyncGroup 0-5
+    15 DescribeGroups 0-6
+    16 ListGroups 0-5
+    17 SaslHandshake 0-1
+    18 ApiVersions 0-4
+    19 CreateTopics 2-7
+    20 DeleteTopics 1-6
+    21 DeleteRecords 0-2
+    22 InitProducerId 0-5
+    23 OffsetForLeaderEpoch 2-4
+    24 AddPartitionsToTxn 0-5
+    25 AddOffsetsToTxn 0-4
+    26 EndTxn 0-5
+    27 WriteTxnMarkers 1-2
+    28 TxnOffsetCommit 0-5
+    29 DescribeAcls 1-3
+    30 CreateAcls 1-3
+    31 DeleteAcls 1-3
+    32 DescribeConfigs 1-4
+    33 AlterConfigs 0-2
+    34 AlterReplicaLogDirs 1-2
+    35 DescribeLogDirs 1-5
+    36 SaslAuthenticate 0-2
+    37 CreatePartitions 0-3
+    38 CreateDelegationToken 1-3
+    39 RenewDelegationToken 1-2
+    40 ExpireDelegationToken 1-2
+    41 DescribeDelegationToken 1-3
+    42 DeleteGroups 0-2
+    43 ElectLeaders 0-2
+    44 IncrementalAlterConfigs 0-1
+    45 AlterPartitionReassignments 0-1
+    46 ListPartitionReassignments 0-0
+    47 OffsetDelete 0-0
+    48 DescribeClientQuotas 0-1
+    49 AlterClientQuotas 0-1
+    50 DescribeUserScramCredentials 0-0
+    51 AlterUserScramCredentials 0-0
+    55 DescribeQuorum 0-2
+    57 UpdateFeatures 0-2
+    60 DescribeCluster 0-2
+    61 DescribeProducers 0-0
+    64 UnregisterBroker 0-0
+    65 DescribeTransactions 0-0
+    66 ListTransactions 0-2
+    68 ConsumerGroupHeartbeat 0-1
+    69 ConsumerGroupDescribe 0-1
+    74 ListConfigResources 0-1
+    75 DescribeTopicPartitions 0-0
+    76 ShareGroupHeartbeat 1-1
+    77 ShareGroupDescribe 1-1
+    78 ShareFetch 1-2
+    79 ShareAcknowledge 1-2
+    80 AddRaftVoter 0-1
+    81 RemoveRaftVoter 0-0
+    83 InitializeShareGroupState 0-0
+    84 ReadShareGroupState 0-0
+    85 WriteShareGroupState 0-1
+    86 DeleteShareGroupState 0-0
+    87 ReadShareGroupStateSummary 0-1
+    88 StreamsGroupHeartbeat 0-0
+    89 StreamsGroupDescribe 0-0
+    90 DescribeShareGroupOffsets 0-1
+    91 AlterShareGroupOffsets 0-0
+    92 DeleteShareGroupOffsets 0-0
+    """)
+)
+"""What a broker of Apache Kafka 4.3 lists, in its default configuration."""
+
+_TOKENS: Final = "there are no delegation tokens"
+_VOTERS: Final = "there is one node, and no quorum to change"
+_SHARE_STATE: Final = "between Kafka's brokers only"
+_STREAMS: Final = "Kafka Streams uses the classic protocol here, as it does unless told otherwise"
+NOT_SERVED: Final = MappingProxyType(
+    {
+        38: _TOKENS,
+        39: _TOKENS,
+        40: _TOKENS,
+        41: _TOKENS,
+        64: "a node cannot be taken out of a cluster of one",
+        80: _VOTERS,
+        81: _VOTERS,
+        83: _SHARE_STATE,
+        84: _SHARE_STATE,
+        85: _SHARE_STATE,
+        86: _SHARE_STATE,
+        87: _SHARE_STATE,
+        88: _STREAMS,
+        89: _STREAMS,
+    }
+)
+"""APIs of Apache Kafka that are not listed here, by intention."""
+
+OTHER_VERSIONS: Final = MappingProxyType(dict[int, str]())
+"""APIs whose listed versions are not Apache Kafka's, by intention, and why."""
+
+_HEAD: Final = f"""# Compatibility with Apache Kafka
+
+Made by `make compatibility` from the code: the table of APIs, and what each handler says of itself. Versions are those
+that ApiVersions lists, beside those of a broker of Apache Kafka {KAFKA_VERSION}. Clients choose the newest version
+that both sides know, so one that works with that Kafka works here. A request of an API or a version that is not listed
+closes the connection, as in Kafka; only ApiVersions itself can say more. What foreign clients find missing is in
+[GAPS.md](../tests/conformance/GAPS.md).
+
+| API | number | here | Kafka {KAFKA_VERSION} | deliberately different |
+|---|---|---|---|---|
+"""
+_TAIL: Final = """
+GetTelemetrySubscriptions and PushTelemetry (71, 72) are listed by Kafka only with a plug-in that takes clients'
+metrics; there is none here.
+
+Features (KIP-584) are listed by what is served: `transaction.version` 2, `group.version` 1 and `share.version` 1 with
+the APIs that they stand for. None of them is switched at run time.
+
+Topic and broker configs have Kafka's names and bounds; DescribeConfigs says of each what it means here. Kafka lists
+more broker configs: those are about threads, replicas, controllers and plug-ins that are not here, and setting one is
+refused rather than ignored.
+"""
+
+
+def gap(api: Api) -> str:
+    """What the handler's file says it leaves out by intention; empty when it says nothing."""
+    module = inspect.getmodule(api.handle)
+    text = (module.__doc__ if module is not None else None) or ""
+    _, found, after = text.partition("Deliberate: ")
+    return " ".join(after.split("\n\n")[0].replace("``", "`").split()) if found else ""
+
+
+def _row(number: int) -> str:
+    kafka = KAFKA_APIS.get(number)
+    api = APIS.get(number)
+    name = kafka.name if kafka is not None else "".join(map(str.capitalize, APIS[number].key.name.split("_")))
+    note = NOT_SERVED.get(number, "not yet") if api is None else _note(api)
+    here = "–" if api is None else _range(api.advertised or api.versions)
+    there = "–" if kafka is None else _range(kafka.versions)
+    return f"| {name} | {number} | {here} | {there} | {note.replace('|', '/')} |\n"
+
+
+def _note(api: Api) -> str:
+    notes = [OTHER_VERSIONS.get(api.key, ""), gap(api)]
+    if api.advertised is not None and api.advertised != api.versions:
+        notes.insert(0, f"of the listed versions, {_range(api.versions)} are answered")
+    return "; ".join(note.removesuffix(".") for note in notes if note)
+
+
+def _range(versions: Versions) -> str:
+    first, last = versions
+    return str(first) if first == last else f"{first}–{last}"
+
+
+def page() -> str:
+    """The whole page."""
+    numbers = sorted({*KAFKA_APIS, *APIS})
+    return _HEAD + "".join(map(_row, numbers)) + _TAIL
+
+
+def main() -> int:
+    """Write the page into the checkout that this file is part of."""
+    path = Path(__file__).resolve().parents[3] / PAGE
+    path.write_text(page(), encoding="utf-8")
+    sys.stdout.write(f"{path}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""The features that ApiVersions lists (KIP-584), made from the table of APIs: a feature is on when it is served.
+
+A client reads them to choose its ways: ``transaction.version`` 2 tells a producer that a transaction's partitions need
+not be announced (KIP-890). They are not switched here: whoever runs the node gets all that it serves.
+Deliberate: ``metadata.version``, ``kraft.version`` and ``eligible.leader.replicas.version`` are about how several nodes
+of Apache Kafka work together, and are not listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from mainstem.broker.api import Api
+from mainstem.protocol.apis import ApiKey
+
+
+class Feature(NamedTuple):
+    """A feature that is on: the levels that could be, and the one that is."""
+
+    name: str
+    first: int
+    last: int
+    level: int
+
+
+class _Rule(NamedTuple):
+    """The feature is at ``level`` when ``api`` is served from ``version`` on."""
+
+    name: str
+    level: int
+    api: ApiKey
+    version: int
+
+
+_RULES: Final = (
+    _Rule("group.version", 1, ApiKey.CONSUMER_GROUP_HEARTBEAT, 0),
+    _Rule("share.version", 1, ApiKey.SHARE_FETCH, 1),
+    _Rule("transaction.version", 2, ApiKey.END_TXN, 5),
+)
+
+
+def features(apis: Mapping[int, Api]) -> list[Feature]:
+    """The features of a node that serves ``apis``, by name."""
+    return [
+        Feature(rule.name, 0, rule.level, rule.level)
+        for rule in _RULES
+        if rule.api in apis and rule.version <= apis[rule.api].versions.last
+    ]

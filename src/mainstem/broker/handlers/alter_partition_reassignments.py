@@ -1,0 +1,61 @@
+"""AlterPartitionReassignments (45), versions 0–1: a partition can be on this node alone.
+
+Assigning it there changes nothing and succeeds; other nodes are refused with INVALID_REPLICA_ASSIGNMENT, as Kafka
+refuses nodes that it does not know; there is never a reassignment to cancel: NO_REASSIGNMENT_IN_PROGRESS.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.failures import error_code, refusal
+from mainstem.errors import MainstemError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+def handle(node: Node, call: Call) -> AlterPartitionReassignmentsResponse:
+    """Serve one request; the top of the file says how."""
+    body: AlterPartitionReassignmentsRequest = call.body
+    responses = [
+        ReassignableTopicResponse(
+            name=topic.name, partitions=[_reassign(node, topic.name, asked) for asked in topic.partitions]
+        )
+        for topic in body.topics
+    ]
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=body.allow_replication_factor_change,
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        responses=responses,
+    )
+
+
+def _reassign(node: Node, topic: str, asked: ReassignablePartition) -> ReassignablePartitionResponse:
+    answer = ReassignablePartitionResponse(
+        partition_index=asked.partition_index, error_code=ErrorCode.NONE, error_message=None
+    )
+    try:
+        node.topics.find(topic).require(asked.partition_index)
+        if asked.replicas is None:
+            raise refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+        if list(asked.replicas) != [node.node_id]:
+            raise refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"a partition can be on node {node.node_id} alone")
+    except MainstemError as error:
+        answer.error_code, answer.error_message = error_code(error), str(error)
+    return answer
+
+
+API = Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, Versions(0, 1), handle)

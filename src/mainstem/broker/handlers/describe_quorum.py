@@ -1,0 +1,72 @@
+"""DescribeQuorum (55), versions 0–2: the quorum is this node, and its metadata log stands for Kafka's.
+
+Tools ask for ``__cluster_metadata`` to learn who decides; every other partition has no quorum:
+UNKNOWN_TOPIC_OR_PARTITION.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mainstem.broker.api import Api, Call
+from mainstem.log.metadata import METADATA_PARTITION
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode, describe
+from mainstem.protocol.messages import describe_quorum as messages
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+_TOPIC: Final = "__cluster_metadata"
+_LISTENER: Final = "CONTROLLER"
+
+
+def handle(node: Node, call: Call) -> messages.DescribeQuorumResponse:
+    """Serve one request; the top of the file says how."""
+    body: messages.DescribeQuorumRequest = call.body
+    topics = [
+        messages.ResponseTopicData(
+            topic_name=asked.topic_name,
+            partitions=[_describe(node, asked.topic_name, each.partition_index) for each in asked.partitions],
+        )
+        for asked in body.topics
+    ]
+    host, port = call.advertised
+    nodes = [messages.Node(node_id=node.node_id, listeners=[messages.Listener(name=_LISTENER, host=host, port=port)])]
+    return messages.DescribeQuorumResponse(error_code=ErrorCode.NONE, topics=topics, nodes=nodes)
+
+
+def _describe(node: Node, topic: str, number: int) -> messages.ResponsePartitionData:
+    if topic != _TOPIC or number != 0:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return messages.ResponsePartitionData(
+            partition_index=number,
+            error_code=code,
+            error_message=describe(code).message,
+            leader_id=0,
+            leader_epoch=0,
+            high_watermark=0,
+            current_voters=[],
+            observers=[],
+        )
+    log = node.log.directory.partitions[METADATA_PARTITION]
+    now_ms = node.clock.time_ms()
+    voter = messages.ReplicaState(
+        replica_id=node.node_id,
+        log_end_offset=log.log_end_offset,
+        last_fetch_timestamp=now_ms,
+        last_caught_up_timestamp=now_ms,
+    )
+    return messages.ResponsePartitionData(
+        partition_index=number,
+        error_code=ErrorCode.NONE,
+        leader_id=node.node_id,
+        leader_epoch=log.leader_epoch,
+        high_watermark=log.high_watermark,
+        current_voters=[voter],
+        observers=[],
+    )
+
+
+API = Api(ApiKey.DESCRIBE_QUORUM, Versions(0, 2), handle)

@@ -1,0 +1,51 @@
+"""ListConfigResources (74), versions 0–1: what has configs: the topics, the groups that
+were given some, and this node.
+
+Deliberate: client metrics and loggers have no configs here: none are listed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.config_entries import ResourceType
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+_TYPES_FROM: Final = 1
+
+
+def handle(node: Node, call: Call) -> ListConfigResourcesResponse:
+    """Serve one request; the top of the file says how."""
+    body: ListConfigResourcesRequest = call.body
+    if call.api_version < _TYPES_FROM:
+        wanted = {int(ResourceType.CLIENT_METRICS)}
+    else:
+        wanted = set(body.resource_types) or {int(kind) for kind in ResourceType}
+    if not wanted <= {int(kind) for kind in ResourceType}:
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=[])
+    names: dict[ResourceType, list[str]] = {
+        ResourceType.GROUP: sorted(node.group_configs.group_ids()),
+        ResourceType.BROKER: [str(node.node_id)],
+        ResourceType.TOPIC: sorted(topic.name for topic in node.topics.all()),
+    }
+    resources = [
+        ConfigResource(resource_name=name, resource_type=kind)
+        for kind, listed in names.items()
+        if kind in wanted
+        for name in listed
+    ]
+    return ListConfigResourcesResponse(error_code=ErrorCode.NONE, config_resources=resources)
+
+
+API = Api(ApiKey.LIST_CONFIG_RESOURCES, Versions(0, 1), handle)

@@ -1,0 +1,22 @@
+"""ListPartitionReassignments (46), version 0: none is ever under way on a single node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mainstem.broker.api import Api, Call
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsResponse
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+def handle(node: Node, call: Call) -> ListPartitionReassignmentsResponse:
+    """Serve one request; the top of the file says how."""
+    return ListPartitionReassignmentsResponse(error_code=ErrorCode.NONE, error_message=None, topics=[])
+
+
+API = Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, Versions(0, 0), handle)

@@ -1,0 +1,55 @@
+"""UpdateFeatures (57), versions 0–2: features are as this version of Mainstem serves them; nothing can be switched.
+
+An update to the level that a feature has succeeds; any other one fails all of them with INVALID_UPDATE_VERSION.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.features import features
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+_RESULTS_UNTIL: Final = 1
+
+
+def handle(node: Node, call: Call) -> UpdateFeaturesResponse:
+    """Serve one request; the top of the file says how."""
+    body: UpdateFeaturesRequest = call.body
+    levels = {feature.name: feature.level for feature in features(node.apis)}
+    for update in body.feature_updates:
+        problem = _problem(levels, update)
+        if problem is not None:
+            return UpdateFeaturesResponse(
+                error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=problem, results=()
+            )
+    results = [
+        UpdatableFeatureResult(feature=update.feature, error_code=ErrorCode.NONE, error_message=None)
+        for update in body.feature_updates
+        if call.api_version <= _RESULTS_UNTIL
+    ]
+    return UpdateFeaturesResponse(error_code=ErrorCode.NONE, error_message=None, results=results)
+
+
+def _problem(levels: dict[str, int], update: FeatureUpdateKey) -> str | None:
+    level = levels.get(update.feature)
+    if level is None:
+        return f"there is no feature {update.feature[:300]!r} here"
+    if update.max_version_level != level:
+        return f"feature {update.feature} is at level {level}, and is not switched at run time"
+    return None
+
+
+API = Api(ApiKey.UPDATE_FEATURES, Versions(0, 2), handle)

@@ -20,7 +20,9 @@
     │   ├── CorruptBatchError         a record batch whose bytes do not add up
     │   ├── ProducerError             an idempotent producer out of order, fenced or unknown
     │   │   ├── OutOfOrderSequenceError    a gap before this batch, or one too old to be known as a duplicate
-    │   │   └── InvalidProducerEpochError  a newer instance of this producer has written since
+    │   │   ├── InvalidProducerEpochError  a newer instance of this producer has written since
+    │   │   ├── InvalidTransactionStateError        a write outside the transaction that its producer has open
+    │   │   └── TransactionCoordinatorFencedError   a marker of a transaction coordinator that was replaced
     │   └── RemoteError               the log answered with an error code of the protocol
     ├── UnavailableError              not now: the same request may succeed later
     │   ├── LogUnavailableError       the log cannot be reached, or did not answer in time
@@ -130,6 +132,14 @@ class OutOfOrderSequenceError(ProducerError):
 
 class InvalidProducerEpochError(ProducerError):
     """A newer instance of the same producer has written since: this one is fenced."""
+
+
+class InvalidTransactionStateError(ProducerError):
+    """The producer has a transaction open in this partition, and this write does not belong to it."""
+
+
+class TransactionCoordinatorFencedError(ProducerError):
+    """A newer transaction coordinator has written a marker for this producer: the older one's is refused."""
 
 
 class RemoteError(ProtocolError):

@@ -10,7 +10,9 @@ from mainstem.log.directory import LogDirectory
 from mainstem.log.disk import Disk
 from mainstem.log.partition_log import PartitionLog
 from mainstem.model import TopicPartition
-from mainstem.record.reader import DecodedRecord, iter_records
+from mainstem.record.constants import ControlType
+from mainstem.record.header import iter_headers
+from mainstem.record.reader import DecodedRecord, EndMarker, iter_records, read_end_marker
 from mainstem.record.writer import NewRecord, ProducerStamp, build_batch
 from mainstem.testing.clock import ManualClock
 from mainstem.testing.disk import FaultyDisk
@@ -31,6 +33,37 @@ def batch(*values: bytes, timestamp_ms: int = NOW_MS, producer: ProducerStamp | 
 def sent_by(producer_id: int, base_sequence: int, *values: bytes, epoch: int = 0) -> bytes:
     """A batch of an idempotent producer."""
     return batch(*values, producer=ProducerStamp(producer_id, epoch, base_sequence))
+
+
+def in_transaction(producer_id: int, base_sequence: int, *values: bytes, epoch: int = 0) -> bytes:
+    """A batch of a transactional producer."""
+    return batch(*values, producer=ProducerStamp(producer_id, epoch, base_sequence, is_transactional=True))
+
+
+def end_transaction(log: PartitionLog, producer_id: int, *, commit: bool, epoch: int = 0) -> int:
+    """Append the producer's marker; its offset."""
+    result = log.append_marker(producer_id, epoch, commit=commit, coordinator_epoch=0, timestamp_ms=NOW_MS)
+    return result.base_offset
+
+
+def read_committed(log: PartitionLog, offset: int = 0, max_bytes: int = 1 << 20) -> list[bytes | None]:
+    """The values that a consumer with isolation.level=read_committed delivers, by its rule, fetch by fetch."""
+    found: list[bytes | None] = []
+    while offset < log.last_stable_offset:
+        result = log.read(offset, max_bytes, committed=True)
+        pending = sorted(result.aborted, key=lambda each: each.first_offset)
+        aborted: set[int] = set()
+        for buffer in result.buffers:
+            for at, header in iter_headers(buffer):
+                while pending and pending[0].first_offset <= header.last_offset:
+                    aborted.add(pending.pop(0).producer_id)
+                batch = memoryview(buffer)[at : at + header.size_bytes]
+                if header.is_control and read_end_marker(batch) == EndMarker(ControlType.ABORT, 0):
+                    aborted.discard(header.producer_id)
+                elif not header.is_control and not (header.is_transactional and header.producer_id in aborted):
+                    found += [record.value for record in iter_records(batch) if record.offset >= offset]
+        offset = header.next_offset
+    return found
 
 
 def read_all(log: PartitionLog, offset: int = 0, max_bytes: int = 1 << 20) -> list[DecodedRecord]:

@@ -59,14 +59,19 @@ def test_an_append_that_no_segment_holds_is_too_large() -> None:
         check(batch(b"a") + batch(b"b"), segment_bytes="100")
 
 
-def test_transactions_are_refused_with_a_word_for_it() -> None:
+def test_a_transactional_batch_passes() -> None:
     producer = ProducerStamp(1, 0, 0, is_transactional=True)
-    with pytest.raises(InvalidRecordError, match="transactional id"):
+    assert check(build_batch([NewRecord(None, b"a")], producer=producer)) == 1
+
+
+def test_a_transactional_batch_without_a_producer_is_refused() -> None:
+    producer = ProducerStamp(-1, -1, -1, is_transactional=True)
+    with pytest.raises(InvalidRecordError, match="without a producer id"):
         check(build_batch([NewRecord(None, b"a")], producer=producer))
 
 
 def test_control_batches_are_refused() -> None:
-    with pytest.raises(InvalidRecordError):
+    with pytest.raises(InvalidRecordError, match="control records"):
         check(build_control_batch(ControlType.COMMIT, producer_id=1, producer_epoch=0, timestamp_ms=NOW_MS))
 
 

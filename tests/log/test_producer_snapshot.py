@@ -70,9 +70,10 @@ def disk() -> FaultyDisk:
     return disk
 
 
-def write_states(disk: FaultyDisk, *batches: int) -> None:
+def write_states(disk: FaultyDisk, *batches: int, recovery_point: int = 100) -> None:
     for count in batches:
-        write_snapshot(disk, DIRECTORY, state_of(count, producers=1), TOPIC_ID, 0)
+        state = state_of(count, producers=1)
+        write_snapshot(disk, DIRECTORY, state, TOPIC_ID, 0, recovery_point=min(state.end_offset, recovery_point))
 
 
 def test_only_the_newest_two_are_kept(disk: FaultyDisk) -> None:
@@ -80,7 +81,12 @@ def test_only_the_newest_two_are_kept(disk: FaultyDisk) -> None:
     assert disk.list(DIRECTORY) == ["00000000000000000006.snapshot", "00000000000000000008.snapshot"]
 
 
-def test_a_snapshot_past_the_log_end_is_not_used(disk: FaultyDisk) -> None:
+def test_two_are_kept_that_a_start_may_use(disk: FaultyDisk) -> None:
+    write_states(disk, 1, 2, 3, 4, 5, recovery_point=6)
+    assert [int(name[:20]) for name in disk.list(DIRECTORY)] == [4, 6, 8, 10]
+
+
+def test_a_snapshot_past_the_recovery_point_is_not_used(disk: FaultyDisk) -> None:
     write_states(disk, 1, 2)
     state = read_newest_snapshot(disk, DIRECTORY, 3, TOPIC_ID, 0)
     assert state is not None

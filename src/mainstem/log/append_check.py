@@ -29,7 +29,7 @@ from mainstem.record.constants import (
 from mainstem.record.header import HEADER, BatchHeader, read_header, stamped_prefix, verify
 
 _UINT32 = struct.Struct(">I")
-_NOT_FROM_PRODUCERS: Final = TRANSACTIONAL_BIT | CONTROL_BIT | DELETE_HORIZON_BIT
+_NOT_FROM_PRODUCERS: Final = CONTROL_BIT | DELETE_HORIZON_BIT
 
 
 def check_batches(data: memoryview, config: LogConfig, now_ms: int) -> list[tuple[int, BatchHeader]]:
@@ -68,13 +68,15 @@ def _check_batch(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
         )
     if header.producer_id >= 0 and (header.producer_epoch < 0 or header.base_sequence < 0):
         raise InvalidRecordError(f"producer {header.producer_id} without an epoch or a sequence")
+    if header.producer_id < 0 and header.attributes & TRANSACTIONAL_BIT:
+        raise InvalidRecordError("a transactional batch without a producer id")
     if not config.uses_log_append_time:
         _check_timestamps(header, config, now_ms)
 
 
 def _refuse_attributes(header: BatchHeader) -> None:
-    if header.attributes & (TRANSACTIONAL_BIT | CONTROL_BIT):
-        raise InvalidRecordError("transactions are not served by this version: produce without a transactional id")
+    if header.attributes & CONTROL_BIT:
+        raise InvalidRecordError("control records are the log's to write, not the producer's")
     raise InvalidRecordError("a delete horizon is compaction's to set, not the producer's")
 
 

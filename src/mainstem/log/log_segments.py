@@ -1,6 +1,7 @@
 """The segments of one partition, in order: finding the one that holds an offset, and reading across them.
 
-Invariants: there is at least one; base offsets rise strictly; the last is the active one, and only it grows.
+Invariants: there is at least one; base offsets rise strictly; the last is the active one, and only it grows; each knows
+the one before it.
 
 Owned by one partition log.
 """
@@ -9,10 +10,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from mainstem.errors import CorruptBatchError
 from mainstem.log.segment import Segment
+from mainstem.log.transactions import AbortedTransaction
 
 _READ_STARTS_KEPT: Final = 32
 """Recent ends of what is visible, with their places: where readers at the end of the log go on."""
@@ -32,6 +35,7 @@ class LogSegments(Sequence[Segment]):
         self._segments = list(segments)
         self._base_offsets = [segment.base_offset for segment in segments]
         self._read_starts: dict[int, LogPlace] = {}
+        link(self._segments)
 
     def __getitem__(self, slot: int) -> Segment:  # type: ignore[override]
         return self._segments[slot]
@@ -55,6 +59,7 @@ class LogSegments(Sequence[Segment]):
     def append(self, segment: Segment) -> None:
         """The log goes on in a new active segment."""
         assert segment.base_offset > self._base_offsets[-1]
+        segment.previous = self._segments[-1]
         self._segments.append(segment)
         self._base_offsets.append(segment.base_offset)
 
@@ -65,6 +70,7 @@ class LogSegments(Sequence[Segment]):
             dropped.append(self._segments.pop(0))
             self._base_offsets.pop(0)
             self._read_starts.clear()
+            self._segments[0].previous = None
         return dropped
 
     # Reading
@@ -87,8 +93,13 @@ class LogSegments(Sequence[Segment]):
                 return LogPlace(segment, place.file_position)
         return self.end
 
-    def read(self, offset: int, max_bytes: int, end: LogPlace, *, minimum_one: bool) -> list[memoryview]:
-        """Whole batches from ``offset`` on, up to ``end``, across segments, as long as there is room and no damage."""
+    def read(
+        self, offset: int, max_bytes: int, end: LogPlace, *, minimum_one: bool
+    ) -> tuple[list[memoryview], LogPlace]:
+        """Whole batches from ``offset`` on, up to ``end``, across segments, as long as there is room and no damage.
+
+        And where they end.
+        """
         segment, file_position = self._read_starts.get(offset) or self.find(offset)
         buffers: list[memoryview] = []
         room = max_bytes
@@ -105,7 +116,29 @@ class LogSegments(Sequence[Segment]):
             if file_position < segment_end or segment is end.segment or room <= 0 or not segment.is_whole():
                 break
             segment, file_position = self._segments[bisect_right(self._base_offsets, segment.base_offset)], 0
-        return buffers
+        return buffers, LogPlace(segment, file_position)
+
+    def aborted_transactions(self, offset: int, end: LogPlace) -> list[AbortedTransaction]:
+        """The aborted transactions that reach into what lies from ``offset`` to ``end``, all of which have ended.
+
+        Their markers may lie in later segments: it looks on as long as a transaction is open that began before the end.
+        """
+        end_offset = end.segment.indexes().bound_behind(end.file_position)
+        found: list[AbortedTransaction] = []
+        for segment in self._segments[max(0, bisect_right(self._base_offsets, offset) - 1) :]:
+            indexes = segment.indexes()
+            found += indexes.aborted.find(offset, end_offset)
+            first_open = indexes.open_transactions.first_offset
+            if segment.base_offset >= end.segment.base_offset and (first_open is None or first_open >= end_offset):
+                break
+        return sorted(found, key=lambda each: each.first_offset)
+
+
+def link(segments: Sequence[Segment]) -> None:
+    """Let each know the one before it."""
+    for previous, segment in pairwise((None, *segments)):
+        assert segment is not None
+        segment.previous = previous
 
 
 def _read_one(

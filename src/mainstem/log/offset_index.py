@@ -82,6 +82,11 @@ class OffsetIndex:
         slot = bisect_right(self._file_positions, file_position) - 1
         return self._file_positions[slot] if slot >= 0 else 0
 
+    def bound_behind(self, file_position: int) -> int | None:
+        """An offset that no batch before ``file_position`` reaches: the last of the next indexed batch."""
+        slot = bisect_left(self._file_positions, file_position)
+        return self._base_offset + self._relative_offsets[slot] if slot < len(self) else None
+
     def start_before(self, file_position: int) -> Start | None:
         """The last entry whose batch starts before ``file_position``."""
         slot = bisect_left(self._file_positions, file_position) - 1

@@ -22,24 +22,25 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from mainstem.clock import Clock
-from mainstem.errors import CorruptBatchError, OffsetOutOfRangeError, PartitionOfflineError, StorageError
+from mainstem.errors import OffsetOutOfRangeError, PartitionOfflineError, StorageError
 from mainstem.log.append_check import check_batches, stamp_batches
 from mainstem.log.checkpoints import encode_leader_epochs
 from mainstem.log.cleaning import Cleaning
 from mainstem.log.config import LogConfig
 from mainstem.log.disk import Buffer
 from mainstem.log.flush import Flush
-from mainstem.log.leader_epochs import EpochEndOffset, LeaderEpochs
-from mainstem.log.log_segments import LogPlace, LogSegments
+from mainstem.log.log_segments import LogPlace
 from mainstem.log.names import LEADER_EPOCH_CHECKPOINT, LOG, offset_file
+from mainstem.log.partition_reads import PartitionReads, PartitionState
 from mainstem.log.producer_snapshot import write_snapshot
-from mainstem.log.producer_state import BatchMetadata, ProducerState
+from mainstem.log.producer_state import BatchMetadata
 from mainstem.log.segment import Segment, SegmentContext
 from mainstem.log.small_files import replace_file
-from mainstem.log.timestamps import TimestampOffset, greatest_timestamp, search_timestamp
 from mainstem.model import TopicPartition
-from mainstem.record.constants import HEADER_BYTES, NO_TIMESTAMP
+from mainstem.record.constants import HEADER_BYTES, NO_TIMESTAMP, ControlType
 from mainstem.record.header import BatchHeader, read_header
+from mainstem.record.reader import EndMarker
+from mainstem.record.writer import build_control_batch
 
 _logger = logging.getLogger(__name__)
 
@@ -61,16 +62,6 @@ class AppendResult(NamedTuple):
     duplicate: bool
 
 
-class ReadResult(NamedTuple):
-    """Whole record batches; ``buffers`` stay valid as long as they are held, whatever happens to the log."""
-
-    buffers: list[memoryview]
-    size_bytes: int
-    high_watermark: int
-    last_stable_offset: int
-    log_start_offset: int
-
-
 class Statistics(NamedTuple):
     """How a partition stands."""
 
@@ -86,20 +77,7 @@ class Statistics(NamedTuple):
     cut_files: int
 
 
-class PartitionState(NamedTuple):
-    """What recovery, or creation, hands to the partition log."""
-
-    segments: list[Segment]
-    log_start_offset: int
-    log_end_offset: int
-    producers: ProducerState
-    leader_epochs: LeaderEpochs
-    leader_epoch: int
-    cut_files: int = 0
-    unsynced_directories: tuple[PurePath, ...] = ()
-
-
-class PartitionLog:
+class PartitionLog(PartitionReads):
     """Made by ``partition_recovery.create_partition`` and ``open_partition``."""
 
     def __init__(
@@ -112,23 +90,15 @@ class PartitionLog:
         config: LogConfig,
         state: PartitionState,
     ) -> None:
+        super().__init__(topic_partition, state)
         self.directory = directory
-        self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.config = config
-        self.leader_epoch = state.leader_epoch
-        self.log_start_offset = state.log_start_offset
-        self.log_end_offset = state.log_end_offset
-        self.high_watermark = state.log_end_offset
         self.recovery_point = state.log_end_offset
         self._context = context
         self._clock = clock
-        self._segments = LogSegments(state.segments)
-        self._producers = state.producers
-        self._leader_epochs = state.leader_epochs
         self._cut_files = state.cut_files
         self._offline: str | None = None
-        self._committed_end = self._segments.end
         self._dirty: dict[Segment, None] = {}
         self._unsynced_directories: dict[PurePath, None] = dict.fromkeys(state.unsynced_directories)
         self._flush_in_flight: Flush | None = None
@@ -141,11 +111,6 @@ class PartitionLog:
         self.cleaning = Cleaning(self, self._segments, self._roll, self._may_be_removed, self._active_since_ms)
 
     # What others see
-
-    @property
-    def last_stable_offset(self) -> int:
-        """Up to here no transaction is open."""
-        return self.high_watermark
 
     @property
     def offline_reason(self) -> str | None:
@@ -174,10 +139,11 @@ class PartitionLog:
 
     # Append
 
-    def append(self, data: Buffer) -> AppendResult:
+    def append(self, data: Buffer, *, from_coordinator: bool = False) -> AppendResult:
         """Append the record batches of one produce request, all or none, at the log end.
 
-        Readers and ``acks=all`` wait for ``high_watermark`` to pass ``last_offset``, also for a duplicate.
+        Readers and ``acks=all`` wait for ``high_watermark`` to pass ``last_offset``, also for a duplicate. Batches
+        ``from_coordinator`` are a group coordinator's in a producer's name: they have no sequence to be checked.
 
         Raises CorruptBatchError, RecordTooLargeError, InvalidRecordError, InvalidTimestampError, ProducerError,
         PartitionOfflineError; StorageError when the disk is full or failed: then nothing was appended.
@@ -187,15 +153,58 @@ class PartitionLog:
         now_ms = self._clock.time_ms()
         batches = check_batches(view, self.config, now_ms)
         sent = [header for _, header in batches]
-        duplicate = self._find_duplicate(sent)
+        duplicate = None if from_coordinator else self._find_duplicate(sent)
         if duplicate is not None:
             time_ms = duplicate.timestamp_ms if self.config.uses_log_append_time else NO_TIMESTAMP
             return AppendResult(duplicate.base_offset, duplicate.last_offset, time_ms, self.log_start_offset, True)
-        self._producers.check(sent)
+        self._producers.check(sent, checks_sequence=not from_coordinator)
+        return self._append(view, batches, now_ms)
+
+    def append_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        commit: bool,
+        coordinator_epoch: int,
+        timestamp_ms: int,
+        bumps_epoch: bool = False,
+    ) -> AppendResult:
+        """Append the marker that ends the producer's transaction, or ends nothing if it has none open here.
+
+        With ``bumps_epoch`` (transactions of version 2, KIP-890) the marker's epoch must be greater than that of the
+        batches that it ends; without, it is at least theirs. It takes the producer to that epoch, where its sequences
+        begin at 0.
+
+        Raises InvalidProducerEpochError, TransactionCoordinatorFencedError, PartitionOfflineError, StorageError: then
+        nothing was appended.
+        """
+        self._refuse_if_offline()
+        self._producers.check_marker(producer_id, producer_epoch, coordinator_epoch, bumps_epoch=bumps_epoch)
+        control_type = ControlType.COMMIT if commit else ControlType.ABORT
+        data = build_control_batch(
+            control_type,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+            timestamp_ms=timestamp_ms,
+        )
+        batches = [(0, read_header(data))]
+        return self._append(
+            memoryview(data), batches, self._clock.time_ms(), EndMarker(control_type, coordinator_epoch)
+        )
+
+    def _append(
+        self,
+        view: memoryview,
+        batches: Sequence[tuple[int, BatchHeader]],
+        now_ms: int,
+        marker: EndMarker | None = None,
+    ) -> AppendResult:
         append_time_ms = now_ms if self.config.uses_log_append_time else None
         headers, buffers = stamp_batches(view, batches, self.log_end_offset, self.leader_epoch, append_time_ms)
         self._maybe_roll(len(view), headers, now_ms)
-        self._write(headers, buffers, len(view))
+        self._write(headers, buffers, len(view), marker)
         return AppendResult(
             headers[0].base_offset,
             headers[-1].last_offset,
@@ -216,11 +225,13 @@ class PartitionLog:
         if self._offline is not None:
             raise PartitionOfflineError(f"{self.topic_partition} takes no writes until restart: {self._offline}")
 
-    def _write(self, headers: Sequence[BatchHeader], buffers: Sequence[Buffer], size: int) -> None:
+    def _write(
+        self, headers: Sequence[BatchHeader], buffers: Sequence[Buffer], size: int, marker: EndMarker | None
+    ) -> None:
         active = self._segments.active
         active.file()  # if it cannot be opened, there is nothing to undo
         try:
-            active.append(headers, buffers)
+            active.append(headers, buffers, marker)
         except StorageError as error:
             self._undo_write(error)
             raise
@@ -234,7 +245,7 @@ class PartitionLog:
         self._unsynced_bytes += size
         self._unwritten_bytes += size
         for header in headers:
-            self._producers.update(header)
+            self._producers.update(header, marker)
         if self.leader_epoch > self._leader_epochs.latest:
             self._note_leader_epoch(headers[0].base_offset)
         if not self.config.flushes_before_commit:
@@ -305,7 +316,13 @@ class PartitionLog:
     def _create_segment(self, base_offset: int) -> Segment:
         """A new segment or none: an empty file that the log then grows past would look like lost records."""
         try:
-            return Segment.create(self._context, self.directory, base_offset, self.config.index_interval_bytes)
+            return Segment.create(
+                self._context,
+                self.directory,
+                base_offset,
+                self.config.index_interval_bytes,
+                self._producers.open_transactions,
+            )
         except StorageError as error:
             try:
                 self._context.disk.remove(self.directory / offset_file(base_offset, LOG))
@@ -392,6 +409,7 @@ class PartitionLog:
         self.has_news = True
         self.high_watermark = offset
         self._committed_end = place
+        self._producers.decide(offset)
         self._segments.remember(offset, place)
 
     @property
@@ -415,45 +433,9 @@ class PartitionLog:
         disk, partition = self._context.disk, self.topic_partition.partition
         self._producers.expire(self._clock.time_ms() - _PRODUCER_EXPIRATION_MS)
         try:
-            write_snapshot(disk, self.directory, self._producers, self.topic_id, partition)
+            write_snapshot(disk, self.directory, self._producers, self.topic_id, partition, self.recovery_point)
         except StorageError as error:
             _logger.warning("%s: %s", self.topic_partition, error)
-
-    # Read
-
-    def read(self, offset: int, max_bytes: int, *, minimum_one: bool = True) -> ReadResult:
-        """Whole batches up to the high watermark, beginning with the one that holds ``offset`` or comes next.
-
-        At most ``max_bytes``, except that with ``minimum_one`` the first batch comes however large it is. Raises
-        OffsetOutOfRangeError; CorruptBatchError when the batch at ``offset`` is damaged.
-        """
-        if not self.log_start_offset <= offset <= self.log_end_offset:
-            raise OffsetOutOfRangeError(
-                f"{self.topic_partition}: offset {offset} is not in [{self.log_start_offset}, {self.log_end_offset}]"
-            )
-        buffers: list[memoryview] = []
-        if offset < self.high_watermark:
-            try:
-                buffers = self._segments.read(offset, max_bytes, self._committed_end, minimum_one=minimum_one)
-            except CorruptBatchError as error:
-                raise CorruptBatchError(f"{self.topic_partition}: {error}") from error
-        size = sum(map(len, buffers))
-        return ReadResult(buffers, size, self.high_watermark, self.last_stable_offset, self.log_start_offset)
-
-    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
-        """The first visible record whose timestamp is at least ``timestamp_ms``, exactly; None when there is none.
-
-        Raises CorruptBatchError when damage lies before it.
-        """
-        return search_timestamp(self._segments, timestamp_ms, self.log_start_offset, self.high_watermark)
-
-    def max_timestamp(self) -> TimestampOffset | None:
-        """The first visible record that has the greatest timestamp; None when no record has one."""
-        return greatest_timestamp(self._segments, self._committed_end, self.log_start_offset)
-
-    def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
-        """Where the leader epoch ended, or the greatest before it that has written; (-1, -1) when there is none."""
-        return self._leader_epochs.end_offset_for(epoch, self.high_watermark, self.leader_epoch)
 
     # The beginning and the end
 

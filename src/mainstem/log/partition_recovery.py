@@ -11,8 +11,10 @@ The steps, the same after a clean end as after a crash (after a clean end, the l
 4. *Rewrite.* What is kept past the recovery point is written again, in place, and synced, before the high watermark
    moves over it. After a crash of the process the page cache may hold what the disk lacks; after a failed sync the
    kernel may even take these pages for clean, so that a sync alone would write nothing and prove nothing.
-5. *Producer state* comes from the newest snapshot and a walk over the batches behind it, *leader epochs* from their
-   file, or from the batches when it does not reach the last of them.
+5. *Leader epochs* come from their file, or from the batches when it does not reach the last of them.
+
+*Producer state* and the transactions that are open are known at the start of step 2 from the newest snapshot that is
+not past it, and the proven batches from there on; from then on each batch that is walked is taken into them.
 
 Concurrency: one call, in the thread that will own the partition log.
 """
@@ -33,6 +35,7 @@ from mainstem.log.config import LogConfig
 from mainstem.log.cut import keep_tail, keep_whole, proven_end_behind
 from mainstem.log.disk import Disk, DiskFile
 from mainstem.log.leader_epochs import LeaderEpochs
+from mainstem.log.log_segments import link
 from mainstem.log.names import (
     CUT,
     DELETED,
@@ -44,10 +47,11 @@ from mainstem.log.names import (
     TEMPORARY,
     parse_offset_file,
 )
-from mainstem.log.partition_log import PartitionLog, PartitionState
+from mainstem.log.partition_log import PartitionLog
+from mainstem.log.partition_reads import PartitionState
 from mainstem.log.producer_snapshot import read_newest_snapshot
 from mainstem.log.producer_state import ProducerState
-from mainstem.log.segment import Segment, SegmentContext
+from mainstem.log.segment import BatchPlace, Segment, SegmentContext
 from mainstem.log.segment_indexes import SegmentIndexes, read_seal
 from mainstem.log.small_files import read_file, replace_file, sync_file
 from mainstem.model import TopicPartition
@@ -113,6 +117,7 @@ class _Recovery:
         self._interval_bytes = partition.config.index_interval_bytes
         self._last_known = last_known
         self._segments: list[Segment] = []
+        self._producers = ProducerState()
         self._cut_files = 0
         self._recovery_point = 0
         self._names_are_durable = last_known.was_clean
@@ -123,16 +128,16 @@ class _Recovery:
         if not self._segments:
             self._segments = [self._new_segment(self._recovery_point)]
             self._disk.sync_directory(self._directory)
+        link(self._segments)
         trusted = self._first_suspect()
         kept_end, log_end = self._recover_from(trusted)
         log_start = min(max(self._last_known.log_start_offset, self._segments[0].base_offset), log_end)
-        producers = self._rebuild_producers(log_start, kept_end)
         epochs = self._rebuild_leader_epochs(kept_end, log_start)
         return PartitionState(
             self._segments,
             log_start,
             log_end,
-            producers,
+            self._producers,
             epochs,
             max(epochs.latest, 0),
             cut_files=self._cut_files,
@@ -160,7 +165,8 @@ class _Recovery:
         return Segment(self._context, self._directory, base_offset, self._interval_bytes)
 
     def _new_segment(self, base_offset: int) -> Segment:
-        return Segment.create(self._context, self._directory, base_offset, self._interval_bytes)
+        open_transactions = self._producers.open_transactions
+        return Segment.create(self._context, self._directory, base_offset, self._interval_bytes, open_transactions)
 
     def _find_recovery_point(self) -> int:
         known = [self._last_known.recovery_point, self._last_known.log_start_offset]
@@ -184,6 +190,8 @@ class _Recovery:
         """Recover the segments from ``slot`` on; the end of what is kept, and the offset that comes next."""
         indexes = self._segments[slot].read_indexes()
         indexes.rewind(self._segments[slot].file(), self._recovery_point)
+        self._restore_producers(slot, indexes)
+        indexes.open_transactions = self._producers.open_transactions.copy()
         is_damaged = self._walk_trusted(self._segments[slot], indexes)
         while True:
             segment = self._segments[slot]
@@ -200,12 +208,32 @@ class _Recovery:
             segment.adopt_indexes(indexes)
             self._write_seal(segment, indexes.end_offset, last=True)
             slot, is_damaged = slot + 1, False
-            indexes = SegmentIndexes(self._segments[slot].base_offset, self._interval_bytes)
+            indexes = self._new_indexes(self._segments[slot].base_offset)
         if is_damaged:
             return indexes.end_offset, self._resume_behind(segment, indexes)
         segment.activate(indexes)
         self._write_seal(segment, indexes.end_offset)
         return indexes.end_offset, indexes.end_offset
+
+    def _restore_producers(self, slot: int, indexes: SegmentIndexes) -> None:
+        """The producers' state where ``indexes``, of the segment at ``slot``, end."""
+        partition, end = self._name.partition, indexes.end
+        state = read_newest_snapshot(self._disk, self._directory, end.offset_min, self._topic_id, partition)
+        if state is None:
+            state = ProducerState((), min(self._last_known.log_start_offset, end.offset_min))
+        self._producers = state
+        start = self._producers.end_offset
+        behind = [each for each, segment in enumerate(self._segments[: slot + 1]) if segment.base_offset <= start]
+        for segment in self._segments[behind[-1] if behind else 0 : slot]:
+            for place in segment.walk_proving(segment.indexes().offsets.lookup(start)):
+                self._take_again(place, start)
+        segment = self._segments[slot]
+        for place in segment.walk_proving(indexes.offsets.lookup(start), end.file_position):
+            self._take_again(place, start)
+
+    def _take_again(self, place: BatchPlace, start: int) -> None:
+        if place.header.last_offset >= start:
+            self._producers.replay(place.header, place.marker)
 
     def _walk_trusted(self, segment: Segment, indexes: SegmentIndexes) -> bool:
         """Index the batches before the recovery point; whether any of them is damaged or missing."""
@@ -218,13 +246,18 @@ class _Recovery:
             is_damaged = is_damaged or place.file_position != indexes.log_bytes
             if place.header.base_offset >= self._recovery_point:
                 return is_damaged
-            indexes.add(place.header, place.file_position)
+            self._take(place, indexes)
         return is_damaged
+
+    def _take(self, place: BatchPlace, indexes: SegmentIndexes) -> None:
+        """The next batch of what is kept."""
+        indexes.add(place.header, place.file_position, place.marker)
+        self._producers.replay(place.header, place.marker)
 
     def _keep_damaged(self, segment: Segment, indexes: SegmentIndexes) -> None:
         """Index what is whole in a segment with damage before the recovery point, and leave every byte of it."""
         for place in segment.walk_proving(indexes.end):
-            indexes.add(place.header, place.file_position)
+            self._take(place, indexes)
         _logger.error(
             "%s: %s is damaged before the recovery point %d; what cannot be read is answered with CORRUPT_MESSAGE, "
             "nothing is deleted",
@@ -237,7 +270,7 @@ class _Recovery:
         """Prove and index the batches past the recovery point; what is wrong with the first that is not whole."""
         try:
             for file_position, header in walk_verified(segment.file(), indexes.end, segment.size_bytes):
-                indexes.add(header, file_position)
+                self._take(BatchPlace(file_position, header, segment.marker_at(file_position, header)), indexes)
                 segment.mark_proven(file_position, indexes.log_bytes)
         except CorruptBatchError as error:
             return str(error)
@@ -305,8 +338,8 @@ class _Recovery:
         self._disk.sync_directory(self._directory)
         segment.adopt_indexes(indexes)
         self._write_seal(segment, resume, last=True, sync=True)
-        self._segments.append(new)
-        new.activate(SegmentIndexes(resume, self._interval_bytes))
+        self._append_segment(new)
+        new.activate(self._new_indexes(resume))
 
     def _truncate(self, segment: Segment, indexes: SegmentIndexes) -> None:
         segment.resize(indexes)
@@ -320,8 +353,16 @@ class _Recovery:
         self._forget_indexes_of(new)
         segment.adopt_indexes(indexes, lost_until=self._recovery_point)
         self._write_seal(segment, resume, last=True, sync=True)
-        self._segments.append(new)
+        self._append_segment(new)
         return resume
+
+    def _append_segment(self, new: Segment) -> None:
+        new.previous = self._segments[-1]
+        self._segments.append(new)
+
+    def _new_indexes(self, base_offset: int) -> SegmentIndexes:
+        """Those of a segment that begins where the producers' state is now."""
+        return SegmentIndexes(base_offset, self._interval_bytes, self._producers.open_transactions)
 
     def _forget_indexes_of(self, segment: Segment) -> None:
         """An empty segment has no index files, and its name is durable: none of an earlier life may speak for it."""
@@ -364,21 +405,6 @@ class _Recovery:
             self._names_are_durable = True
 
     # Step 5
-
-    def _rebuild_producers(self, log_start: int, kept_end: int) -> ProducerState:
-        """The producers' state of the batches before ``kept_end``."""
-        name = self._name
-        state = read_newest_snapshot(self._disk, self._directory, kept_end, self._topic_id, name.partition)
-        if state is None:
-            state = ProducerState((), log_start)
-        for segment in self._segments_from(state.end_offset):
-            for place in segment.walk_from(state.end_offset):
-                state.update(place.header)
-        return state
-
-    def _segments_from(self, offset: int) -> list[Segment]:
-        behind = [slot for slot, segment in enumerate(self._segments) if segment.base_offset <= offset]
-        return self._segments[behind[-1] if behind else 0 :]
 
     def _rebuild_leader_epochs(self, kept_end: int, log_start: int) -> LeaderEpochs:
         """The epochs from their file, if it reaches to the last batch; else from the batches."""

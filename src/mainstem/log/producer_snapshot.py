@@ -117,11 +117,17 @@ def _decode_trailer(trailer: memoryview, entries: list[ProducerEntry], expected:
             at += _BATCH.size
 
 
-def write_snapshot(disk: Disk, directory: PurePath, state: ProducerState, topic_id: UUID, partition: int) -> None:
-    """Write the snapshot of ``state`` and remove all but the newest. Raises StorageError."""
+def write_snapshot(
+    disk: Disk, directory: PurePath, state: ProducerState, topic_id: UUID, partition: int, recovery_point: int
+) -> None:
+    """Write the snapshot of ``state`` and remove those that no start will want. Raises StorageError.
+
+    A start begins with the newest that is not past the recovery point; should that be spoiled, with the one before.
+    """
     data = encode_snapshot(state, topic_id, partition)
     replace_file(disk, directory / offset_file(state.end_offset, SNAPSHOT), data, sync=False)
-    for offset in list_snapshots(disk, directory)[:-_SNAPSHOTS_KEPT]:
+    durable = [offset for offset in list_snapshots(disk, directory) if offset <= recovery_point]
+    for offset in durable[:-_SNAPSHOTS_KEPT]:
         disk.remove(directory / offset_file(offset, SNAPSHOT))
 
 
@@ -132,15 +138,18 @@ def list_snapshots(disk: Disk, directory: PurePath) -> list[int]:
 
 
 def read_newest_snapshot(
-    disk: Disk, directory: PurePath, log_end_offset: int, topic_id: UUID, partition: int
+    disk: Disk, directory: PurePath, recovery_point: int, topic_id: UUID, partition: int
 ) -> ProducerState | None:
-    """The newest state of the log up to ``log_end_offset``; snapshots past that, or not to be believed, are removed."""
+    """The newest state of the log up to ``recovery_point``; snapshots past that, or not to be believed, are removed.
+
+    What follows the recovery point may be another log than the one that a snapshot there was taken of.
+    """
     for offset in reversed(list_snapshots(disk, directory)):
         path = directory / offset_file(offset, SNAPSHOT)
         try:
-            if offset <= log_end_offset:
+            if offset <= recovery_point:
                 return decode_snapshot(read_file(disk, path) or b"", offset, topic_id, partition)
-            _logger.warning("%s: removed, the log ends at offset %d", path, log_end_offset)
+            _logger.info("%s: removed, the recovery point is %d", path, recovery_point)
         except SnapshotError as error:
             _logger.warning("%s: removed: %s", path, error)
         disk.remove(path)

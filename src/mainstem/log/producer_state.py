@@ -1,22 +1,36 @@
-"""What the log knows of its idempotent producers: who may write what next, and which batches are repeats.
+"""What the log knows of its producers: who may write what next, which batches are repeats, which transactions are open.
 
 Per producer id: its epoch and its last five batches. A batch is accepted when it follows the last one without a gap
 (sequences wrap from 2**31 - 1 to 0), is recognised as a repeat when it is one of the five, and is refused otherwise; an
 older epoch is fenced. A producer that is not known may begin anywhere: its earlier records may have been deleted.
 
-Invariant: the state is exactly what replaying the log's batch headers up to ``end_offset`` gives, producers that have
-expired left out. Pure data; owned by one partition log.
+A transaction opens with its producer's first transactional batch; until its marker, the producer's other batches are
+refused. A marker with a higher epoch takes the producer there, and its sequences begin at 0 again. Markers of an older
+producer epoch, or of an older transaction coordinator, are refused.
+
+Readers see a transaction as open until its marker is below the high watermark (``decide``): a power cut may take the
+marker back before.
+
+Invariant: the state is exactly what replaying the log's batches up to ``end_offset`` gives, producers that have expired
+left out. Pure data; owned by one partition log.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from mainstem.errors import InvalidProducerEpochError, OutOfOrderSequenceError
+from mainstem.errors import (
+    InvalidProducerEpochError,
+    InvalidTransactionStateError,
+    OutOfOrderSequenceError,
+    TransactionCoordinatorFencedError,
+)
+from mainstem.log.transactions import EndedTransaction, OpenTransactions
 from mainstem.record.constants import INT32_MAX, NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP
 from mainstem.record.header import BatchHeader
+from mainstem.record.reader import EndMarker
 
 BATCHES_KEPT = 5
 """As many as a producer may have in flight: any of them may be sent again."""
@@ -40,7 +54,10 @@ class BatchMetadata(NamedTuple):
 
 
 class ProducerEntry:
-    """One producer. ``transaction_first_offset`` is where its open transaction began, -1 when it has none."""
+    """One producer. ``transaction_first_offset`` is where its open transaction began, -1 when it has none.
+
+    ``coordinator_epoch`` is the one of the last marker, -1 before the first.
+    """
 
     __slots__ = (
         "batches",
@@ -63,6 +80,12 @@ class ProducerEntry:
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
+    def begin_epoch(self, epoch: int) -> None:
+        """Go on in ``epoch``: in a new one sequences begin at 0, and no batch of the old one is a repeat any more."""
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.batches.clear()
+
     def find(self, header: BatchHeader) -> BatchMetadata | None:
         """The batch among the last ones that ``header`` repeats."""
         if header.producer_epoch != self.epoch:
@@ -73,11 +96,26 @@ class ProducerEntry:
         return None
 
 
+class _Expected(NamedTuple):
+    """What a producer's next batch is checked against."""
+
+    epoch: int
+    last_sequence: int
+    has_open_transaction: bool
+
+
 class ProducerState:
     """All producers of one partition, as of ``end_offset``."""
 
     def __init__(self, entries: Iterable[ProducerEntry] = (), end_offset: int = 0) -> None:
         self._entries = {entry.producer_id: entry for entry in entries}
+        self.open_transactions = OpenTransactions(
+            (entry.producer_id, entry.transaction_first_offset)
+            for entry in self._entries.values()
+            if entry.transaction_first_offset >= 0
+        )
+        self._undecided: deque[EndedTransaction] = deque()
+        self.first_unstable_offset = self.open_transactions.first_offset
         self.end_offset = end_offset
 
     def __len__(self) -> int:
@@ -87,40 +125,112 @@ class ProducerState:
         """All producers, by id."""
         return [self._entries[producer_id] for producer_id in sorted(self._entries)]
 
+    # Before an append
+
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
         """The batch that was already appended, if ``header`` is a repeat of it."""
         entry = self._entries.get(header.producer_id)
         return entry.find(header) if entry is not None else None
 
-    def check(self, headers: Iterable[BatchHeader]) -> None:
+    def check(self, headers: Iterable[BatchHeader], *, checks_sequence: bool = True) -> None:
         """Prove that these batches, in this order, may follow what is there.
 
-        Raises OutOfOrderSequenceError, InvalidProducerEpochError.
+        Raises OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTransactionStateError.
         """
-        expected: dict[int, tuple[int, int]] = {}
+        expected: dict[int, _Expected] = {}
         for header in headers:
-            if header.producer_id < 0:
+            producer_id = header.producer_id
+            if producer_id < 0:
                 continue
-            epoch, last_sequence = expected.get(header.producer_id) or self._last(header.producer_id)
-            _check_one(header, epoch, last_sequence)
-            expected[header.producer_id] = (header.producer_epoch, header.last_sequence)
+            before = expected.get(producer_id) or self._expected(producer_id)
+            _check_epoch(producer_id, header.producer_epoch, before.epoch)
+            if checks_sequence:
+                _check_sequence(header, before)
+            if before.has_open_transaction and not header.is_transactional:
+                raise InvalidTransactionStateError(
+                    f"producer {producer_id} has a transaction open here: this batch is not part of it"
+                )
+            expected[producer_id] = _Expected(header.producer_epoch, header.last_sequence, header.is_transactional)
 
-    def _last(self, producer_id: int) -> tuple[int, int]:
+    def check_marker(
+        self, producer_id: int, producer_epoch: int, coordinator_epoch: int, *, bumps_epoch: bool = False
+    ) -> None:
+        """Prove that a marker with these epochs may follow; with ``bumps_epoch``, one whose epoch is its own.
+
+        Such a marker (KIP-890) has a greater epoch than the batches that it ends. One that was sent twice may come
+        again, as long as nothing has begun since.
+        Raises InvalidProducerEpochError, TransactionCoordinatorFencedError.
+        """
         entry = self._entries.get(producer_id)
-        return (entry.epoch, entry.last_sequence) if entry is not None else (NO_PRODUCER_EPOCH, NO_SEQUENCE)
+        if entry is None:
+            return
+        _check_epoch(producer_id, producer_epoch, entry.epoch)
+        if bumps_epoch and producer_epoch == entry.epoch and entry.transaction_first_offset >= 0:
+            raise InvalidProducerEpochError(
+                f"producer {producer_id}: a marker of epoch {producer_epoch}, in which its transaction is still written"
+            )
+        if coordinator_epoch < entry.coordinator_epoch:
+            raise TransactionCoordinatorFencedError(
+                f"producer {producer_id}: coordinator epoch {coordinator_epoch} is fenced, {entry.coordinator_epoch} "
+                "has written since"
+            )
 
-    def update(self, header: BatchHeader) -> None:
-        """Take in a batch that is in the log (header with its final offset), checked or replayed."""
+    def _expected(self, producer_id: int) -> _Expected:
+        entry = self._entries.get(producer_id)
+        if entry is None:
+            return _UNKNOWN
+        return _Expected(entry.epoch, entry.last_sequence, entry.transaction_first_offset >= 0)
+
+    # What is in the log
+
+    def update(self, header: BatchHeader, marker: EndMarker | None = None) -> None:
+        """Take in a batch that is in the log (header with its final offset), checked or replayed.
+
+        ``marker`` is what a control batch holds; None for one that ends nothing.
+        """
         self.end_offset = header.next_offset
-        if header.producer_id < 0 or header.is_control:
+        if header.producer_id < 0 or (header.is_control and marker is None):
             return
         entry = self._entries.get(header.producer_id)
-        if entry is None or entry.epoch != header.producer_epoch:
-            entry = self._entries[header.producer_id] = ProducerEntry(header.producer_id, header.producer_epoch)
-        entry.batches.append(
-            BatchMetadata(header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp)
-        )
+        if entry is None:
+            entry = self._entries[header.producer_id] = ProducerEntry(header.producer_id)
+        entry.begin_epoch(header.producer_epoch)
         entry.last_timestamp_ms = header.max_timestamp
+        if marker is None:
+            entry.batches.append(
+                BatchMetadata(header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp)
+            )
+        else:
+            entry.coordinator_epoch = marker.coordinator_epoch
+        if header.is_transactional:
+            self._update_transaction(entry, header, marker)
+
+    def replay(self, header: BatchHeader, marker: EndMarker | None) -> None:
+        """As ``update``, of a batch that nothing will take back."""
+        self.update(header, marker)
+        self.decide(self.end_offset)
+
+    def _update_transaction(self, entry: ProducerEntry, header: BatchHeader, marker: EndMarker | None) -> None:
+        ended = self.open_transactions.update(header, marker)
+        first_offset = self.open_transactions.first_offset_of(entry.producer_id)
+        entry.transaction_first_offset = -1 if first_offset is None else first_offset
+        if ended is not None:
+            self._undecided.append(ended)
+        self._find_first_unstable()
+
+    def decide(self, high_watermark: int) -> None:
+        """Markers below the high watermark cannot be taken back: what they end is stable."""
+        if self._undecided and self._undecided[0].last_offset < high_watermark:
+            while self._undecided and self._undecided[0].last_offset < high_watermark:
+                self._undecided.popleft()
+            self._find_first_unstable()
+
+    def _find_first_unstable(self) -> None:
+        """Where the oldest transaction began that is open, or whose marker may still be taken back."""
+        offsets = [ended.first_offset for ended in self._undecided]
+        if self.open_transactions.first_offset is not None:
+            offsets.append(self.open_transactions.first_offset)
+        self.first_unstable_offset = min(offsets, default=None)
 
     def expire(self, before_ms: int) -> None:
         """Forget producers whose last record is older than ``before_ms``; one with an open transaction stays."""
@@ -133,14 +243,20 @@ class ProducerState:
             del self._entries[producer_id]
 
 
-def _check_one(header: BatchHeader, epoch: int, last_sequence: int) -> None:
-    if epoch == NO_PRODUCER_EPOCH:
-        return
-    if header.producer_epoch < epoch:
+_UNKNOWN: Final = _Expected(NO_PRODUCER_EPOCH, NO_SEQUENCE, False)
+
+
+def _check_epoch(producer_id: int, epoch: int, epoch_before: int) -> None:
+    if epoch < epoch_before:
         raise InvalidProducerEpochError(
-            f"producer {header.producer_id}: epoch {header.producer_epoch} is fenced, {epoch} has written since"
+            f"producer {producer_id}: epoch {epoch} is fenced, {epoch_before} has written since"
         )
-    next_sequence = 0 if header.producer_epoch > epoch else (last_sequence + 1) & INT32_MAX
+
+
+def _check_sequence(header: BatchHeader, before: _Expected) -> None:
+    if before.epoch == NO_PRODUCER_EPOCH:
+        return
+    next_sequence = 0 if header.producer_epoch > before.epoch else (before.last_sequence + 1) & INT32_MAX
     if header.base_sequence != next_sequence:
         raise OutOfOrderSequenceError(
             f"producer {header.producer_id}, epoch {header.producer_epoch}: sequence {header.base_sequence}, "

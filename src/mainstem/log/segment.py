@@ -3,7 +3,9 @@
 Invariants:
 
 * ``.log`` holds whole batches from 0 to ``size_bytes``, offsets rising; only the active segment grows, only at its end.
-* The indexes are those of the ``.log``: built with it, or vouched for by a seal, or rebuilt from it at first use.
+* The indexes are those of the ``.log``: built with it, or vouched for by a seal, or rebuilt from it at first use. What
+  transactions were open at its beginning is told by ``previous``, the segment before it, None for the first: there,
+  what began in segments that are gone is as good as begun where its first record is left.
 * No byte is handed to a reader that was not proven by its batch's checksum since this process started: by the append,
   by recovery, or by the first read. Damage is answered with CorruptBatchError, and nothing is deleted.
 
@@ -15,6 +17,7 @@ were handed out outlive the segment.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import PurePath
@@ -28,8 +31,12 @@ from mainstem.log.handles import LeastRecentlyUsed
 from mainstem.log.names import LOG, SEGMENT_SUFFIXES, offset_file
 from mainstem.log.seal import NOT_KNOWN_DURABLE
 from mainstem.log.segment_indexes import SegmentIndexes, read_seal
+from mainstem.log.transactions import OpenTransactions
 from mainstem.record.constants import HEADER_BYTES, NO_LEADER_EPOCH
 from mainstem.record.header import BatchHeader, iter_headers, read_header, verify
+from mainstem.record.reader import EndMarker, read_end_marker
+
+_logger = logging.getLogger(__name__)
 
 OPEN_FILES_MAX = 512
 LOADED_INDEXES_MAX = 128
@@ -49,10 +56,11 @@ class SegmentContext:
 
 
 class BatchPlace(NamedTuple):
-    """Where a batch lies in its segment."""
+    """Where a batch lies in its segment; and what it ends, if it is a proven transaction marker."""
 
     file_position: int
     header: BatchHeader
+    marker: EndMarker | None = None
 
 
 class _IndexHolder:
@@ -88,6 +96,7 @@ class Segment:
         "directory",
         "is_active",
         "pins",
+        "previous",
     )
 
     def __init__(self, context: SegmentContext, directory: PurePath, base_offset: int, interval_bytes: int) -> None:
@@ -105,14 +114,25 @@ class Segment:
         self._lost_until = 0
         self.is_active = False
         self.pins = 0
+        self.previous: Segment | None = None
 
     @classmethod
-    def create(cls, context: SegmentContext, directory: PurePath, base_offset: int, interval_bytes: int) -> Segment:
-        """A new, empty, active segment. Its name is durable once its directory is synced."""
+    def create(
+        cls,
+        context: SegmentContext,
+        directory: PurePath,
+        base_offset: int,
+        interval_bytes: int,
+        open_transactions: OpenTransactions | None = None,
+    ) -> Segment:
+        """A new, empty, active segment. Its name is durable once its directory is synced.
+
+        ``open_transactions`` are those at its beginning; None when there is nothing before it.
+        """
         segment = cls(context, directory, base_offset, interval_bytes)
         segment._use_file(context.disk.create(segment.path(LOG)))
         segment._size_bytes = 0
-        segment._indexes = SegmentIndexes(base_offset, interval_bytes)
+        segment._indexes = SegmentIndexes(base_offset, interval_bytes, open_transactions)
         segment.is_active = True
         return segment
 
@@ -164,12 +184,29 @@ class Segment:
         assert self._indexes is not None
         return self._indexes
 
+    def _open_before(self) -> OpenTransactions:
+        """The transactions that are open where this segment begins.
+
+        Segments before it whose indexes must be rebuilt, too, come first, oldest first: a call for each would nest.
+        """
+        if self.previous is None:
+            return OpenTransactions()
+        unknown, segment = [], self.previous
+        while segment._indexes is None and segment.previous is not None and segment.read_indexes().log_bytes == 0:
+            unknown.append(segment)
+            segment = segment.previous
+        for each in reversed(unknown):
+            each.indexes()
+        return self.previous.indexes().open_transactions
+
     def _load_indexes(self) -> None:
         indexes = self.read_indexes()
+        if indexes.log_bytes == 0:
+            indexes.open_transactions = self._open_before().copy()
         known = indexes.log_bytes
         for place in self.walk_proving(indexes.end):
             self._is_damaged = self._is_damaged or place.file_position != indexes.log_bytes
-            indexes.add(place.header, place.file_position)
+            indexes.add(place.header, place.file_position, place.marker)
         seal = read_seal(self._context.disk, self.directory, self.base_offset)
         if seal is not None and seal.log_bytes > self.size_bytes:
             self._lost_until = seal.end_offset
@@ -180,11 +217,22 @@ class Segment:
             durable_offset = NOT_KNOWN_DURABLE if seal is None else seal.durable_offset
             indexes.write(self._context.disk, self.directory, durable_offset, sync=True)
 
-    def walk_proving(self, start: Start) -> Iterator[BatchPlace]:
-        """Every batch from ``start`` on that is whole, proven; damage is passed over."""
-        for file_position, header in walk_past_damage(self.file(), start, self.size_bytes, prove=True):
+    def walk_proving(self, start: Start, end: int | None = None) -> Iterator[BatchPlace]:
+        """Every batch from ``start`` on that is whole, proven, and ends by ``end``; damage is passed over."""
+        end = self.size_bytes if end is None else end
+        for file_position, header in walk_past_damage(self.file(), start, end, prove=True):
             self._proven.add(file_position, file_position + header.size_bytes)
-            yield BatchPlace(file_position, header)
+            yield BatchPlace(file_position, header, self.marker_at(file_position, header))
+
+    def marker_at(self, file_position: int, header: BatchHeader) -> EndMarker | None:
+        """What the proven batch there ends, if it is a transaction marker."""
+        if not header.is_control:
+            return None
+        try:
+            return read_end_marker(self.file().read(file_position, header.size_bytes))
+        except CorruptBatchError as error:  # whole, but its writer wrote no sense: it ends nothing
+            _logger.warning("%s: %s", self.path(LOG), error)
+            return None
 
     def read_indexes(self) -> SegmentIndexes:
         """The indexes as far as their files vouch for them: all, a part, or empty ones."""
@@ -225,9 +273,12 @@ class Segment:
         self._size_bytes = indexes.log_bytes
         self._proven.cut(indexes.log_bytes)
 
-    def append(self, headers: Sequence[BatchHeader], buffers: Sequence[Buffer]) -> None:
+    def append(
+        self, headers: Sequence[BatchHeader], buffers: Sequence[Buffer], marker: EndMarker | None = None
+    ) -> None:
         """Write whole batches at the end: ``buffers`` are their bytes, ``headers`` carry their final offsets.
 
+        ``marker`` is what the one batch holds if it is a control batch.
         After StorageError ``discard_tail`` must follow.
         """
         assert self.is_active
@@ -236,7 +287,7 @@ class Segment:
         self.file().write(start, buffers)
         file_position = start
         for header in headers:
-            self._indexes.add(header, file_position)
+            self._indexes.add(header, file_position, marker)
             file_position += header.size_bytes
         self._size_bytes = file_position
         self._proven.add(start, file_position)

@@ -1,8 +1,10 @@
-"""Both indexes of one segment, kept up batch by batch, and their files.
+"""The three indexes of one segment, kept up batch by batch, and their files.
 
 ``add`` is called for every batch in file order, by the append as by recovery and rebuilding, so that all three give the
 same indexes. An offset index entry is due when more than ``interval_bytes`` of log lie behind the last one; the time
-index gets an entry then, if the greatest timestamp has grown, and a last one when the segment is closed: as in Kafka.
+index gets an entry then, if the greatest timestamp has grown, and a last one when the segment is closed; the
+transaction index gets one for each marker that aborts a transaction: as in Kafka. For that the indexes know which
+transactions are open where they end; a new segment's begin with those of the one before it.
 
 Index files are as long as their entries; nothing is preallocated. They are not synced: a seal that does not match them
 after a power cut costs a walk over the segment's headers, never an answer.
@@ -21,13 +23,17 @@ from mainstem.errors import CorruptBatchError
 from mainstem.log import offset_index, time_index
 from mainstem.log.batch_scan import Start
 from mainstem.log.disk import Disk, DiskFile
-from mainstem.log.names import OFFSET_INDEX, SEAL, TIME_INDEX, offset_file
+from mainstem.log.names import OFFSET_INDEX, SEAL, TIME_INDEX, TRANSACTION_INDEX, offset_file
 from mainstem.log.offset_index import OffsetIndex
 from mainstem.log.seal import Seal, decode_seal, encode_seal
 from mainstem.log.small_files import read_file, replace_file
 from mainstem.log.time_index import TimeIndex
+from mainstem.log.transaction_index import ENTRY_BYTES as TRANSACTION_ENTRY_BYTES
+from mainstem.log.transaction_index import TransactionIndex
+from mainstem.log.transactions import OpenTransactions
 from mainstem.record.constants import HEADER_BYTES, NO_TIMESTAMP
 from mainstem.record.header import BatchHeader, read_header
+from mainstem.record.reader import EndMarker
 
 
 class _Written:
@@ -48,6 +54,8 @@ class SegmentIndexes:
         "_lost",
         "_offsets_written",
         "_times_written",
+        "_transactions_written",
+        "aborted",
         "base_offset",
         "bytes_since_entry",
         "end_offset",
@@ -57,16 +65,22 @@ class SegmentIndexes:
         "max_timestamp_ms",
         "max_timestamp_offset",
         "offsets",
+        "open_transactions",
         "times",
     )
 
-    def __init__(self, base_offset: int, interval_bytes: int) -> None:
+    def __init__(
+        self, base_offset: int, interval_bytes: int, open_transactions: OpenTransactions | None = None
+    ) -> None:
         self.base_offset = base_offset
         self._interval_bytes = interval_bytes
         self._lost = (0, 0)
-        self._reset()
+        self._reset(open_transactions)
 
-    def _reset(self) -> None:
+    def _reset(self, open_transactions: OpenTransactions | None = None) -> None:
+        self.open_transactions = open_transactions.copy() if open_transactions is not None else OpenTransactions()
+        self.aborted = TransactionIndex()
+        self._transactions_written = _Written()
         self.offsets = OffsetIndex(self.base_offset)
         self.times = TimeIndex(self.base_offset)
         self._offsets_written = _Written()
@@ -79,8 +93,8 @@ class SegmentIndexes:
         self.last_batch_position = 0
         self.last_batch_crc = 0
 
-    def add(self, header: BatchHeader, file_position: int) -> None:
-        """Take in the next batch, whose header carries its final offset."""
+    def add(self, header: BatchHeader, file_position: int, marker: EndMarker | None = None) -> None:
+        """Take in the next batch, whose header carries its final offset; ``marker`` is what a control batch holds."""
         assert header.base_offset >= self.end_offset, "offsets rise"
         if file_position != self.log_bytes:
             assert file_position > self.log_bytes, "batches are indexed in file order"
@@ -93,12 +107,20 @@ class SegmentIndexes:
             self.offsets.append(last_offset, file_position)
             self.times.maybe_append(self.max_timestamp_ms, self.max_timestamp_offset)
             self.bytes_since_entry = 0
+        if header.is_transactional:
+            self._add_transactional(header, marker)
         size = header.size_bytes
         self.bytes_since_entry += size
         self.last_batch_position = file_position
         self.last_batch_crc = header.crc
         self.log_bytes = file_position + size
         self.end_offset = last_offset + 1
+
+    def _add_transactional(self, header: BatchHeader, marker: EndMarker | None) -> None:
+        ended = self.open_transactions.update(header, marker)
+        if ended is not None and ended.is_aborted:
+            first_open = self.open_transactions.first_offset
+            self.aborted.append(ended, header.next_offset if first_open is None else first_open)
 
     def can_hold(self, batches: int, last_offset: int, index_bytes_max: int) -> bool:
         """Whether the indexes have room for ``batches`` more, up to ``last_offset``.
@@ -126,8 +148,15 @@ class SegmentIndexes:
         """Where the next batch begins."""
         return Start(self.log_bytes, self.end_offset)
 
+    def bound_behind(self, file_position: int) -> int:
+        """An offset that no batch before ``file_position`` reaches, and not much more."""
+        return min(self.offsets.bound_behind(file_position) or self.end_offset, self.end_offset)
+
     def rewind(self, file: DiskFile, offset: int) -> None:
-        """Go back to some batch end at or before ``offset``: what lies behind it is walked again by the caller."""
+        """Go back to some batch end at or before ``offset``: what lies behind it is walked again by the caller.
+
+        The caller also gives ``open_transactions`` there: how they stood is not told by an index.
+        """
         entry = self.offsets.truncate(offset)
         if entry is None:
             self._reset()
@@ -141,6 +170,7 @@ class SegmentIndexes:
         if header.last_offset != last_offset:
             self._reset()
             return
+        self.aborted.truncate(last_offset + 1)
         greatest = self.times.truncate(last_offset) or (NO_TIMESTAMP, self.base_offset)
         self.max_timestamp_ms, self.max_timestamp_offset = greatest
         self.bytes_since_entry = header.size_bytes
@@ -154,6 +184,7 @@ class SegmentIndexes:
         """Count as written only what the indexes still hold."""
         self._offsets_written = _Written(*_bytes_and_crc(self.offsets.encode(), self._offsets_written.bytes))
         self._times_written = _Written(*_bytes_and_crc(self.times.encode(), self._times_written.bytes))
+        self._transactions_written = _Written(*_bytes_and_crc(self.aborted.encode(), self._transactions_written.bytes))
 
     def mark_lost(self, lost_until: int, file_bytes: int) -> None:
         """Let the seal say that the segment once reached to ``lost_until``, past its file's end."""
@@ -172,6 +203,12 @@ class SegmentIndexes:
         _append(disk, directory / offset_file(self.base_offset, OFFSET_INDEX), tail, self._offsets_written)
         tail = self.times.encode(self._times_written.bytes // time_index.ENTRY_BYTES)
         _append(disk, directory / offset_file(self.base_offset, TIME_INDEX), tail, self._times_written)
+        tail = self.aborted.encode(self._transactions_written.bytes // TRANSACTION_ENTRY_BYTES)
+        path = directory / offset_file(self.base_offset, TRANSACTION_INDEX)
+        if len(self.aborted):
+            _append(disk, path, tail, self._transactions_written)
+        else:
+            disk.remove(path)
         replace_file(
             disk, directory / offset_file(self.base_offset, SEAL), encode_seal(self.seal(durable_offset)), sync=sync
         )
@@ -192,8 +229,9 @@ class SegmentIndexes:
             self._offsets_written.crc,
             self._times_written.bytes,
             self._times_written.crc,
-            0,
-            0,
+            self._transactions_written.bytes,
+            self._transactions_written.crc,
+            self.open_transactions.entries(),
         )
 
     @classmethod
@@ -210,7 +248,17 @@ class SegmentIndexes:
             return None
         if _bytes_and_crc(times, seal.time_index_bytes) != (seal.time_index_bytes, seal.time_index_crc):
             return None
-        indexes = cls(base_offset, interval_bytes)
+        aborted = b""
+        if seal.transaction_index_bytes:
+            aborted = read_file(disk, directory / offset_file(base_offset, TRANSACTION_INDEX)) or b""
+        if _bytes_and_crc(aborted, seal.transaction_index_bytes) != (
+            seal.transaction_index_bytes,
+            seal.transaction_index_crc,
+        ):
+            return None
+        indexes = cls(base_offset, interval_bytes, OpenTransactions(seal.open_transactions))
+        indexes.aborted = TransactionIndex.decode(aborted[: seal.transaction_index_bytes])
+        indexes._transactions_written = _Written(seal.transaction_index_bytes, seal.transaction_index_crc)
         indexes.offsets = OffsetIndex.decode(base_offset, offsets[: seal.offset_index_bytes])
         indexes.times = TimeIndex.decode(base_offset, times[: seal.time_index_bytes])
         indexes._offsets_written = _Written(seal.offset_index_bytes, seal.offset_index_crc)

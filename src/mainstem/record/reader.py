@@ -27,6 +27,7 @@ from mainstem.record.constants import (
 from mainstem.record.header import BatchHeader, iter_headers, read_header
 
 _CONTROL_KEY = struct.Struct(">hh")
+_END_TRANSACTION_VALUE = struct.Struct(">hi")
 _VARINT_BYTES_MAX = 10
 
 
@@ -38,6 +39,13 @@ class DecodedRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
+
+
+class EndMarker(NamedTuple):
+    """How a control batch ends its producer's transaction, and the epoch of the coordinator that said so."""
+
+    control_type: ControlType
+    coordinator_epoch: int
 
 
 def read_records(batch: Buffer, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> list[DecodedRecord]:
@@ -72,6 +80,24 @@ def read_control_type(record: DecodedRecord) -> ControlType | None:
     if version < 0:
         raise CorruptBatchError(f"control record at offset {record.offset}: version {version}")
     return ControlType(control_type) if control_type in (ControlType.ABORT, ControlType.COMMIT) else None
+
+
+def read_end_marker(batch: Buffer) -> EndMarker | None:
+    """What the control batch at the start of ``batch`` ends; None when compaction has emptied it, or it ends nothing.
+
+    Raises CorruptBatchError.
+    """
+    records = read_records(batch)
+    control_type = read_control_type(records[0]) if records else None
+    if control_type is None:
+        return None
+    value = records[0].value
+    if value is None or len(value) < _END_TRANSACTION_VALUE.size:
+        raise CorruptBatchError(f"transaction marker at offset {records[0].offset}: its value is cut off")
+    version, coordinator_epoch = _END_TRANSACTION_VALUE.unpack_from(value)
+    if version < 0:
+        raise CorruptBatchError(f"transaction marker at offset {records[0].offset}: version {version}")
+    return EndMarker(control_type, coordinator_epoch)
 
 
 class _Cursor:

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from mainstem import errors, problems
-from mainstem.errors import MainstemError, PositionTimeoutError, ProducerError, RemoteError
+from mainstem.errors import ConditionFailedError, MainstemError, PositionTimeoutError, ProducerError, RemoteError
 from mainstem.model import Position
 
 ERROR_CLASSES = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, MainstemError)]
@@ -17,6 +17,8 @@ def example(error_class: type[MainstemError]) -> MainstemError:
         return PositionTimeoutError("late", wanted=Position.of("a", 0, 9), reached=Position.of("a", 0, 7))
     if error_class is RemoteError:
         return RemoteError("no", code=29, name="TOPIC_AUTHORIZATION_FAILED", retriable=False)
+    if error_class is ConditionFailedError:
+        return ConditionFailedError("no", condition="mainstem-expect-end", expected=3, actual=17)
     return error_class("what is wrong")
 
 

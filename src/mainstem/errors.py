@@ -9,6 +9,7 @@
     │   ├── UnknownViewError          no such view
     │   ├── RecordTooLargeError       over max.message.bytes
     │   ├── InvalidRecordError        a record batch that this topic does not take
+    │   │   └── ConditionFailedError  an append whose condition does not hold; it tells the actual offset
     │   ├── InvalidTimestampError     timestamps outside the topic's bounds, or of the wrong type
     │   ├── OffsetOutOfRangeError     before the log start offset or past the log end offset
     │   ├── SchemaError               a record or a file does not fit its topic's schema
@@ -25,6 +26,7 @@
     │   │   └── TransactionCoordinatorFencedError   a marker of a transaction coordinator that was replaced
     │   └── RemoteError               the log answered with an error code of the protocol
     ├── UnavailableError              not now: the same request may succeed later
+    │   ├── IndexNotReadyError        an index that the request needs is still being built
     │   ├── LogUnavailableError       the log cannot be reached, or did not answer in time
     │   ├── PositionTimeoutError      `at_least` was not reached in time
     │   ├── ViewStoppedError          a view stopped; it says why and what to do
@@ -42,6 +44,7 @@ protocol's error codes, the gateway to HTTP problems, the command line to exit c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -83,7 +86,29 @@ class RecordTooLargeError(InputError):
 
 
 class InvalidRecordError(InputError):
-    """A record batch that is whole, but that this topic does not take."""
+    """A record batch that is whole, but that this topic does not take.
+
+    ``records`` says which of its records are at fault, by index, and why, where that is known.
+    """
+
+    def __init__(self, message: str, *, records: Mapping[int, str] | None = None) -> None:
+        super().__init__(message)
+        self.records = dict(records or {})
+
+
+class ConditionFailedError(InvalidRecordError):
+    """An append whose condition does not hold: nothing was appended. Read again, and decide anew.
+
+    ``condition`` is the name of the header that stated it; ``expected`` and ``actual`` are offsets.
+    """
+
+    def __init__(
+        self, message: str, *, condition: str, expected: int, actual: int, records: Mapping[int, str] | None = None
+    ) -> None:
+        super().__init__(message, records=records)
+        self.condition = condition
+        self.expected = expected
+        self.actual = actual
 
 
 class InvalidTimestampError(InputError):
@@ -163,6 +188,10 @@ class UnavailableError(MainstemError):
 
 class LogUnavailableError(UnavailableError):
     """The log cannot be reached, or did not answer in time."""
+
+
+class IndexNotReadyError(UnavailableError):
+    """An index that the request needs is still being built from the log."""
 
 
 class PositionTimeoutError(UnavailableError):

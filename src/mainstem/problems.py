@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from mainstem import errors
-from mainstem.errors import MainstemError, PositionTimeoutError, RemoteError
+from mainstem.errors import ConditionFailedError, MainstemError, PositionTimeoutError, RemoteError
 from mainstem.model import Position
 
 CONTENT_TYPE = "application/problem+json"
@@ -39,6 +39,7 @@ _PROBLEMS: dict[type[MainstemError], _Problem] = {
     errors.UnknownViewError: _Problem("unknown-view", 404, "No such view"),
     errors.RecordTooLargeError: _Problem("record-too-large", 413, "The record is too large"),
     errors.InvalidRecordError: _Problem("invalid-record", 422, "The topic does not take the record"),
+    errors.ConditionFailedError: _Problem("condition-failed", 412, "The condition does not hold"),
     errors.InvalidTimestampError: _Problem("invalid-timestamp", 422, "The timestamp is outside the topic's bounds"),
     errors.OffsetOutOfRangeError: _Problem("offset-out-of-range", 416, "No such offset"),
     errors.SchemaError: _Problem("schema", 422, "Does not fit the topic's schema"),
@@ -54,6 +55,7 @@ _PROBLEMS: dict[type[MainstemError], _Problem] = {
     errors.RemoteError: _Problem("remote", 502, "The log said no"),
     errors.UnavailableError: _Problem("unavailable", 503, "Not now"),
     errors.LogUnavailableError: _Problem("log-unavailable", 503, "The log cannot be reached"),
+    errors.IndexNotReadyError: _Problem("index-not-ready", 503, "An index is being built"),
     errors.PositionTimeoutError: _Problem("position-timeout", 504, "The position was not reached in time"),
     errors.ViewStoppedError: _Problem("view-stopped", 503, "The view has stopped"),
     errors.PipelineFailedError: _Problem("pipeline-failed", 503, "A pipeline has failed"),
@@ -86,6 +88,8 @@ def members_of(error: MainstemError) -> dict[str, Any]:
     """The extension members: what an error carries besides its text, in JSON's types."""
     if isinstance(error, PositionTimeoutError):
         return {"wanted": str(error.wanted), "reached": str(error.reached)}
+    if isinstance(error, ConditionFailedError):
+        return {"condition": error.condition, "expected": error.expected, "actual": error.actual}
     if isinstance(error, RemoteError):
         return {"code": error.code, "name": error.name, "retriable": error.retriable}
     return {}
@@ -115,6 +119,10 @@ def error_from_problem(document: Mapping[str, Any]) -> MainstemError:
     if error_class is PositionTimeoutError:
         wanted, reached = (Position.parse(str(document.get(name, ""))) for name in ("wanted", "reached"))
         return PositionTimeoutError(text, wanted=wanted, reached=reached)
+    if error_class is ConditionFailedError:
+        expected, actual = (int(document.get(name, -1)) for name in ("expected", "actual"))
+        condition = str(document.get("condition", ""))
+        return ConditionFailedError(text, condition=condition, expected=expected, actual=actual)
     if error_class is RemoteError:
         code, name = int(document.get("code", -1)), str(document.get("name", "UNKNOWN_SERVER_ERROR"))
         return RemoteError(text, code=code, name=name, retriable=bool(document.get("retriable", False)))

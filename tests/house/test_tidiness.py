@@ -93,7 +93,7 @@ def test_the_log_touches_the_world_only_through_its_ports() -> None:
     offenders = [
         f"{path.name}: {name}"
         for path in sorted((ROOT / "src/mainstem/log").glob("*.py"))
-        if path.name != "disk.py"
+        if path.name not in {"disk.py", "key_store.py", "index_worker.py"}  # the ports' real sides
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""])

@@ -7,6 +7,7 @@ from typing import Final
 from mainstem.errors import (
     ConfigError,
     CorruptBatchError,
+    IndexNotReadyError,
     InputError,
     InvalidProducerEpochError,
     InvalidRecordError,
@@ -44,6 +45,7 @@ _CODES: Final[tuple[tuple[type[MainstemError], ErrorCode], ...]] = (
     (ProducerError, ErrorCode.UNKNOWN_PRODUCER_ID),
     (InputError, ErrorCode.INVALID_REQUEST),
     (ProtocolError, ErrorCode.INVALID_REQUEST),
+    (IndexNotReadyError, ErrorCode.NOT_ENOUGH_REPLICAS),  # not appended, and to be tried again: the code clients know
     (UnavailableError, ErrorCode.KAFKA_STORAGE_ERROR),
     (MachineError, ErrorCode.KAFKA_STORAGE_ERROR),
 )

@@ -27,6 +27,7 @@ from mainstem.record.constants import (
     TRANSACTIONAL_BIT,
 )
 from mainstem.record.header import HEADER, BatchHeader, read_header, stamped_prefix, verify
+from mainstem.record.writer import rebuild_batch
 
 _UINT32 = struct.Struct(">I")
 _NOT_FROM_PRODUCERS: Final = CONTROL_BIT | DELETE_HORIZON_BIT
@@ -118,6 +119,11 @@ def stamp_batches(
         headers.append(header)
         base_offset = header.next_offset
     return headers, buffers
+
+
+def empty_batch(header: BatchHeader, timestamp_ms: int) -> bytes:
+    """A batch without records, which takes the offsets and the sequence numbers that ``header`` asks for."""
+    return rebuild_batch(header._replace(base_timestamp=timestamp_ms, max_timestamp=timestamp_ms), ())
 
 
 def _with_log_append_time(header: BatchHeader, records: memoryview, now_ms: int) -> tuple[BatchHeader, bytes]:

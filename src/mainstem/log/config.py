@@ -139,6 +139,29 @@ _DEFINITIONS = (
         "The longest that a record may stay out of compaction's reach" + _NOT_YET,
         _long(1),
     ),
+    ConfigDef(
+        "mainstem.conditional.append",
+        "boolean",
+        "false",
+        "Whether records may carry conditions in headers (mainstem-expect-key-offset, mainstem-expect-end); a batch "
+        "whose conditions do not hold is refused as INVALID_RECORD. Without it these headers say nothing to the log",
+        _boolean,
+    ),
+    ConfigDef(
+        "mainstem.idempotency.window.ms",
+        "long",
+        "0",
+        "How long a record's header mainstem-idempotency-key is remembered: an append with the same key is answered "
+        "with the first one's offset. 0: the header says nothing to the log",
+        _long(0),
+    ),
+    ConfigDef(
+        "mainstem.key.index",
+        "boolean",
+        "false",
+        "Whether an index from keys to offsets is kept, so that one key's records are read without a scan",
+        _boolean,
+    ),
     ConfigDef("max.message.bytes", "int", "1048588", "The largest record batch that is accepted, as it came", _int(0)),
     ConfigDef(
         "message.timestamp.after.max.ms",
@@ -242,6 +265,9 @@ class LogConfig:
     message_timestamp_after_max_ms: int = 3_600_000
     compression_type: str = "producer"
     flush: str = "commit"
+    mainstem_conditional_append: bool = False
+    mainstem_idempotency_window_ms: int = 0
+    mainstem_key_index: bool = False
     overrides: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @classmethod
@@ -267,6 +293,20 @@ class LogConfig:
     @property
     def uses_log_append_time(self) -> bool:
         return self.message_timestamp_type == "LogAppendTime"
+
+    @property
+    def remembers_idempotency_keys(self) -> bool:
+        return self.mainstem_idempotency_window_ms > 0
+
+    @property
+    def needs_key_index(self) -> bool:
+        """Whether there is anything to keep in the key index's store."""
+        return self.mainstem_key_index or self.remembers_idempotency_keys
+
+    @property
+    def looks_into_records(self) -> bool:
+        """Whether an append is looked at record by record."""
+        return self.needs_key_index or self.mainstem_conditional_append
 
     @property
     def is_compacted(self) -> bool:

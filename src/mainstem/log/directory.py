@@ -35,6 +35,7 @@ from mainstem.log.checkpoints import (
 from mainstem.log.config import LogConfig
 from mainstem.log.disk import Disk, DiskLock
 from mainstem.log.file_removal import FileRemoval
+from mainstem.log.log_features import LogFeatures
 from mainstem.log.names import (
     CLEAN_SHUTDOWN,
     DELETED_DIRECTORY,
@@ -73,6 +74,7 @@ class LogDirectory:
         self.node_id = _NODE_ID
         self.leader_epoch = 0
         self.was_clean = True
+        self.features = LogFeatures(path, clock)
         self._clock = clock
         self._lock = lock
         self._new_id = new_id
@@ -208,6 +210,7 @@ class LogDirectory:
         opened = open_partition(self._context, self._clock, partition, last_known)
         opened.leader_epoch = max(self.leader_epoch, opened.leader_epoch + (not self.was_clean))
         self._partitions[topic_partition] = opened
+        self.features.attach(opened)
         return opened
 
     # Partitions
@@ -262,6 +265,7 @@ class LogDirectory:
             self._context, self._clock, Partition(directory, topic_partition, topic_id, config), self.leader_epoch
         )
         self._partitions[topic_partition] = created
+        self.features.attach(created)
         return created
 
     def delete(self, *topic_partitions: TopicPartition) -> None:
@@ -275,6 +279,7 @@ class LogDirectory:
         for topic_partition in topic_partitions:
             partition = self._partitions.pop(topic_partition, None)
             if partition is not None:
+                self.features.deleted(partition)
                 partition.abandon()
                 self._unsettled.pop(partition, None)
                 self._removal.forget(partition)
@@ -294,6 +299,7 @@ class LogDirectory:
         points of a few partitions that have stood still without one.
         """
         self._flushes.finish()
+        self.features.tick()
         touched = [each for each in self._partitions.values() if each.has_news]
         quiet = [each for each in self._unsettled if not each.has_news and each.needs_retrace_point]
         for partition in quiet[:_RETRACE_POINTS_A_CHECKPOINT]:
@@ -323,6 +329,7 @@ class LogDirectory:
 
     def release(self) -> None:
         """Let go of everything as it is, as a process that ends would."""
+        self.features.close()
         for partition in self._partitions.values():
             partition.abandon()
         self._lock.release()
@@ -334,6 +341,7 @@ class LogDirectory:
         Raises StorageError when a flush fails; the others are closed and the lock is released all the same.
         """
         self._flushes.end()
+        self.features.close()
         failures: list[StorageError] = []
         for partition in self._partitions.values():
             try:

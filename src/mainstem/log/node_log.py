@@ -131,6 +131,7 @@ class NodeLog:
             partition = self.directory.partitions.get(topic_partition)
             if partition is not None:
                 partition.update_config(config)
+                self.directory.features.attach(partition)
         return topic
 
     def close(self) -> None:

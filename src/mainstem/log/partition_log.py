@@ -18,12 +18,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from pathlib import PurePath
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 from mainstem.clock import Clock
 from mainstem.errors import OffsetOutOfRangeError, PartitionOfflineError, StorageError
-from mainstem.log.append_check import check_batches, stamp_batches
+from mainstem.log.append_check import check_batches, empty_batch, stamp_batches
 from mainstem.log.checkpoints import encode_leader_epochs
 from mainstem.log.cleaning import Cleaning
 from mainstem.log.config import LogConfig
@@ -38,9 +38,12 @@ from mainstem.log.segment import Segment, SegmentContext
 from mainstem.log.small_files import replace_file
 from mainstem.model import TopicPartition
 from mainstem.record.constants import HEADER_BYTES, NO_TIMESTAMP, ControlType
-from mainstem.record.header import BatchHeader, read_header
+from mainstem.record.header import BatchHeader, iter_headers, read_header
 from mainstem.record.reader import EndMarker
 from mainstem.record.writer import build_control_batch
+
+if TYPE_CHECKING:
+    from mainstem.log.append_features import AppendFeatures, Earlier
 
 _logger = logging.getLogger(__name__)
 
@@ -102,6 +105,7 @@ class PartitionLog(PartitionReads):
         self._dirty: dict[Segment, None] = {}
         self._unsynced_directories: dict[PurePath, None] = dict.fromkeys(state.unsynced_directories)
         self._flush_in_flight: Flush | None = None
+        self.features: AppendFeatures | None = None  # what the topic's log features see of each append
         self.has_news = True  # for the checkpoints: set by whatever changes what they say, taken down by them
         self._unsynced_bytes = 0
         self._unsynced_since_s = 0.0
@@ -153,12 +157,22 @@ class PartitionLog(PartitionReads):
         now_ms = self._clock.time_ms()
         batches = check_batches(view, self.config, now_ms)
         sent = [header for _, header in batches]
+        features = self.features
+        look = None if features is None else features.look(view, batches)
+        earlier = None if features is None or look is None else features.earlier(look)
+        if earlier is not None:
+            return self._answer_again(earlier, sent)
         duplicate = None if from_coordinator else self._find_duplicate(sent)
         if duplicate is not None:
             time_ms = duplicate.timestamp_ms if self.config.uses_log_append_time else NO_TIMESTAMP
             return AppendResult(duplicate.base_offset, duplicate.last_offset, time_ms, self.log_start_offset, True)
         self._producers.check(sent, checks_sequence=not from_coordinator)
-        return self._append(view, batches, now_ms)
+        if features is None or look is None:
+            return self._append(view, batches, now_ms)
+        features.check(look, self.log_end_offset)
+        result = self._append(view, batches, now_ms)
+        features.appended(look, sent, result.base_offset, self.leader_epoch)
+        return result
 
     def append_marker(
         self,
@@ -212,6 +226,18 @@ class PartitionLog(PartitionReads):
             self.log_start_offset,
             False,
         )
+
+    def _answer_again(self, earlier: Earlier, sent: Sequence[BatchHeader]) -> AppendResult:
+        """Answer with records that are there. A producer's sequence moves on all the same: by batches without records.
+
+        Those are what compaction, too, leaves of a batch to rebuild its producer's state from.
+        """
+        if any(header.producer_id >= 0 for header in sent) and self._find_duplicate(sent) is None:
+            self._producers.check(sent)
+            times = {entry.producer_id: entry.last_timestamp_ms for entry in self._producers.entries()}
+            empty = memoryview(b"".join(empty_batch(each, times.get(each.producer_id, NO_TIMESTAMP)) for each in sent))
+            self._append(empty, list(iter_headers(empty)), self._clock.time_ms())
+        return AppendResult(earlier.base_offset, earlier.last_offset, NO_TIMESTAMP, self.log_start_offset, True)
 
     def _find_duplicate(self, headers: Sequence[BatchHeader]) -> BatchMetadata | None:
         for header in headers:

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Final
 from mainstem.broker.api import Answer, Api, Call
 from mainstem.broker.failures import error_code
 from mainstem.broker.topics import Topic
-from mainstem.errors import FrameError, MainstemError
+from mainstem.errors import FrameError, InvalidRecordError, MainstemError
 from mainstem.log.partition_log import PartitionLog
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -117,6 +118,13 @@ def _append(
     try:
         log = topic.partition(item.index)
         result = log.append(records)
+    except InvalidRecordError as error:
+        refused = _refused(item.index, error_code(error), str(error))
+        refused.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=text)
+            for at, text in error.records.items()
+        ]
+        return refused
     except MainstemError as error:
         return _refused(item.index, error_code(error), str(error))
     answer = PartitionProduceResponse(
@@ -126,7 +134,7 @@ def _append(
         log_append_time_ms=result.log_append_time_ms,
         log_start_offset=result.log_start_offset,
     )
-    if not result.duplicate:
+    if not result.duplicate or log.log_end_offset > log.high_watermark:
         node.commit.appended(log)
     if waiting is not None:
         waiting.add(node, log, result.last_offset + 1, answer)

@@ -1,0 +1,143 @@
+"""Keys, and headers of some names, out of a record batch, without decoding the rest: what the log itself looks at.
+
+Contract: raises CorruptBatchError for records that do not add up where it looks, and nothing else; decompresses at most
+``limit_bytes``. Values are stepped over. Keys and headers are copies. Pure functions; safe from any thread.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, TypeAlias
+
+from mainstem.errors import CorruptBatchError
+from mainstem.record.compress import decompress
+from mainstem.record.constants import DECOMPRESSED_BYTES_MAX, HEADER_BYTES, RECORD_BYTES_MIN, Buffer, Compression
+from mainstem.record.header import BatchHeader
+
+_VARINT_SHIFTS: Final = range(0, 70, 7)
+
+
+ScannedKey: TypeAlias = tuple[int, bytes | None]
+"""Where a record stands in its batch (its offset delta), and its key. A plain tuple: there is one for each record."""
+
+
+class ScannedHeader(NamedTuple):
+    """One header of a record, which is the ``record``-th of its batch."""
+
+    record: int
+    name: bytes
+    value: bytes | None
+
+
+def records_of(header: BatchHeader, batch: Buffer, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> bytes:
+    """The batch's records as bytes, decompressed. Raises CorruptBatchError."""
+    stored = memoryview(batch)[HEADER_BYTES : header.size_bytes]
+    if header.compression is Compression.NONE or not stored:
+        return bytes(stored)
+    return bytes(decompress(header.compression, stored, limit_bytes=limit_bytes))
+
+
+def scan_keys(header: BatchHeader, records: bytes) -> list[ScannedKey]:
+    """The keys of the batch whose records these are, in order. Raises CorruptBatchError.
+
+    Written out for numbers of one byte, which most are: this runs for each record of an indexed topic.
+    """
+    found: list[ScannedKey] = []
+    add = found.append
+    at, end = 0, len(records)
+    try:
+        for _ in range(header.record_count):
+            length = records[at]
+            if length < 0x80:
+                length, at = (length >> 1) ^ -(length & 1), at + 1
+            else:
+                length, at = _varint(records, at)
+            stop = at + length
+            if length < RECORD_BYTES_MIN - 1 or stop > end:
+                raise CorruptBatchError(f"a record of {length} bytes, where {end - at} are left")
+            at += 1  # its attributes, unused by the format
+            while records[at] >= 0x80:  # its timestamp delta
+                at += 1
+            offset_delta = records[at + 1]
+            if offset_delta < 0x80:
+                offset_delta, at = (offset_delta >> 1) ^ -(offset_delta & 1), at + 2
+            else:
+                offset_delta, at = _varint(records, at + 1)
+            size = records[at]
+            if size < 0x80:
+                size, at = (size >> 1) ^ -(size & 1), at + 1
+            else:
+                size, at = _varint(records, at)
+            if size > stop - at:
+                raise CorruptBatchError(f"a key of {size} bytes, where {stop - at} are left")
+            add((offset_delta, records[at : at + size] if size >= 0 else None))
+            at = stop
+    except IndexError:
+        raise CorruptBatchError(f"record batch at offset {header.base_offset}: its records are cut off") from None
+    return found
+
+
+def scan_headers(header: BatchHeader, records: bytes, prefix: bytes) -> list[ScannedHeader]:
+    """All headers whose names begin with ``prefix``; one search through the bytes when there are none.
+
+    Raises CorruptBatchError.
+    """
+    if prefix not in records:
+        return []
+    found: list[ScannedHeader] = []
+    at, end = 0, len(records)
+    try:
+        for index in range(header.record_count):
+            stop, at = _record(records, at, end)
+            _, at = _varint(records, at)  # the offset delta
+            for _ in ("key", "value"):
+                size, at = _varint(records, at)
+                at += max(size, 0)
+            _headers(records, at, stop, index, prefix, found)
+            at = stop
+    except IndexError:
+        raise CorruptBatchError(f"record batch at offset {header.base_offset}: its records are cut off") from None
+    return found
+
+
+def _record(records: bytes, at: int, end: int) -> tuple[int, int]:
+    """Where the record at ``at`` ends, and where its offset delta stands."""
+    length, at = _varint(records, at)
+    stop = at + length
+    if length < RECORD_BYTES_MIN - 1 or stop > end:
+        raise CorruptBatchError(f"a record of {length} bytes, where {end - at} are left")
+    at += 1  # its attributes, unused by the format
+    while records[at] >= 0x80:  # its timestamp delta
+        at += 1
+    return stop, at + 1
+
+
+def _headers(records: bytes, at: int, stop: int, index: int, prefix: bytes, found: list[ScannedHeader]) -> None:
+    count, at = _varint(records, at)
+    if not 0 <= count <= stop - at:
+        raise CorruptBatchError(f"{count} headers, where {stop - at} bytes are left")
+    for _ in range(count):
+        size, at = _varint(records, at)
+        if not 0 <= size <= stop - at:
+            raise CorruptBatchError(f"a header's name of {size} bytes, where {stop - at} are left")
+        name = records[at : at + size]
+        size, at = _varint(records, at + size)
+        if size > stop - at:
+            raise CorruptBatchError(f"a header's value of {size} bytes, where {stop - at} are left")
+        if name.startswith(prefix):
+            found.append(ScannedHeader(index, name, records[at : at + size] if size >= 0 else None))
+        at += max(size, 0)
+
+
+def _varint(records: bytes, at: int) -> tuple[int, int]:
+    """The signed number at ``at``, and where it ends. Raises IndexError past the end."""
+    byte = records[at]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), at + 1
+    result = 0
+    for shift in _VARINT_SHIFTS:
+        byte = records[at]
+        at += 1
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (result >> 1) ^ -(result & 1), at
+    raise CorruptBatchError("a number of more than 64 bits")

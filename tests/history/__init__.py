@@ -1,0 +1,1 @@
+"""Histories of real clients against a log that is killed, and the checker that judges them."""

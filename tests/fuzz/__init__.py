@@ -1,0 +1,1 @@
+"""Coverage-guided fuzzing of what comes from outside: frames and record batches."""

@@ -38,6 +38,7 @@ class SlowLog:
         self.gate = threading.Event()
         self.gate.set()
         self.error: StorageError | None = None
+        self.is_flushing = False
         self.flushes = 0
 
     def append(self, count: int = 1) -> int:
@@ -45,7 +46,7 @@ class SlowLog:
         return self.log_end_offset
 
     def start_flush(self) -> SlowFlush | None:
-        if self.offline_reason or self.log_end_offset == self.high_watermark:
+        if self.is_flushing or self.offline_reason or self.log_end_offset == self.high_watermark:
             return None
         self.flushes += 1
         return SlowFlush(self.log_end_offset, self.gate, self.error)
@@ -178,6 +179,34 @@ async def test_who_waits_for_a_partition_that_is_deleted_is_told(commit: Any, ad
     with pytest.raises(PartitionOfflineError, match="deleted"):
         await waiting
     log.gate.set()
+
+
+@scenario
+async def test_a_flush_that_another_has_begun_is_waited_for(commit: Any, advanced: list[Any]) -> None:
+    log = SlowLog()
+    log.is_flushing = True
+    log.append()
+    commit.appended(log)
+    told: list[MainstemError | None] = []
+    commit.when_durable(log, 1, told.append)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert told == []
+    log.is_flushing = False
+    await commit.durable(log, 1)
+    assert (log.flushes, told) == (1, [None])
+
+
+@scenario
+async def test_a_stop_does_not_wait_for_a_flush_that_another_has_begun(commit: Any, advanced: list[Any]) -> None:
+    log = SlowLog()
+    log.is_flushing = True
+    log.append()
+    commit.appended(log)
+    told: list[MainstemError | None] = []
+    commit.when_durable(log, 1, told.append)
+    await commit.stop()
+    assert isinstance(told[0], PartitionOfflineError)
 
 
 @scenario

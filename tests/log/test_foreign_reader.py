@@ -13,6 +13,7 @@ from mainstem.log.node_log import NodeLog
 from mainstem.model import TopicPartition
 from mainstem.record.constants import Compression
 from mainstem.record.writer import NewRecord, ProducerStamp, build_batch
+from tests.log.support import in_transaction
 from tests.support.apache_kafka import run_tool
 
 pytestmark = pytest.mark.maven
@@ -25,7 +26,7 @@ _QUIRK = re.compile(r"Non-consecutive offsets in |  -1 is followed by |WARNING")
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory with several segments, all codecs, idempotent producers and a clean end."""
+    """A data directory with several segments, all codecs, idempotent and transactional producers, and a clean end."""
     path = tmp_path_factory.mktemp("data")
     clock = SystemClock()
     node = NodeLog.open(OsDisk(), clock, path, {})
@@ -37,13 +38,29 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         log.append(build_batch(records, compression=Compression(number % 5), producer=producer))
         if number % 7 == 0:
             log.flush()
+    _write_transactions(node)
     node.close()
     return path
 
 
-def dump(data: Path, suffix: str, *options: str) -> str:
+def _write_transactions(node: NodeLog) -> None:
+    """A topic with transactions across segments: every third is aborted, and two are left open."""
+    node.create_topic("orders", 1, CONFIGS)
+    log = node.get(TopicPartition("orders", 0))
+    for number in range(60):
+        producer_id, sequence = number % 2, number // 2 * 3
+        for at in range(3):
+            log.append(in_transaction(producer_id, sequence + at, b"v" * 80))
+        commit = number % 3 != 0
+        if number < 58:
+            log.append_marker(producer_id, 0, commit=commit, coordinator_epoch=number, timestamp_ms=number)
+    log.append_marker(9, 3, commit=True, coordinator_epoch=1, timestamp_ms=SystemClock().time_ms())
+    log.flush()
+
+
+def dump(data: Path, suffix: str, *options: str, partition: str = "events-0") -> str:
     """Dump all the partition's files of one kind; what the tool printed, its complaints included."""
-    files = sorted(str(file) for file in (data / "events-0").glob(f"*{suffix}"))
+    files = sorted(str(file) for file in (data / partition).glob(f"*{suffix}"))
     assert files
     done = run_tool(DUMP, *options, "--files", ",".join(files))
     assert done.returncode == 0, done.stderr
@@ -78,6 +95,40 @@ def test_kafka_reads_the_producer_snapshots(data: Path) -> None:
     newest = printed.split("Dumping ")[-1]
     assert re.findall(r"producerId: (\d)", newest) == ["0", "1", "2"]
     assert newest.count("lastSequence: 159") == 3
+
+
+def test_kafka_reads_transactions_and_their_markers(data: Path) -> None:
+    printed = dump(data, ".log", "--deep-iteration", partition="orders-0")
+    assert printed.count("isTransactional: true") == 60 * 3 + 59
+    assert printed.count("endTxnMarker: ABORT") == 20
+    assert printed.count("endTxnMarker: COMMIT") == 39
+    assert "isvalid: false" not in printed
+
+
+def test_kafka_lists_the_transaction_indexes(data: Path) -> None:
+    printed = dump(data, ".txnindex", partition="orders-0")
+    entries = re.findall(
+        r"version: 0 producerId: (\d) firstOffset: (\d+) lastOffset: (\d+) lastStableOffset: (\d+)", printed
+    )
+    aborted = [tuple(map(int, entry)) for entry in entries]
+    assert aborted == [(number % 2, number * 4, number * 4 + 3, number * 4 + 4) for number in range(0, 58, 3)]
+
+
+def test_kafka_reads_the_open_transactions_in_the_producer_snapshots(data: Path) -> None:
+    newest = dump(data, ".snapshot", partition="orders-0").split("Dumping ")[-1]
+    found = re.findall(
+        r"producerId: (\d) producerEpoch: (\d) coordinatorEpoch: (\d+) currentTxnFirstOffset: (\S+)", newest
+    )
+    assert found == [
+        ("0", "0", "56", "OptionalLong[232]"),
+        ("1", "0", "57", "OptionalLong[235]"),
+        ("9", "3", "1", "OptionalLong.empty"),
+    ]
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_kafka_finds_the_indexes_of_transactions_sound(data: Path, suffix: str) -> None:
+    dump(data, suffix, "--verify-index-only", partition="orders-0")
 
 
 def test_kafka_reads_the_metadata(data: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from mainstem.errors import CorruptBatchError
 from mainstem.log.names import LEADER_EPOCH_CHECKPOINT
 from mainstem.model import TopicPartition
+from mainstem.record.constants import LEADER_EPOCH_AT
 from mainstem.record.reader import iter_records
 from mainstem.testing.disk import PowerCutError
 from tests.log.support import DATA, DIRECTORY, PARTITION, Node, batch, read_all, sent_by, values
@@ -423,3 +424,39 @@ def test_an_unreadable_partition_leaves_the_others_served() -> None:
     node.kill_and_start()
     assert values(node.log) == [b"a"]
     assert node.directory.holds(TopicPartition("events", 1))
+
+
+def with_epoch(node: Node, number: int, epoch: int) -> None:
+    """Rot the leader epoch in the header of a batch of ``numbered``."""
+    path = DIRECTORY / "00000000000000000000.log"
+    content = bytearray(node.faulty.content(path))
+    content[number * SIZE + LEADER_EPOCH_AT : number * SIZE + LEADER_EPOCH_AT + 4] = epoch.to_bytes(4, "big")
+    node.overwrite(path, bytes(content))
+
+
+@pytest.mark.parametrize("number", [0, 3, 5])
+@pytest.mark.parametrize("is_file_lost", [False, True])
+def test_a_leader_epoch_that_nobody_led_with_is_not_believed(number: int, is_file_lost: bool) -> None:
+    node = node_with(*numbered(3), checkpointed=3)
+    node.kill_and_start()
+    node.commit(*numbered(3))
+    node.directory.write_checkpoints()
+    with_epoch(node, number, 2**30 + 7)
+    if is_file_lost:
+        node.disk.remove(DIRECTORY / LEADER_EPOCH_CHECKPOINT)
+    log = node.kill_and_start()
+    assert log.leader_epoch == 2
+    if number != 5 and not (number == 3 and is_file_lost):
+        assert log.end_offset_for_epoch(0).end_offset == 3
+
+
+def test_without_a_checkpoint_the_epoch_goes_on_from_the_batches() -> None:
+    node = node_with(*numbered(3), checkpointed=3)
+    for _ in range(3):
+        node.kill_and_start()
+        node.commit(*numbered(1))
+    for path in [DATA / name for name in node.disk.list(DATA) if name.endswith("-checkpoint")]:
+        node.disk.remove(path)
+    assert node.kill_and_start().leader_epoch == 4
+    node.commit(*numbered(1))
+    assert node.kill_and_start().leader_epoch == 5

@@ -7,6 +7,9 @@ the partition logs.
 Order of one round, for one partition: ``start_flush`` (loop) → ``Flush.run`` (thread) → ``finish_flush`` (loop), which
 moves the high watermark or takes the partition offline → who waited is told → delayed fetches wake.
 
+A checkpoint may be flushing the partition already: one that was begun while its topic had ``flush=os``, and that ends
+with the next checkpoint. Who waits then waits for that one first.
+
 Invariants: at most one flush of a partition is under way; whoever waits for an offset is told exactly once, in the
 order of the offsets; a flush that failed is never tried again.
 """
@@ -26,6 +29,7 @@ from mainstem.log.partition_log import PartitionLog
 
 Done: TypeAlias = "Callable[[MainstemError | None], None]"
 FLUSH_THREADS: Final = 2
+_ANOTHER_FLUSH_CHECK_S: Final = 0.01
 
 
 class _Queue:
@@ -110,6 +114,7 @@ class GroupCommit:
 
     async def stop(self) -> None:
         """Flush what is there, tell everyone who waits, and end the threads."""
+        self._is_stopping = True
         while any(queue.is_scheduled for queue in self._queues.values()):
             idle = self._loop.create_future()
             self._idle = idle
@@ -120,20 +125,24 @@ class GroupCommit:
             worker.thread.join()
 
     _idle: asyncio.Future[None] | None = None
+    _is_stopping = False
 
     def _start(self, queue: _Queue) -> None:
         if queue.log not in self._queues:
             self._rest(queue)
             return
-        flush = queue.log.start_flush()
-        if flush is None:
-            self._rest(queue)
-            self._tell_reached(queue)
-            self._tell(queue, PartitionOfflineError(f"{queue.log.topic_partition}: {queue.log.offline_reason}"))
-        else:
+        log = queue.log
+        flush = log.start_flush()
+        if flush is not None:
             worker = min(self._workers, key=_pending_of)
             worker.pending += 1
             worker.work.put((queue, flush))
+        elif log.is_flushing and not self._is_stopping:
+            self._loop.call_later(_ANOTHER_FLUSH_CHECK_S, self._start, queue)
+        else:
+            self._rest(queue)
+            self._tell_reached(queue)
+            self._tell(queue, PartitionOfflineError(f"{log.topic_partition}: {log.offline_reason or 'the log stops'}"))
 
     def _run_flushes(self, worker: _Worker) -> None:
         """What a thread does: fdatasync, and nothing else."""

@@ -206,6 +206,8 @@ class LogDirectory:
         last_known = LastKnown(was_clean=self.was_clean)
         if known is not None and is_same_topic:
             last_known = LastKnown(known.recovery_point, known.log_start_offset, self.was_clean)
+        if known_id is not None:  # the line is of our own checkpoint, which knows all epochs that were led with
+            last_known = last_known._replace(leader_epoch_max=self._checkpoint.leader_epoch)
         partition = Partition(directory, topic_partition, topic_id, config)
         opened = open_partition(self._context, self._clock, partition, last_known)
         opened.leader_epoch = max(self.leader_epoch, opened.leader_epoch + (not self.was_clean))
@@ -244,9 +246,16 @@ class LogDirectory:
         raise UnknownTopicError(f"no partition {topic_partition} in {self.path}")
 
     def _open_waiting(self, topic_partition: TopicPartition) -> None:
-        """Open it; if the disk does not let it, it is offline until the next start, and keeps its files."""
+        """Open it; if the disk does not let it, it is offline until the next start, and keeps its files.
+
+        Should its batches know a later leader epoch than the checkpoint, that is durable before anyone is served.
+        """
         try:
-            self.open_partition(topic_partition, self._config_of(topic_partition), self._topic_id_of(topic_partition))
+            config, topic_id = self._config_of(topic_partition), self._topic_id_of(topic_partition)
+            opened = self.open_partition(topic_partition, config, topic_id)
+            if opened.leader_epoch > self.leader_epoch:
+                self.leader_epoch = opened.leader_epoch
+                self.write_checkpoints()
         except StorageError as error:
             self._unopened[topic_partition] = str(error)
             _logger.error("%s cannot be opened and is offline: %s", topic_partition, error)

@@ -378,6 +378,11 @@ class PartitionLog(PartitionReads):
         age_s = self._clock.monotonic_s() - self._unsynced_since_s
         return self._unsynced_bytes >= _UNSYNCED_BYTES_MAX or age_s >= _UNSYNCED_AGE_S_MAX
 
+    @property
+    def is_flushing(self) -> bool:
+        """Whether a flush is in flight: no other can start."""
+        return self._flush_in_flight is not None
+
     def start_flush(self) -> Flush | None:
         """What has to be synced now; None when there is nothing, or when a flush is in flight already."""
         if self._flush_in_flight is not None or self._offline is not None:

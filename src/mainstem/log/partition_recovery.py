@@ -59,6 +59,8 @@ from mainstem.model import TopicPartition
 _logger = logging.getLogger(__name__)
 
 _REWRITE_CHUNK_BYTES: Final = 1 << 20
+_EPOCH_MAX: Final = 2**30
+"""More starts than any node has seen: where the checkpoint is gone, rot in a batch's epoch goes no further."""
 
 
 class Partition(NamedTuple):
@@ -71,11 +73,15 @@ class Partition(NamedTuple):
 
 
 class LastKnown(NamedTuple):
-    """What the node's checkpoint remembers of a partition, and whether the node came to a clean end."""
+    """What the node's checkpoint remembers of a partition, and whether the node came to a clean end.
+
+    No batch was written with a leader epoch over ``leader_epoch_max``.
+    """
 
     recovery_point: int = 0
     log_start_offset: int = 0
     was_clean: bool = False
+    leader_epoch_max: int = _EPOCH_MAX
 
 
 def create_partition(
@@ -407,17 +413,22 @@ class _Recovery:
     # Step 5
 
     def _rebuild_leader_epochs(self, kept_end: int, log_start: int) -> LeaderEpochs:
-        """The epochs from their file, if it reaches to the last batch; else from the batches."""
+        """The epochs from their file, if it reaches to the last batch; else from the batches.
+
+        A batch's epoch lies outside its checksum: one that no node has led with is not believed.
+        """
+        epoch_max = self._last_known.leader_epoch_max
         path = self._directory / LEADER_EPOCH_CHECKPOINT
         entries = decode_leader_epochs(read_file(self._disk, path))
         epochs = LeaderEpochs(entries or ())
         epochs.truncate_end(kept_end)
         last = next((segment for segment in reversed(self._segments) if segment.size_bytes), None)
         last_epoch = last.last_leader_epoch() if last is not None else epochs.latest
-        if entries is None or epochs.latest != last_epoch:
+        is_behind = epochs.latest != last_epoch and last_epoch <= epoch_max
+        if entries is None or is_behind or epochs.latest > epoch_max:
             epochs = LeaderEpochs()
             for segment in self._segments:
-                for epoch, start_offset in segment.leader_epochs():
+                for epoch, start_offset in segment.leader_epochs(epoch_max):
                     epochs.assign(epoch, start_offset)
         if epochs.entries != tuple(entries or ()):
             replace_file(self._disk, path, encode_leader_epochs(epochs.entries), sync=False)

@@ -381,13 +381,16 @@ class Segment:
         """The leader epoch of its last batch; there is one."""
         return read_header(self.file().read(self.indexes().last_batch_position, HEADER_BYTES)).leader_epoch
 
-    def leader_epochs(self) -> Iterator[tuple[int, int]]:
-        """(epoch, offset) where the leader epoch may change: walks the segment only if its ends differ."""
+    def leader_epochs(self, epoch_max: int) -> Iterator[tuple[int, int]]:
+        """(epoch, offset) where the leader epoch may change: walks the segment only if its ends differ.
+
+        An epoch over ``epoch_max`` is rot.
+        """
         if self.size_bytes == 0:
             return
         latest = NO_LEADER_EPOCH
         for place in self._walk_past_damage(Start(0, self.base_offset)):
-            if place.header.leader_epoch > latest:
+            if latest < place.header.leader_epoch <= epoch_max:
                 latest = place.header.leader_epoch
                 yield latest, place.header.base_offset
                 if latest == self.last_leader_epoch():

@@ -25,7 +25,9 @@ _INT64_MAX = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One broker setting. ``topic_config`` names the topic config whose default it is, if it is one."""
+    """One broker setting. ``topic_config`` names the topic config whose default it is, if it is one; ``scale`` is how
+    many of that config's units one of this is.
+    """
 
     name: str
     type: str
@@ -33,6 +35,7 @@ class Setting:
     doc: str
     parse: Callable[[str], Any]
     topic_config: str | None = None
+    scale: int = 1
 
 
 def _int(low: int, high: int = _INT32_MAX) -> Callable[[str], int]:
@@ -197,10 +200,32 @@ _SHARE: Final = tuple(
 )
 _SECURITY: Final = tuple(_own(row.name, row.type, row.default, row.parse, row.doc) for row in SECURITY_SETTINGS)
 
+_MINUTE_MS: Final = 60_000
+_HOUR_MS: Final = 3_600_000
+# As Kafka reads them: milliseconds win over minutes, and minutes over hours.
+_COARSE: Final = tuple(
+    Setting(
+        name,
+        "int",
+        default,
+        f"{topic_config} in {unit}, for topics that do not set it; {finer} wins",
+        _int(-1),
+        topic_config,
+        scale,
+    )
+    for name, default, unit, scale, topic_config, finer in (
+        ("log.retention.hours", "168", "hours", _HOUR_MS, "retention.ms", "log.retention.minutes"),
+        ("log.retention.minutes", "10080", "minutes", _MINUTE_MS, "retention.ms", "log.retention.ms"),
+        ("log.roll.hours", "168", "hours", _HOUR_MS, "segment.ms", "log.roll.ms"),
+    )
+)
+
 SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
     {
         setting.name: setting
-        for setting in sorted((*_OWN, *_SHARE, *_SECURITY, *_TOPIC_DEFAULTS), key=lambda setting: setting.name)
+        for setting in sorted(
+            (*_OWN, *_SHARE, *_SECURITY, *_COARSE, *_TOPIC_DEFAULTS), key=lambda setting: setting.name
+        )
     }
 )
 
@@ -246,14 +271,15 @@ class BrokerConfig:
                 "write every topic; listen on 127.0.0.1, or insist with --insecure"
             )
         for name, text in self.settings.items():
-            self._parse(name, text)
+            self.parse(name, text)
 
     @staticmethod
-    def _parse(name: str, text: str) -> Any:
+    def parse(name: str, text: str) -> Any:
+        """What ``text`` gives the setting ``name``. Raises ConfigError."""
         setting = SETTINGS.get(name)
         if setting is None:
             raise ConfigError(f"unknown setting {name!r}")
-        if setting.topic_config is not None:
+        if setting.topic_config is not None and setting.scale == 1:
             return parse_config(setting.topic_config, text)
         try:
             return setting.parse(text)
@@ -263,7 +289,7 @@ class BrokerConfig:
 
     def get(self, name: str) -> Any:
         """The parsed value of a setting, or its default."""
-        return self._parse(name, self.text(name))
+        return self.parse(name, self.text(name))
 
     def text(self, name: str) -> str:
         """The value of a setting as text, or its default."""
@@ -271,8 +297,13 @@ class BrokerConfig:
 
     def topic_defaults(self) -> dict[str, str]:
         """The topic configs whose default these settings change."""
-        return {
-            setting.topic_config: self.settings[setting.name]
-            for setting in _TOPIC_DEFAULTS
-            if setting.topic_config is not None and setting.name in self.settings
-        }
+        defaults = {}
+        for setting in (*_COARSE, *_TOPIC_DEFAULTS):
+            if setting.topic_config is not None and setting.name in self.settings:
+                defaults[setting.topic_config] = scaled(self.settings[setting.name], setting.scale)
+        return defaults
+
+
+def scaled(text: str, scale: int) -> str:
+    """A setting's value in the units of its topic config; -1 stays what it is."""
+    return text if scale == 1 or int(text) < 0 else str(int(text) * scale)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mainstem.broker.config import SETTINGS, BrokerConfig
+from mainstem.broker.broker_configs import ALL_NODES, CHANGEABLE, BrokerConfigs
+from mainstem.broker.config import SETTINGS, Setting, scaled
 from mainstem.broker.failures import refusal
 from mainstem.broker.group_configs import GROUP_CONFIGS, GroupConfigDef, GroupConfigs
 from mainstem.log.config import CONFIGS, ConfigDef
@@ -31,6 +32,8 @@ class ConfigSource(enum.IntEnum):
     """Where a config's value comes from, by Kafka's numbers."""
 
     DYNAMIC_TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
     DYNAMIC_GROUP = 8
@@ -38,7 +41,9 @@ class ConfigSource(enum.IntEnum):
 
 _TYPES: Final = {"boolean": 1, "string": 2, "int": 3, "short": 4, "long": 5, "double": 6, "list": 7, "class": 8}
 _SETTING_OF: Final = {
-    setting.topic_config: setting.name for setting in SETTINGS.values() if setting.topic_config is not None
+    setting.topic_config: setting.name
+    for setting in SETTINGS.values()
+    if setting.topic_config is not None and setting.scale == 1
 }
 
 
@@ -63,7 +68,7 @@ class ConfigEntry:
     synonyms: tuple[Synonym, ...]
 
 
-def topic_entries(config: BrokerConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
+def topic_entries(configs: BrokerConfigs, overrides: Mapping[str, str]) -> list[ConfigEntry]:
     """Every config of a topic that has these overrides."""
     entries = []
     for name, definition in CONFIGS.items():
@@ -72,10 +77,10 @@ def topic_entries(config: BrokerConfig, overrides: Mapping[str, str]) -> list[Co
             synonyms.append(Synonym(name, overrides[name], ConfigSource.DYNAMIC_TOPIC))
         setting = _SETTING_OF.get(name)
         if setting is not None:
-            synonyms += _broker_synonyms(config, setting)
+            synonyms += _broker_synonyms(configs, setting)
         else:
             synonyms.append(Synonym(name, definition.default, ConfigSource.DEFAULT))
-        _, value, source = synonyms[0]
+        value, source = _effective(synonyms[0]), synonyms[0].source
         kind = _TYPES[definition.type]
         entries.append(ConfigEntry(name, value, source, kind, definition.doc, False, tuple(synonyms)))
     return entries
@@ -95,33 +100,61 @@ def group_entries(configs: GroupConfigs, group_id: str) -> list[ConfigEntry]:
     return entries
 
 
-def broker_entries(config: BrokerConfig) -> list[ConfigEntry]:
-    """Every setting of the node."""
+def broker_entries(configs: BrokerConfigs, place: str) -> list[ConfigEntry]:
+    """Every setting of the node; of ``ALL_NODES`` those that are set for all nodes."""
     entries = []
     for name, setting in SETTINGS.items():
-        synonyms = tuple(_broker_synonyms(config, name))
-        _, value, source = synonyms[0]
-        entries.append(ConfigEntry(name, value, source, _TYPES[setting.type], setting.doc, True, synonyms))
+        synonyms = _broker_synonyms(configs, name)
+        if place == ALL_NODES:
+            synonyms = [each for each in synonyms if each.source == ConfigSource.DYNAMIC_DEFAULT_BROKER]
+            if not synonyms:
+                continue
+        value, source = _effective(synonyms[0], setting.scale), synonyms[0].source
+        is_read_only = name not in CHANGEABLE
+        kind = _TYPES[setting.type]
+        entries.append(ConfigEntry(name, value, source, kind, setting.doc, is_read_only, tuple(synonyms)))
     return entries
 
 
-def _broker_synonyms(config: BrokerConfig, name: str) -> list[Synonym]:
+def _broker_synonyms(configs: BrokerConfigs, name: str) -> list[Synonym]:
     synonyms = []
-    if name in config.settings:
-        synonyms.append(Synonym(name, config.settings[name], ConfigSource.STATIC_BROKER))
-    return [*synonyms, Synonym(name, SETTINGS[name].default, ConfigSource.DEFAULT)]
+    for place, text in configs.levels(name):
+        if place is None:
+            source = ConfigSource.STATIC_BROKER
+        else:
+            source = ConfigSource.DYNAMIC_DEFAULT_BROKER if place == ALL_NODES else ConfigSource.DYNAMIC_BROKER
+        synonyms.append(Synonym(name, text, source))
+    return [*synonyms, *_coarser(configs, name), Synonym(name, SETTINGS[name].default, ConfigSource.DEFAULT)]
+
+
+def _effective(first: Synonym, scale: int = 1) -> str:
+    """The value that the first synonym gives, in the units of the config that it is a synonym of."""
+    setting = SETTINGS.get(first.name)
+    return first.value if setting is None else scaled(first.value, setting.scale // scale)
+
+
+def _coarser(configs: BrokerConfigs, name: str) -> list[Synonym]:
+    """The same in other units (``log.retention.hours`` for ``log.retention.ms``), if the node was started with it."""
+    setting = SETTINGS[name]
+    if setting.topic_config is None or setting.scale != 1:
+        return []
+    return [
+        Synonym(other.name, configs.levels(other.name)[0].text, ConfigSource.STATIC_BROKER)
+        for other in sorted(SETTINGS.values(), key=lambda each: each.scale)
+        if other.topic_config == setting.topic_config and other.scale > 1 and configs.levels(other.name)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeableConfigs:
-    """The configs of a topic or a group, as a request may change them: what is set, and how it is replaced.
+    """The configs of a topic, a group or the node, as a request may change them: what is set, and how it is replaced.
 
     ``definitions`` say the type and the default of every config that can be set. ``replace`` takes all that is to be
     set, and whether that is only tried; it raises ConfigError, RemoteError, StorageError.
     """
 
     overrides: Mapping[str, str]
-    definitions: Mapping[str, ConfigDef | GroupConfigDef]
+    definitions: Mapping[str, ConfigDef | GroupConfigDef | Setting]
     replace: Callable[[Mapping[str, str], bool], None]
 
 
@@ -132,6 +165,7 @@ def changeable_configs(node: Node, resource_type: int, name: str) -> ChangeableC
 
         def replace_of_topic(overrides: Mapping[str, str], validate_only: bool) -> None:
             node.topics.set_configs(topic, overrides, validate_only=validate_only)
+            node.fetches.wake_all()  # a config may have moved what is visible
 
         return ChangeableConfigs(topic.configs, CONFIGS, replace_of_topic)
     if resource_type == ResourceType.GROUP:
@@ -140,8 +174,10 @@ def changeable_configs(node: Node, resource_type: int, name: str) -> ChangeableC
             node.group_configs.set(name, overrides, validate_only=validate_only)
 
         return ChangeableConfigs(node.group_configs.overrides(name), GROUP_CONFIGS, replace_of_group)
-    raise refusal(
-        ErrorCode.INVALID_REQUEST,
-        f"configs of resources of type {resource_type} cannot be changed here; "
-        "a node's settings are given when it starts",
-    )
+    if resource_type == ResourceType.BROKER:
+
+        def replace_of_broker(overrides: Mapping[str, str], validate_only: bool) -> None:
+            node.configs.set(name, overrides, validate_only=validate_only)
+
+        return ChangeableConfigs(node.configs.overrides(name), SETTINGS, replace_of_broker)
+    raise refusal(ErrorCode.INVALID_REQUEST, f"resources of type {resource_type} have no configs here")

@@ -42,6 +42,11 @@ class DelayedFetches:
             for watcher in list(watchers):
                 watcher.log_changed()
 
+    def wake_all(self) -> None:
+        """Any log may have changed."""
+        for log in list(self._watchers):
+            self.wake(log)
+
     async def wait(self, logs: Collection[PartitionLog], timeout_s: float) -> bool:
         """Wait until one of ``logs`` changes; False when the time is over first."""
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()

@@ -12,6 +12,7 @@ from mainstem.broker.access.authorizer import Access, Authorizer
 from mainstem.broker.access.guards import Guard, run_guarded
 from mainstem.broker.access.table import TELLING, guards_of
 from mainstem.broker.apis import APIS
+from mainstem.broker.broker_configs import BrokerConfigs
 from mainstem.broker.delayed_fetch import DelayedFetches
 from mainstem.broker.fetch_sessions import FetchSessions
 from mainstem.broker.framing import SCRATCH_BYTES, RequestMemory
@@ -45,7 +46,7 @@ class Node:
         self.cluster_id = log.directory.cluster_id
         self.advertised = (config.host, config.port)
         self.frame_bytes_max = int(config.get("socket.request.max.bytes"))
-        self.connections_max = int(config.get("max.connections"))
+        self.configs = BrokerConfigs(config, log.metadata, self.apply_configs)
         self.idle_s_max = int(config.get("connections.max.idle.ms")) / 1000
         self.stall_s_max = int(config.get("mainstem.request.stall.ms")) / 1000
         self.fetch_bytes_max = int(config.get("fetch.max.bytes"))
@@ -61,6 +62,7 @@ class Node:
         )
         self.commit = GroupCommit(self.fetches.wake)
         self.topics = Topics(log, config)
+        self.apply_configs()
         self.group_configs = GroupConfigs(config, log.metadata)
         self.groups = GroupCoordinator(self.topics, self.commit, clock, _group_settings(config))
         self._producer_ids = iter(range(0))
@@ -75,6 +77,12 @@ class Node:
         node = cls(config, clock, log)
         node.groups.load()
         return node
+
+    def apply_configs(self) -> None:
+        """Let the settings that may change while the node runs hold as they are now."""
+        self.connections_max = int(self.configs.get("max.connections"))
+        self.log.set_defaults(self.configs.topic_defaults())
+        self.fetches.wake_all()  # a config may have moved what is visible
 
     def serve_guarded(self, guard: Guard, api: Api, call: Call) -> Answer | Awaitable[Answer]:
         """Serve a request as far as its sender may ask for it. Raises FrameError."""

@@ -67,9 +67,9 @@ def _one_of(*words: str) -> Callable[[str], str]:
 
 
 def _cleanup_policy(text: str) -> frozenset[str]:
-    words = [word.strip() for word in text.split(",")]
+    words = [word.strip() for word in text.split(",")] if text.strip() else []
     if len(set(words)) != len(words) or not set(words) <= {"compact", "delete"}:
-        raise ValueError("must be delete, compact, or both with a comma between")
+        raise ValueError("must be delete, compact, both with a comma between, or empty")
     return frozenset(words)
 
 
@@ -78,7 +78,7 @@ _DEFINITIONS = (
         "cleanup.policy",
         "list",
         "delete",
-        "What may remove old records: delete (by retention), compact (the latest of each key stays), or both"
+        "What may remove old records: delete (by retention), compact (the latest of each key stays), both, or none"
         + _NOT_YET,
         _cleanup_policy,
     ),

@@ -127,12 +127,24 @@ class NodeLog:
         """Replace the configs that are set on a topic. Raises UnknownTopicError, ConfigError, StorageError."""
         config = LogConfig.of(configs, self.defaults)
         topic = self.metadata.set_topic_configs(name, configs)
+        self._update(topic, config)
+        return topic
+
+    def set_defaults(self, defaults: Mapping[str, str]) -> None:
+        """Let the node's values of topic configs be these from now on. Raises ConfigError."""
+        LogConfig.of({}, defaults)
+        if defaults == self.defaults:
+            return
+        self.defaults = dict(defaults)
+        for topic in self.metadata.topics.values():
+            self._update(topic, LogConfig.of(topic.configs, self.defaults))
+
+    def _update(self, topic: TopicMetadata, config: LogConfig) -> None:
         for topic_partition in topic.topic_partitions:
             partition = self.directory.partitions.get(topic_partition)
             if partition is not None:
                 partition.update_config(config)
                 self.directory.features.attach(partition)
-        return topic
 
     def close(self) -> None:
         """Flush and close everything. Raises StorageError when a flush fails."""

@@ -129,6 +129,12 @@ class PartitionReads:
         """Where the leader epoch ended, or the greatest before it that has written; (-1, -1) when there is none."""
         return self._leader_epochs.end_offset_for(epoch, self.high_watermark, self.leader_epoch)
 
+    @property
+    def log_start_epoch(self) -> int:
+        """The leader epoch in which the first record was written; the present one when there is none."""
+        entries = self._leader_epochs.entries
+        return entries[0].epoch if entries else self.leader_epoch
+
     # Producers
 
     def open_transaction_start(self, producer_id: int) -> int | None:

@@ -351,3 +351,44 @@ async def test_the_data_directory_is_described_with_its_sizes(client: Client) ->
     await client.produce("t", b"x" * 1000)
     (result,) = (await client.request(DescribeLogDirsRequest(topics=None), 4)).results
     assert result.topics[0].partitions[0].partition_size > 1000
+
+
+@with_broker()
+async def test_a_topic_that_stands_twice_in_a_deletion_is_not_deleted(client: Client) -> None:
+    await client.create_topic("t")
+    topic_id = client.broker.node.topics.find("t").topic_id
+    by_name, by_id = DeleteTopicState(name="t"), DeleteTopicState(name=None, topic_id=topic_id)
+    both, neither = DeleteTopicState(name="t", topic_id=topic_id), DeleteTopicState(name=None)
+    for topics in ([by_name, by_id], [by_name, by_name], [both], [neither]):
+        response = await client.request(DeleteTopicsRequest(topics=topics, topic_names=(), timeout_ms=1), 6)
+        assert {result.error_code for result in response.responses} == {ErrorCode.INVALID_REQUEST}
+    response = await client.request(DeleteTopicsRequest(topics=[by_id], topic_names=(), timeout_ms=1), 6)
+    assert [(result.name, result.error_code) for result in response.responses] == [("t", 0)]
+
+
+@pytest.mark.parametrize("cursor", [("t", -1), ("zzz", 0)])
+@with_broker()
+async def test_a_cursor_that_cannot_be_is_refused(client: Client, cursor: tuple[str, int]) -> None:
+    await client.create_topic("t")
+    request = DescribeTopicPartitionsRequest(
+        topics=[TopicRequest(name="t")], cursor=RequestCursor(topic_name=cursor[0], partition_index=cursor[1])
+    )
+    response = await client.request(request, 0)
+    assert [topic.error_code for topic in response.topics] == [ErrorCode.INVALID_REQUEST]
+
+
+@with_broker()
+async def test_the_earliest_offset_comes_with_the_epoch_of_its_record(client: Client) -> None:
+    await client.create_topic("t")
+    log = client.broker.node.topics.partition("t", 0)
+    earliest = ListOffsetsPartition(partition_index=0, timestamp=-2)
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[earliest])])
+    seen = []
+    for epoch in (2, 5):
+        log.leader_epoch = epoch
+        await client.produce("t", b"a")
+        seen.append((await client.request(request, 11)).topics[0].partitions[0].leader_epoch)
+    deleted = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=1)])
+    await client.request(DeleteRecordsRequest(topics=[deleted], timeout_ms=1000), 2)
+    seen.append((await client.request(request, 11)).topics[0].partitions[0].leader_epoch)
+    assert seen == [2, 2, 5]

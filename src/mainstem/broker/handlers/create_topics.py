@@ -74,7 +74,7 @@ def _create(node: Node, asked: CreatableTopic, *, validate_only: bool) -> Creata
                 config_source=entry.source,
                 is_sensitive=False,
             )
-            for entry in topic_entries(node.config, configs)
+            for entry in topic_entries(node.configs, configs)
         ],
     )
 

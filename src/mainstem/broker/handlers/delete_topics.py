@@ -5,6 +5,7 @@ What groups committed in a topic goes with it. Deliberate: internal topics are n
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -30,10 +31,16 @@ async def handle(node: Node, call: Call) -> DeleteTopicsResponse:
         wanted = [(state.name, state.topic_id) for state in body.topics]
     else:
         wanted = [(name, ZERO_UUID) for name in body.topic_names]
+    counts = Counter(wanted)
+    # By name or by id: the same topic may stand in the request in both ways.
+    named = Counter(topic.topic_id for topic in (_known(node, *each) for each in counts) if topic is not None)
     results = []
-    for name, topic_id in wanted:
+    for name, topic_id in counts:
         result = DeletableTopicResult(name=name, topic_id=topic_id, error_code=ErrorCode.NONE)
         try:
+            known = _known(node, name, topic_id)
+            if counts[name, topic_id] > 1 or (known is not None and named[known.topic_id] > 1):
+                raise refusal(ErrorCode.INVALID_REQUEST, "a topic stands twice in the request")
             topic = _find(node, name, topic_id)
             result.name, result.topic_id = topic.name, topic.topic_id
             await node.delete_topic(topic)
@@ -43,9 +50,15 @@ async def handle(node: Node, call: Call) -> DeleteTopicsResponse:
     return DeleteTopicsResponse(responses=results)
 
 
+def _known(node: Node, name: str | None, topic_id: UUID) -> Topic | None:
+    return node.topics.get(name) if name is not None else node.topics.by_id(topic_id)
+
+
 def _find(node: Node, name: str | None, topic_id: UUID) -> Topic:
     if not node.deletes_topics:
         raise refusal(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
+    if (name is None) == (topic_id == ZERO_UUID):
+        raise refusal(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id, and not by both")
     if name is not None:
         topic = node.topics.find(name)
     else:

@@ -54,14 +54,12 @@ def handle(node: Node, call: Call) -> DescribeConfigsResponse:
 
 def _entries(node: Node, asked: DescribeConfigsResource) -> Iterable[ConfigEntry]:
     if asked.resource_type == ResourceType.TOPIC:
-        return topic_entries(node.config, node.topics.find(asked.resource_name).configs)
+        return topic_entries(node.configs, node.topics.find(asked.resource_name).configs)
     if asked.resource_type == ResourceType.GROUP:
         return group_entries(node.group_configs, asked.resource_name)
     if asked.resource_type == ResourceType.BROKER:
-        if asked.resource_name not in ("", str(node.node_id)):
-            raise refusal(ErrorCode.INVALID_REQUEST, f"this is node {node.node_id}, not {asked.resource_name}")
-        # Without a name the cluster's dynamic defaults are meant: there are none.
-        return broker_entries(node.config) if asked.resource_name else ()
+        node.configs.overrides(asked.resource_name)  # refuses another node's
+        return broker_entries(node.configs, asked.resource_name)
     raise refusal(ErrorCode.INVALID_REQUEST, f"resources of type {asked.resource_type} have no configs here")
 
 

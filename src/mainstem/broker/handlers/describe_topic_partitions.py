@@ -1,6 +1,7 @@
 """DescribeTopicPartitions (75), version 0: topics and their partitions, page by page.
 
 Topics come in the order of their names; ``next_cursor`` says where the next page begins. Without names: all topics.
+A cursor before a topic's first partition, or at a topic that is not among the names, is INVALID_REQUEST for each topic.
 """
 
 from __future__ import annotations
@@ -32,10 +33,13 @@ def handle(node: Node, call: Call) -> DescribeTopicPartitionsResponse:
     names = sorted({topic.name for topic in body.topics} or {topic.name for topic in node.topics.all()})
     first = 0
     if body.cursor is not None:
+        if body.cursor.partition_index < 0 or (body.topics and body.cursor.topic_name not in names):
+            refused = [_refused(name, ErrorCode.INVALID_REQUEST) for name in names]
+            return DescribeTopicPartitionsResponse(topics=refused)
         start = body.cursor.topic_name
         names = [name for name in names if name >= start]
         if names and names[0] == start:
-            first = max(0, body.cursor.partition_index)
+            first = body.cursor.partition_index
     left = max(1, min(body.response_partition_limit, node.described_partitions_max))
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
@@ -45,7 +49,9 @@ def handle(node: Node, call: Call) -> DescribeTopicPartitionsResponse:
                 topics=topics, next_cursor=ResponseCursor(topic_name=name, partition_index=first)
             )
         if topic is None:
-            topics.append(_unknown(name))
+            is_possible = is_topic_name(name)
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_possible else ErrorCode.INVALID_TOPIC_EXCEPTION
+            topics.append(_refused(name, code))
             continue
         numbers = range(first, min(first + left, len(topic.partitions)))
         topics.append(_described(node, topic, numbers))
@@ -58,8 +64,7 @@ def handle(node: Node, call: Call) -> DescribeTopicPartitionsResponse:
     return DescribeTopicPartitionsResponse(topics=topics)
 
 
-def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
-    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_topic_name(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
+def _refused(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(error_code=code, name=name, topic_id=ZERO_UUID, partitions=[])
 
 

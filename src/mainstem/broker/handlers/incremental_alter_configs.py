@@ -1,23 +1,23 @@
-"""IncrementalAlterConfigs (44), versions 0–1: sets, deletes, appends to and subtracts from configs (topics, groups).
+"""IncrementalAlterConfigs (44), versions 0–1: sets, deletes, appends to and subtracts from configs of a topic, a group
+or the node.
 
-Durable when answered; ``validate_only`` changes nothing. Deliberate: a node's settings are given when it starts:
-INVALID_REQUEST.
+Durable when answered; ``validate_only`` changes nothing. Of the node's settings only those can be given that may change
+while it runs (INVALID_REQUEST). Deliberate: configs of client metrics and loggers are not kept: INVALID_REQUEST.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.config_entries import ChangeableConfigs, changeable_configs
-from mainstem.broker.failures import error_code, refusal
-from mainstem.errors import MainstemError
+from mainstem.broker.config_changes import change_configs, value_of
+from mainstem.broker.config_entries import ChangeableConfigs
+from mainstem.broker.failures import refusal
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
-    AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -36,40 +36,25 @@ _SUBTRACT: Final = 3
 def handle(node: Node, call: Call) -> IncrementalAlterConfigsResponse:
     """Serve one request; the top of the file says how."""
     body: IncrementalAlterConfigsRequest = call.body
-    responses = []
-    for asked in body.resources:
-        response = AlterConfigsResourceResponse(
-            error_code=ErrorCode.NONE,
-            error_message=None,
-            resource_type=asked.resource_type,
-            resource_name=asked.resource_name,
-        )
-        try:
-            _alter(node, asked, validate_only=body.validate_only)
-        except MainstemError as error:
-            response.error_code, response.error_message = error_code(error), str(error)
-        responses.append(response)
+    results = change_configs(node, body.resources, _changed, validate_only=body.validate_only)
+    responses = [AlterConfigsResourceResponse(**result._asdict()) for result in results]
     return IncrementalAlterConfigsResponse(responses=responses)
 
 
-def _alter(node: Node, asked: AlterConfigsResource, *, validate_only: bool) -> None:
-    configs = changeable_configs(node, asked.resource_type, asked.resource_name)
-    if any(count > 1 for count in Counter(config.name for config in asked.configs).values()):
-        raise refusal(ErrorCode.INVALID_REQUEST, "a config stands twice in the request")
+def _changed(configs: ChangeableConfigs, asked: Iterable[AlterableConfig]) -> dict[str, str]:
     overrides = dict(configs.overrides)
-    for config in asked.configs:
+    for config in asked:
         _change(configs, overrides, config)
-    configs.replace(overrides, validate_only)
+    return overrides
 
 
 def _change(configs: ChangeableConfigs, overrides: dict[str, str], config: AlterableConfig) -> None:
     if config.config_operation == _DELETE:
         overrides.pop(config.name, None)
         return
-    if config.value is None:
-        raise refusal(ErrorCode.INVALID_CONFIG, f"config {config.name} has no value")
+    value = value_of(config)
     if config.config_operation == _SET:
-        overrides[config.name] = config.value
+        overrides[config.name] = value
         return
     definition = configs.definitions.get(config.name)
     if definition is None or definition.type != "list" or config.config_operation not in (_APPEND, _SUBTRACT):
@@ -77,7 +62,7 @@ def _change(configs: ChangeableConfigs, overrides: dict[str, str], config: Alter
             ErrorCode.INVALID_CONFIG, f"config {config.name}: operation {config.config_operation} is for lists alone"
         )
     words = [word for word in overrides.get(config.name, definition.default).split(",") if word]
-    changed = config.value.split(",")
+    changed = value.split(",")
     if config.config_operation == _APPEND:
         words += [word for word in changed if word not in words]
     else:

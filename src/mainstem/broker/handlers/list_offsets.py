@@ -1,6 +1,7 @@
 """ListOffsets (2), versions 1–11: the offset at the start, at the end, of a time, or of the greatest timestamp.
 
-The end is the high watermark: what a reader may see. ``isolation_level`` 1 asks for the last stable offset instead.
+The end is the high watermark: what a reader may see. ``isolation_level`` 1 asks for the last stable offset instead, and
+finds no record at or past it.
 Deliberate: nothing is ever moved to other storage, so the local start (-4) is the start, and the ends of what was moved
 (-5) or waits to be moved (-6) are unknown (-1).
 """
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code, refusal
-from mainstem.errors import MainstemError
+from mainstem.errors import MainstemError, UnknownTopicError
 from mainstem.log.partition_log import PartitionLog
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
@@ -54,12 +55,20 @@ def _find(
 ) -> ListOffsetsPartitionResponse:
     answer = ListOffsetsPartitionResponse(partition_index=item.partition_index, error_code=ErrorCode.NONE)
     try:
-        log = node.topics.partition(name, item.partition_index)
+        log = _partition(node, name, item.partition_index)
         _check(call.api_version, log, item)
         answer.offset, answer.timestamp, answer.leader_epoch = _look_up(log, item.timestamp, body.isolation_level)
     except MainstemError as error:
         answer.error_code = error_code(error)
     return answer
+
+
+def _partition(node: Node, name: str, number: int) -> PartitionLog:
+    """Raises UnknownTopicError (also for a name that no topic can have, as in Kafka), PartitionOfflineError."""
+    topic = node.topics.get(name)
+    if topic is None:
+        raise UnknownTopicError(f"there is no topic {name[:300]!r}")
+    return topic.partition(number)
 
 
 def _check(version: int, log: PartitionLog, item: ListOffsetsPartition) -> None:
@@ -73,14 +82,15 @@ def _check(version: int, log: PartitionLog, item: ListOffsetsPartition) -> None:
 
 def _look_up(log: PartitionLog, timestamp: int, isolation_level: int) -> tuple[int, int, int]:
     """Offset, timestamp and leader epoch, each -1 where there is none."""
+    end = log.last_stable_offset if isolation_level else log.high_watermark
     if timestamp == _LATEST:
-        return (log.last_stable_offset if isolation_level else log.high_watermark), -1, log.leader_epoch
+        return end, -1, log.leader_epoch
     if timestamp in (_EARLIEST, _EARLIEST_LOCAL):
-        return log.log_start_offset, -1, -1
+        return log.log_start_offset, -1, log.log_start_epoch
     if timestamp in (_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD):
         return -1, -1, -1
     found = log.max_timestamp() if timestamp == _MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    return found if found is not None else (-1, -1, -1)
+    return found if found is not None and found.offset < end else (-1, -1, -1)
 
 
 API = Api(ApiKey.LIST_OFFSETS, Versions(1, 11), handle)

@@ -60,7 +60,7 @@ class Topic:
 
 
 class Topics:
-    """All topics of the node."""
+    """All topics of the node. ``version`` rises with every change."""
 
     def __init__(self, log: NodeLog, config: BrokerConfig) -> None:
         self._log = log
@@ -68,6 +68,7 @@ class Topics:
         self.default_partitions = int(config.get("num.partitions"))
         self._offsets_partitions = int(config.get("offsets.topic.num.partitions"))
         self._offsets_segment_bytes = config.text("offsets.topic.segment.bytes")
+        self.version = 0
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[UUID, Topic] = {}
         for topic in log.metadata.topics.values():
@@ -179,12 +180,14 @@ class Topics:
             self._log.delete_topic(topic.name)
         finally:
             if topic.name not in self._log.metadata.topics:
+                self.version += 1
                 del self._by_name[topic.name], self._by_id[topic.topic_id]
 
     def _keep(self, metadata: TopicMetadata) -> Topic:
         logs = [self._open(topic_partition) for topic_partition in metadata.topic_partitions]
         topic = Topic(metadata.name, metadata.topic_id, metadata.configs, logs)
         self._by_name[topic.name] = self._by_id[topic.topic_id] = topic
+        self.version += 1
         return topic
 
     def _open(self, topic_partition: TopicPartition) -> PartitionLog | None:

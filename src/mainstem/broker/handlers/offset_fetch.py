@@ -64,7 +64,7 @@ async def handle(node: Node, call: Call) -> OffsetFetchResponse:
 
 
 async def _fetch_group(node: Node, version: int, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
-    held, code = await _held(node, group.group_id)
+    held, code = await _held(node, group.group_id, group.member_id, group.member_epoch)
     topics = []
     if group.topics is None:
         for name, numbers in _all(held):
@@ -86,9 +86,11 @@ async def _fetch_group(node: Node, version: int, group: OffsetFetchRequestGroup)
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics, error_code=code)
 
 
-async def _held(node: Node, group_id: str) -> tuple[_Held, ErrorCode]:
+async def _held(
+    node: Node, group_id: str, member_id: str | None = None, member_epoch: int = -1
+) -> tuple[_Held, ErrorCode]:
     try:
-        return await node.groups.fetch_offsets(group_id), ErrorCode.NONE
+        return await node.groups.fetch_offsets(group_id, member_id, member_epoch), ErrorCode.NONE
     except MainstemError as error:
         return {}, error_code(error)
 

@@ -12,11 +12,10 @@ from mainstem.broker.apis import APIS
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import (
+    add_partitions_to_txn,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
-    consumer_group_describe,
-    consumer_group_heartbeat,
     create_acls,
     create_partitions,
     create_topics,
@@ -26,6 +25,7 @@ from mainstem.protocol.messages import (
     describe_acls,
     describe_configs,
     describe_log_dirs,
+    describe_producers,
     describe_quorum,
     elect_leaders,
     fetch,
@@ -42,21 +42,32 @@ from mainstem.protocol.messages import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    txn_offset_commit,
     update_features,
 )
+from mainstem.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from mainstem.protocol.messages.api_versions import ApiVersionsRequest
 from mainstem.protocol.messages.delete_groups import DeleteGroupsRequest
 from mainstem.protocol.messages.describe_cluster import DescribeClusterRequest
 from mainstem.protocol.messages.describe_groups import DescribeGroupsRequest
 from mainstem.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from mainstem.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from mainstem.protocol.messages.end_txn import EndTxnRequest
 from mainstem.protocol.messages.init_producer_id import InitProducerIdRequest
 from mainstem.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from mainstem.protocol.messages.list_groups import ListGroupsRequest
 from mainstem.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from mainstem.protocol.messages.list_transactions import ListTransactionsRequest
+from mainstem.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from mainstem.record.writer import NewRecord, build_batch
 from tests.broker.harness import Client, api_name, running, with_broker
 
 _BATCH = build_batch([NewRecord(None, b"v", (), -1)])
+_TXN_TOPICS = [add_partitions_to_txn.AddPartitionsToTxnTopic(name="t", partitions=[0])]
 _GROUP = {"group_id": "g", "member_id": "nobody"}
 
 REQUESTS = {
@@ -112,17 +123,6 @@ REQUESTS = {
     ApiKey.HEARTBEAT: heartbeat.HeartbeatRequest(generation_id=1, **_GROUP),
     ApiKey.LEAVE_GROUP: leave_group.LeaveGroupRequest(**_GROUP),
     ApiKey.SYNC_GROUP: sync_group.SyncGroupRequest(generation_id=1, assignments=[], **_GROUP),
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
-        group_id="g",
-        member_id="m",
-        member_epoch=0,
-        rebalance_timeout_ms=1000,
-        subscribed_topic_names=["t"],
-        topic_partitions=[],
-    ),
-    ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_group_describe.ConsumerGroupDescribeRequest(
-        group_ids=["g"], include_authorized_operations=False
-    ),
     ApiKey.DESCRIBE_GROUPS: DescribeGroupsRequest(groups=["g", "other"]),
     ApiKey.LIST_GROUPS: ListGroupsRequest(),
     ApiKey.API_VERSIONS: ApiVersionsRequest(client_software_name="me", client_software_version="1"),
@@ -216,6 +216,51 @@ REQUESTS = {
             )
         ]
     ),
+    ApiKey.ADD_PARTITIONS_TO_TXN: add_partitions_to_txn.AddPartitionsToTxnRequest(
+        transactions=[
+            add_partitions_to_txn.AddPartitionsToTxnTransaction(
+                transactional_id="tx", producer_id=0, producer_epoch=0, topics=_TXN_TOPICS
+            )
+        ],
+        v3_and_below_transactional_id="tx",
+        v3_and_below_topics=_TXN_TOPICS,
+    ),
+    ApiKey.ADD_OFFSETS_TO_TXN: AddOffsetsToTxnRequest(
+        transactional_id="tx", producer_id=0, producer_epoch=0, group_id="g"
+    ),
+    ApiKey.END_TXN: EndTxnRequest(transactional_id="tx", producer_id=0, producer_epoch=0, committed=True),
+    ApiKey.WRITE_TXN_MARKERS: WriteTxnMarkersRequest(
+        markers=[
+            WritableTxnMarker(
+                producer_id=0,
+                producer_epoch=0,
+                transaction_result=False,
+                topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
+                coordinator_epoch=0,
+            )
+        ]
+    ),
+    ApiKey.TXN_OFFSET_COMMIT: txn_offset_commit.TxnOffsetCommitRequest(
+        transactional_id="tx",
+        group_id="g",
+        producer_id=0,
+        producer_epoch=0,
+        topics=[
+            txn_offset_commit.TxnOffsetCommitRequestTopic(
+                name="t",
+                partitions=[
+                    txn_offset_commit.TxnOffsetCommitRequestPartition(
+                        partition_index=0, committed_offset=1, committed_metadata=None
+                    )
+                ],
+            )
+        ],
+    ),
+    ApiKey.DESCRIBE_PRODUCERS: describe_producers.DescribeProducersRequest(
+        topics=[describe_producers.TopicRequest(name="t", partition_indexes=[0])]
+    ),
+    ApiKey.DESCRIBE_TRANSACTIONS: DescribeTransactionsRequest(transactional_ids=["tx"]),
+    ApiKey.LIST_TRANSACTIONS: ListTransactionsRequest(state_filters=[], producer_id_filters=[]),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: DescribeTopicPartitionsRequest(topics=[TopicRequest(name="t")]),
 }
 
@@ -255,7 +300,7 @@ async def test_an_unknown_version_of_api_versions_is_told_ours_in_version_0(clie
     assert (await client.request(REQUESTS[ApiKey.API_VERSIONS], 4)).error_code == 0
 
 
-@pytest.mark.parametrize(("key", "version"), [(ApiKey.PRODUCE, 2), (ApiKey.FETCH, 99), (ApiKey.END_TXN, 0), (999, 0)])
+@pytest.mark.parametrize(("key", "version"), [(ApiKey.PRODUCE, 2), (ApiKey.FETCH, 99), (ApiKey.END_TXN, 6), (999, 0)])
 @with_broker()
 async def test_an_unknown_api_or_version_closes_the_connection(client: Client, key: int, version: int) -> None:
     client.writer.write(struct.pack(">ihhih", 10, key, version, 1, -1))

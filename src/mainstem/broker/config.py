@@ -14,7 +14,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from mainstem.broker.consumer_settings import CONSUMER_SETTINGS
 from mainstem.broker.security_settings import SECURITY_SETTINGS
 from mainstem.broker.share_settings import SHARE_SETTINGS
 from mainstem.errors import ConfigError
@@ -155,6 +154,43 @@ _OWN: Final = (
         "How long a new group waits for more members before its first rebalance (Kafka: 3000, but 0 in the file that "
         "it ships)",
     ),
+    _own(
+        "transaction.max.timeout.ms",
+        "int",
+        "900000",
+        _int(1),
+        "The longest time-out that a transactional producer may ask for; two-phase transactions have none",
+    ),
+    _own(
+        "transactional.id.expiration.ms",
+        "int",
+        "604800000",
+        _int(1),
+        "A transactional id that has begun and ended nothing for so long is forgotten",
+    ),
+    _own(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        "int",
+        "3600000",
+        _int(1),
+        "How often is looked for transactional ids to be forgotten",
+    ),
+    _own(
+        "transaction.two.phase.commit.enable",
+        "boolean",
+        "true",
+        _boolean,
+        "Whether a producer may begin transactions that have no time-out, because a coordinator of its own decides on "
+        "them (Kafka: false)",
+    ),
+    _own(
+        "transaction.state.log.num.partitions",
+        "int",
+        "1",
+        _int(1, 10_000),
+        "Partitions of __transaction_state when it is created (Kafka: 50; here all transactions then share one fsync)",
+    ),
+    _own("transaction.state.log.segment.bytes", "int", "104857600", _int(1024), "segment.bytes of __transaction_state"),
     _own("group.max.size", "int", str(_INT32_MAX), _int(1), "The most members that a group may have"),
 )
 
@@ -196,9 +232,8 @@ _TOPIC_DEFAULTS: Final = tuple(
     if topic_config in CONFIGS
 )
 
-_OF_GROUPS: Final = tuple(
-    _own(name, "int", str(default), _int(low, high), doc)
-    for name, low, high, default, doc in (*CONSUMER_SETTINGS, *SHARE_SETTINGS)
+_SHARE: Final = tuple(
+    _own(name, "int", str(default), _int(low, high), doc) for name, low, high, default, doc in SHARE_SETTINGS
 )
 _SECURITY: Final = tuple(_own(row.name, row.type, row.default, row.parse, row.doc) for row in SECURITY_SETTINGS)
 
@@ -226,7 +261,7 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
     {
         setting.name: setting
         for setting in sorted(
-            (*_OWN, *_OF_GROUPS, *_SECURITY, *_COARSE, *_TOPIC_DEFAULTS), key=lambda setting: setting.name
+            (*_OWN, *_SHARE, *_SECURITY, *_COARSE, *_TOPIC_DEFAULTS), key=lambda setting: setting.name
         )
     }
 )

@@ -5,7 +5,7 @@ Concurrency: the event loop only, but for what ``GroupCommit`` and the checkpoin
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING
 
 from mainstem.broker.access.authorizer import Access, Authorizer
@@ -19,9 +19,10 @@ from mainstem.broker.framing import SCRATCH_BYTES, RequestMemory
 from mainstem.broker.group_commit import GroupCommit
 from mainstem.broker.group_configs import GroupConfigs
 from mainstem.broker.groups.classic_steps import Settings
-from mainstem.broker.groups.consumer_steps import ConsumerSettings
 from mainstem.broker.groups.coordinator import GroupCoordinator
 from mainstem.broker.topics import Topic, Topics
+from mainstem.broker.transactions.coordinator import TransactionCoordinator, TransactionSettings
+from mainstem.broker.transactions.markers import Markers
 from mainstem.log.node_log import NodeLog
 
 if TYPE_CHECKING:
@@ -65,19 +66,23 @@ class Node:
         self.topics = Topics(log, config)
         self.apply_configs()
         self.group_configs = GroupConfigs(config, log.metadata)
-        consumer_settings_of = _consumer_settings(config, self.group_configs)
-        self.groups = GroupCoordinator(self.topics, self.commit, clock, _group_settings(config), consumer_settings_of)
+        self.groups = GroupCoordinator(self.topics, self.commit, clock, _group_settings(config))
         self._producer_ids = iter(range(0))
+        self.markers = Markers(self.topics, self.commit, clock, self.groups.transactional)
+        self.transactions = TransactionCoordinator(
+            self.topics, self.commit, clock, self.markers, self.next_producer_id, _transaction_settings(config)
+        )
 
     @classmethod
     def open(cls, config: BrokerConfig, disk: Disk, clock: Clock) -> Node:
-        """Open the data directory, recover it and replay the groups.
+        """Open the data directory, recover it, replay the groups and the transactions.
 
         Raises ConfigError, DirectoryLockedError, StorageError.
         """
         log = NodeLog.open(disk, clock, config.data_dir, config.topic_defaults())
         node = cls(config, clock, log)
         node.groups.load()
+        node.transactions.load()
         return node
 
     def apply_configs(self) -> None:
@@ -117,6 +122,7 @@ class Node:
 
     async def close(self) -> None:
         """Make everything durable and release the directory. Raises StorageError."""
+        self.transactions.stop()
         self.groups.stop()
         await self.commit.stop()
         self.log.close()
@@ -130,23 +136,19 @@ def _authorizer(config: BrokerConfig, metadata: Metadata) -> Authorizer | None:
     return Authorizer(metadata, super_users, allows_unlisted=bool(config.get("allow.everyone.if.no.acl.found")))
 
 
-def _consumer_settings(config: BrokerConfig, group_configs: GroupConfigs) -> Callable[[str], ConsumerSettings]:
-    members_max = int(config.get("group.consumer.max.size"))
-
-    def settings_of(group_id: str) -> ConsumerSettings:
-        return ConsumerSettings(
-            session_timeout_ms=group_configs.get(group_id, "consumer.session.timeout.ms"),
-            heartbeat_interval_ms=group_configs.get(group_id, "consumer.heartbeat.interval.ms"),
-            members_max=members_max,
-        )
-
-    return settings_of
-
-
 def _group_settings(config: BrokerConfig) -> Settings:
     return Settings(
         session_timeout_ms_min=int(config.get("group.min.session.timeout.ms")),
         session_timeout_ms_max=int(config.get("group.max.session.timeout.ms")),
         initial_rebalance_delay_ms=int(config.get("group.initial.rebalance.delay.ms")),
         members_max=int(config.get("group.max.size")),
+    )
+
+
+def _transaction_settings(config: BrokerConfig) -> TransactionSettings:
+    return TransactionSettings(
+        timeout_ms_max=int(config.get("transaction.max.timeout.ms")),
+        expiration_ms=int(config.get("transactional.id.expiration.ms")),
+        expiration_check_s=int(config.get("transaction.remove.expired.transaction.cleanup.interval.ms")) / 1000,
+        allows_two_phase=bool(config.get("transaction.two.phase.commit.enable")),
     )

@@ -22,8 +22,9 @@ from mainstem.model import TopicPartition, is_topic_name
 from mainstem.protocol.errors import ErrorCode
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
-INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__transaction_state"})
-_OFFSETS_MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
+_INTERNAL_MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +61,25 @@ class Topic:
 
 
 class Topics:
-    """All topics of the node. ``version`` rises with every change."""
+    """All topics of the node."""
 
     def __init__(self, log: NodeLog, config: BrokerConfig) -> None:
         self._log = log
         self._auto_create = bool(config.get("auto.create.topics.enable"))
         self.default_partitions = int(config.get("num.partitions"))
-        self._offsets_partitions = int(config.get("offsets.topic.num.partitions"))
-        self._offsets_segment_bytes = config.text("offsets.topic.segment.bytes")
-        self.version = 0
+        self._internal = {
+            OFFSETS_TOPIC: (
+                int(config.get("offsets.topic.num.partitions")),
+                {"compression.type": "producer", "segment.bytes": config.text("offsets.topic.segment.bytes")},
+            ),
+            TRANSACTIONS_TOPIC: (
+                int(config.get("transaction.state.log.num.partitions")),
+                {
+                    "compression.type": "uncompressed",
+                    "segment.bytes": config.text("transaction.state.log.segment.bytes"),
+                },
+            ),
+        }
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[UUID, Topic] = {}
         for topic in log.metadata.topics.values():
@@ -101,9 +112,9 @@ class Topics:
     def find_or_create(self, name: str) -> Topic:
         """The topic of that name, created if that is allowed. Raises what ``find`` and ``create`` raise."""
         topic = self._by_name.get(name)
-        if topic is None and name == OFFSETS_TOPIC:
+        if topic is None and name in INTERNAL_TOPICS:
             self.ensure_internal(name)
-        elif topic is None and self._auto_create and name not in INTERNAL_TOPICS:
+        elif topic is None and self._auto_create:
             return self.create(name, self.default_partitions, {})
         return self.find(name)
 
@@ -153,13 +164,13 @@ class Topics:
         """An internal topic, which is created when it is not there. Raises StorageError."""
         topic = self._by_name.get(name)
         if topic is None:
+            partitions, special = self._internal[name]
             configs = {
                 "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": self._offsets_segment_bytes,
-                "max.message.bytes": str(_OFFSETS_MESSAGE_BYTES_MAX),
+                "max.message.bytes": str(_INTERNAL_MESSAGE_BYTES_MAX),
+                **special,
             }
-            topic = self._keep(self._create(name, self._offsets_partitions, configs))
+            topic = self._keep(self._create(name, partitions, configs))
         return topic
 
     def add_partitions(self, topic: Topic, count: int) -> Topic:
@@ -180,14 +191,12 @@ class Topics:
             self._log.delete_topic(topic.name)
         finally:
             if topic.name not in self._log.metadata.topics:
-                self.version += 1
                 del self._by_name[topic.name], self._by_id[topic.topic_id]
 
     def _keep(self, metadata: TopicMetadata) -> Topic:
         logs = [self._open(topic_partition) for topic_partition in metadata.topic_partitions]
         topic = Topic(metadata.name, metadata.topic_id, metadata.configs, logs)
         self._by_name[topic.name] = self._by_id[topic.topic_id] = topic
-        self.version += 1
         return topic
 
     def _open(self, topic_partition: TopicPartition) -> PartitionLog | None:

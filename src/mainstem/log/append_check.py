@@ -33,8 +33,12 @@ _UINT32 = struct.Struct(">I")
 _NOT_FROM_PRODUCERS: Final = CONTROL_BIT | DELETE_HORIZON_BIT
 
 
-def check_batches(data: memoryview, config: LogConfig, now_ms: int) -> list[tuple[int, BatchHeader]]:
+def check_batches(
+    data: memoryview, config: LogConfig, now_ms: int, *, needs_sequence: bool = True
+) -> list[tuple[int, BatchHeader]]:
     """The (file position, header) of each batch in ``data``, all of them fit to be appended.
+
+    With ``needs_sequence`` a producer's batch has one; a coordinator's, in a producer's name, has none.
 
     Raises CorruptBatchError, RecordTooLargeError, InvalidRecordError, InvalidTimestampError.
     """
@@ -44,6 +48,8 @@ def check_batches(data: memoryview, config: LogConfig, now_ms: int) -> list[tupl
         header = read_header(data, at)
         verify(data, at, header)
         _check_batch(header, config, now_ms)
+        if needs_sequence and header.producer_id >= 0 and header.base_sequence < 0:
+            raise InvalidRecordError(f"producer {header.producer_id} without a sequence")
         batches.append((at, header))
         at += header.size_bytes
     if not batches:
@@ -67,8 +73,8 @@ def _check_batch(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
         raise InvalidRecordError(
             f"{header.record_count} records for {header.last_offset_delta + 1} offsets: a producer sends one for each"
         )
-    if header.producer_id >= 0 and (header.producer_epoch < 0 or header.base_sequence < 0):
-        raise InvalidRecordError(f"producer {header.producer_id} without an epoch or a sequence")
+    if header.producer_id >= 0 and header.producer_epoch < 0:
+        raise InvalidRecordError(f"producer {header.producer_id} without an epoch")
     if header.producer_id < 0 and header.attributes & TRANSACTIONAL_BIT:
         raise InvalidRecordError("a transactional batch without a producer id")
     if not config.uses_log_append_time:

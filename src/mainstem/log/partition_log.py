@@ -155,7 +155,7 @@ class PartitionLog(PartitionReads):
         self._refuse_if_offline()
         view = memoryview(data)
         now_ms = self._clock.time_ms()
-        batches = check_batches(view, self.config, now_ms)
+        batches = check_batches(view, self.config, now_ms, needs_sequence=not from_coordinator)
         sent = [header for _, header in batches]
         features = self.features
         look = None if features is None else features.look(view, batches)

@@ -160,13 +160,6 @@ async def test_every_producer_gets_an_id_of_its_own(client: Client) -> None:
 
 
 @with_broker()
-async def test_a_transactional_id_is_refused_in_the_protocols_words(client: Client) -> None:
-    request = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1)
-    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert (await client.request(request, 4)).error_code == code
-
-
-@with_broker()
 async def test_clients_do_not_write_internal_topics(client: Client) -> None:
     await client.create_topic("__consumer_offsets")
     assert (await client.produce("__consumer_offsets", b"a")).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -333,14 +333,12 @@ async def test_the_cluster_is_this_node(client: Client) -> None:
 
 
 @with_broker()
-async def test_this_node_coordinates_every_group_and_no_transaction(client: Client) -> None:
+async def test_this_node_coordinates_every_group(client: Client) -> None:
     response = await client.request(FindCoordinatorRequest(coordinator_keys=["a", "b"]), 4)
     assert [(item.key, item.port, item.error_code) for item in response.coordinators] == [
         ("a", client.address[1], 0),
         ("b", client.address[1], 0),
     ]
-    response = await client.request(FindCoordinatorRequest(key="t", key_type=1), 3)
-    assert response.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     response = await client.request(FindCoordinatorRequest(coordinator_keys=["t"], key_type=2), 6)
     assert response.coordinators[0].error_code == ErrorCode.INVALID_REQUEST
 

@@ -8,13 +8,12 @@ Concurrency: the event loop only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from mainstem.broker.failures import refusal
 from mainstem.broker.groups.classic import ClassicGroup
 from mainstem.broker.groups.classic_coordinator import ClassicCoordinator
-from mainstem.broker.groups.consumer_coordinator import ConsumerCoordinator
 from mainstem.broker.groups.group_log import GroupLog
 from mainstem.broker.groups.group_types import Group, GroupKind, GroupRegistry, GroupType
 from mainstem.broker.groups.offsets import OffsetStore
@@ -27,13 +26,13 @@ from mainstem.broker.groups.records import (
     offset_record,
     read_offset_change,
 )
+from mainstem.broker.groups.transactional_offsets import TransactionalOffsets
 from mainstem.errors import RemoteError
 from mainstem.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from mainstem.broker.group_commit import GroupCommit
     from mainstem.broker.groups.classic_steps import Settings
-    from mainstem.broker.groups.consumer_steps import ConsumerSettings
     from mainstem.broker.topics import Topics
     from mainstem.clock import Clock
 
@@ -41,23 +40,15 @@ if TYPE_CHECKING:
 class GroupCoordinator:
     """All groups of this node. ``classic`` and the others that are registered coordinate one type each."""
 
-    def __init__(
-        self,
-        topics: Topics,
-        commit: GroupCommit,
-        clock: Clock,
-        settings: Settings,
-        consumer_settings_of: Callable[[str], ConsumerSettings],
-    ) -> None:
+    def __init__(self, topics: Topics, commit: GroupCommit, clock: Clock, settings: Settings) -> None:
         self.log = GroupLog(topics, commit, clock)
         self.registry = GroupRegistry()
         self._offsets = OffsetStore()
+        self.transactional = TransactionalOffsets(self.log, self._apply_offset)
         self.classic = ClassicCoordinator(self.log, self.registry, self._offsets, clock, settings)
-        self.consumer = ConsumerCoordinator(self.log, self.registry, self._offsets, topics, clock, consumer_settings_of)
         self._kinds: dict[GroupType, GroupKind] = {}
         self._kind_of_record: dict[int, GroupKind] = {}
         self.register(GroupType.CLASSIC, self.classic)
-        self.register(GroupType.CONSUMER, self.consumer)
 
     # ---- start and stop
 
@@ -68,7 +59,7 @@ class GroupCoordinator:
 
     def load(self) -> None:
         """Replay ``__consumer_offsets``."""
-        self.log.replay(self._apply)
+        self.log.replay(self._apply, self.transactional)
         for kind in self._kinds.values():
             kind.loaded()
 
@@ -76,18 +67,21 @@ class GroupCoordinator:
         record_type = key_type(key)
         if record_type in OFFSET_KEY_TYPES:
             change = read_offset_change(key, value)
-            self._offsets.apply(change)
-            if change.committed is None:
-                self.classic.drop_if_unused(change.key.group_id)
-            elif self.registry.get(change.key.group_id) is None:
-                self.classic.create(change.key.group_id)
+            self.transactional.pending.overtake([change.key])
+            self._apply_offset(change)
         elif (kind := self._kind_of_record.get(record_type)) is not None:
             kind.replay(key, value)
+
+    def _apply_offset(self, change: OffsetChange) -> None:
+        self._offsets.apply(change)
+        if change.committed is None:
+            self.classic.drop_if_unused(change.key.group_id)
+        elif self.registry.get(change.key.group_id) is None:
+            self.classic.create(change.key.group_id)
 
     def stop(self) -> None:
         """Forget all timers."""
         self.classic.stop()
-        self.consumer.stop()
 
     # ---- committed offsets
 
@@ -114,6 +108,7 @@ class GroupCoordinator:
         self.log.write(group_id, [offset_record(key, value) for key, value in keys])
         for key, value in keys:
             self._offsets.apply(OffsetChange(key, value))
+        self.transactional.pending.overtake(key for key, _ in keys)
         if self.registry.get(group_id) is None:
             self.classic.create(group_id)
         await self.log.settled(group_id)
@@ -138,11 +133,13 @@ class GroupCoordinator:
             self.log.write(group_id, [offset_record(key, None) for key in of_group])
             for key in of_group:
                 self._offsets.apply(OffsetChange(key, None))
+            self.transactional.pending.overtake(of_group)
             self.classic.drop_if_unused(group_id)
             await self.log.settled(group_id)
 
     async def topic_deleted(self, topic: str) -> None:
         """Committed offsets in a deleted topic are gone with it: a new topic of that name begins anew."""
+        self.transactional.pending.overtake(self.transactional.pending.keys_of_topic(topic))
         await self.delete_offsets(list(self._offsets.keys_of_topic(topic)))
 
     # ---- what admins see and do

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from mainstem.broker.groups.effects import Effects, GroupRecord, Reply
 from mainstem.broker.groups.records import partition_of
@@ -20,18 +20,28 @@ from mainstem.broker.topics import OFFSETS_TOPIC
 from mainstem.errors import CorruptBatchError, FrameError, MainstemError, PartitionOfflineError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.schema import Message
+from mainstem.record.constants import NO_SEQUENCE, ControlType
 from mainstem.record.header import iter_headers
-from mainstem.record.reader import read_records
-from mainstem.record.writer import NewRecord, build_batch
+from mainstem.record.reader import read_control_type, read_records
+from mainstem.record.writer import NewRecord, ProducerStamp, build_batch
 
 if TYPE_CHECKING:
     from mainstem.broker.group_commit import GroupCommit
     from mainstem.broker.topics import Topics
     from mainstem.clock import Clock
     from mainstem.log.partition_log import PartitionLog
+    from mainstem.model import TopicPartition
 
 _LOG: Final = logging.getLogger("mainstem.broker.groups")
 _REPLAY_BYTES: Final = 4 * 1024 * 1024
+
+
+class TransactionalRecords(Protocol):
+    """Who takes what transactions wrote to a partition, and how they ended there."""
+
+    def replay(self, partition: int, producer_id: int, key: bytes, value: bytes | None) -> None: ...
+
+    def end_transaction(self, partition: int, producer_id: int, *, commit: bool) -> None: ...
 
 
 class GroupLog:
@@ -43,12 +53,15 @@ class GroupLog:
         self._clock = clock
         self._damaged: set[PartitionLog] = set()
 
-    def replay(self, apply: Callable[[bytes, bytes | None], None]) -> None:
-        """Give every record to ``apply``, in order. A partition that is damaged serves no group until it is mended."""
+    def replay(self, apply: Callable[[bytes, bytes | None], None], transactions: TransactionalRecords) -> None:
+        """Give every record to ``apply``, in order, but those of transactions, and their markers, to ``transactions``.
+
+        A partition that is damaged serves no group until it is mended.
+        """
         topic = self._topics.get(OFFSETS_TOPIC)
         for log in topic.logs if topic is not None else ():
             try:
-                _replay(log, apply)
+                _replay(log, apply, transactions)
             except (CorruptBatchError, FrameError) as error:
                 # What comes after the damage is not known, and to answer without it could send readers back.
                 _LOG.error("the groups of %s cannot be served: %s", log.topic_partition, error)
@@ -71,6 +84,23 @@ class GroupLog:
             time_ms = self._clock.time_ms()
             log.append(build_batch([NewRecord(record.key, record.value, (), time_ms) for record in records]))
             self._commit.appended(log)
+
+    def write_in_transaction(
+        self, group_id: str, records: Sequence[GroupRecord], producer_id: int, producer_epoch: int
+    ) -> None:
+        """Append records that count when the producer's transaction commits. Raises the log's errors."""
+        log = self._find_or_create(group_id)
+        time_ms = self._clock.time_ms()
+        batch = build_batch(
+            [NewRecord(record.key, record.value, (), time_ms) for record in records],
+            producer=ProducerStamp(producer_id, producer_epoch, NO_SEQUENCE, is_transactional=True),
+        )
+        log.append(batch, from_coordinator=True)
+        self._commit.appended(log)
+
+    def topic_partition(self, group_id: str) -> TopicPartition:
+        """The partition that keeps the group; it is created when it is not there. Raises the log's errors."""
+        return self._find_or_create(group_id).topic_partition
 
     async def settled(self, group_id: str) -> None:
         """Return when all that the group's partition holds now is durable. Raises the log's errors."""
@@ -110,7 +140,9 @@ class GroupLog:
         return None if topic is None else topic.partition(partition_of(group_id, len(topic.partitions)))
 
 
-def _replay(log: PartitionLog, apply: Callable[[bytes, bytes | None], None]) -> None:
+def _replay(
+    log: PartitionLog, apply: Callable[[bytes, bytes | None], None], transactions: TransactionalRecords
+) -> None:
     offset = log.log_start_offset
     while offset < log.high_watermark:
         result = log.read(offset, _REPLAY_BYTES)
@@ -118,8 +150,20 @@ def _replay(log: PartitionLog, apply: Callable[[bytes, bytes | None], None]) -> 
             return
         for buffer in result.buffers:
             for file_position, header in iter_headers(buffer):
-                for record in read_records(buffer[file_position : file_position + header.size_bytes]):
-                    apply(record.key or b"", record.value)
+                records = read_records(buffer[file_position : file_position + header.size_bytes])
+                if header.is_control:
+                    control_type = read_control_type(records[0]) if records else None
+                    if control_type is not None:
+                        commit = control_type is ControlType.COMMIT
+                        transactions.end_transaction(log.topic_partition.partition, header.producer_id, commit=commit)
+                elif header.is_transactional:
+                    for record in records:
+                        transactions.replay(
+                            log.topic_partition.partition, header.producer_id, record.key or b"", record.value
+                        )
+                else:
+                    for record in records:
+                        apply(record.key or b"", record.value)
                 offset = header.next_offset
 
 

@@ -2,7 +2,8 @@
 
 ``max_bytes`` and ``partition_max_bytes`` bind except that the first batch of the first partition that has one is always
 returned, so that a reader gets past any batch (KIP-74). A fetch into the middle of a batch returns the whole batch.
-What is returned is durable: nothing past the high watermark.
+What is returned is durable: nothing past the high watermark. With ``isolation_level`` 1 nothing past the last stable
+offset either, and the transactions that were aborted among what is returned are named.
 
 Sessions (KIP-227) are kept for clients that ask for them (version 7): their requests say what changed, their answers
 hold only the partitions that have something new, and only those are looked at (``fetch_sessions`` says how).
@@ -20,8 +21,10 @@ from mainstem.broker.failures import error_code, refusal
 from mainstem.broker.fetch_sessions import FINAL_EPOCH, FULL_EPOCH, FetchSession, SessionPartition, Told, TopicKey
 from mainstem.errors import MainstemError, RemoteError
 from mainstem.log.partition_log import PartitionLog
+from mainstem.log.transactions import AbortedTransaction
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.fetch import AbortedTransaction as AbortedAnswer
 from mainstem.protocol.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -155,14 +158,15 @@ class _Fetch:
             if parting is not None:
                 return parting, 0
         max_bytes = min(left_bytes, max(0, asked.partition_max_bytes))
-        result = log.read(asked.fetch_offset, max_bytes, minimum_one=is_first)
+        committed = self._body.isolation_level == _READ_COMMITTED
+        result = log.read(asked.fetch_offset, max_bytes, minimum_one=is_first, committed=committed)
         data = PartitionData(
             partition_index=asked.partition,
             error_code=ErrorCode.NONE,
             high_watermark=result.high_watermark,
             last_stable_offset=result.last_stable_offset,
             log_start_offset=result.log_start_offset,
-            aborted_transactions=() if self._body.isolation_level == _READ_COMMITTED else None,
+            aborted_transactions=[_aborted(each) for each in result.aborted] if committed else None,
             records=result.buffers,
         )
         return data, result.size_bytes
@@ -208,6 +212,10 @@ class _Fetch:
         """So that the client need not ask for metadata (KIP-951)."""
         epoch = partition.log.leader_epoch if partition.log is not None else -1
         data.current_leader = LeaderIdAndEpoch(leader_id=self._node.node_id, leader_epoch=epoch)
+
+
+def _aborted(transaction: AbortedTransaction) -> AbortedAnswer:
+    return AbortedAnswer(producer_id=transaction.producer_id, first_offset=transaction.first_offset)
 
 
 def _topic_response(key: TopicKey, partitions: list[PartitionData]) -> FetchableTopicResponse:

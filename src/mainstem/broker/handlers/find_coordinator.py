@@ -1,7 +1,6 @@
-"""FindCoordinator (10), versions 0–6: who coordinates a group; it is always this node.
+"""FindCoordinator (10), versions 0–6: who coordinates a group or a transactional id; it is always this node.
 
-Deliberate: transactions (key type 1) are not served yet: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which every client
-takes as final, where any other error would be retried. Nor are share groups (2): INVALID_REQUEST.
+Deliberate: share groups (key type 2) are not served yet: INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -40,12 +39,11 @@ def handle(node: Node, call: Call) -> FindCoordinatorResponse:
 
 
 def _find(node: Node, call: Call, key_type: int, key: str) -> Coordinator:
-    if key_type != _GROUP:
-        code = ErrorCode.INVALID_REQUEST
-        if key_type == _TRANSACTION:
-            code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        message = f"this node coordinates groups, not keys of type {key_type}"
-        return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message)
+    if key_type not in (_GROUP, _TRANSACTION):
+        message = f"this node coordinates groups and transactions, not keys of type {key_type}"
+        return Coordinator(
+            key=key, node_id=-1, host="", port=-1, error_code=ErrorCode.INVALID_REQUEST, error_message=message
+        )
     host, port = call.advertised
     return Coordinator(
         key=key, node_id=node.node_id, host=host, port=port, error_code=ErrorCode.NONE, error_message=None

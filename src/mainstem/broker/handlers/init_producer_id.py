@@ -1,15 +1,21 @@
-"""InitProducerId (22), versions 0–5: an id for an idempotent producer.
+"""InitProducerId (22), versions 0–6 (listed: 0–5): an id and an epoch for an idempotent or transactional producer.
 
-Deliberate: no transactions yet: a transactional id gets TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which every client
-takes as final. A producer that brings its own id and epoch gets a fresh id with epoch 0 (KIP-360's way out).
+Without a transactional id: a fresh id with epoch 0, also for a producer that brings its own (KIP-360's way out).
+With one: older instances are fenced, and what they left open is aborted before the answer. A producer that brings its
+own id and epoch goes on with the next epoch, unless it was fenced (KIP-360). Answered when it is durable.
+Version 6 (KIP-939): ``enable2_pc`` begins transactions without a time-out; ``keep_prepared_txn`` leaves an ongoing one
+to the caller, who can only end it, and names its id and epoch. It is not listed, as Kafka does not list it yet: clients
+that take the newest version should not find one that few brokers serve.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.failures import error_code
+from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.transactions.state import NO_EPOCH, NO_ID, NO_TIMEOUT_MS, Producer, Transaction
+from mainstem.broker.transactions.steps import Init
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
@@ -19,18 +25,49 @@ from mainstem.protocol.schema import Versions
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
 
+_FENCED_FROM: Final = 4
 
-def handle(node: Node, call: Call) -> InitProducerIdResponse:
+
+async def handle(node: Node, call: Call) -> InitProducerIdResponse:
     """Serve one request; the top of the file says how."""
     body: InitProducerIdRequest = call.body
-    if body.transactional_id is not None:
-        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if body.transactional_id else ErrorCode.INVALID_REQUEST
-        return InitProducerIdResponse(error_code=code, producer_epoch=-1)
     try:
-        producer_id = node.next_producer_id()
+        if body.transactional_id is None:
+            return _answer(Producer(node.next_producer_id(), 0))
+        transaction = await node.transactions.init(body.transactional_id, _wish(node, body))
     except MainstemError as error:
-        return InitProducerIdResponse(error_code=error_code(error), producer_epoch=-1)
-    return InitProducerIdResponse(error_code=ErrorCode.NONE, producer_id=producer_id, producer_epoch=0)
+        code = error_code(error)
+        if code is ErrorCode.PRODUCER_FENCED and call.api_version < _FENCED_FROM:
+            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        return InitProducerIdResponse(error_code=code, producer_epoch=NO_EPOCH)
+    return _answer(transaction.client, transaction if transaction.is_kept else None)
 
 
-API = Api(ApiKey.INIT_PRODUCER_ID, Versions(0, 5), handle)
+def _wish(node: Node, body: InitProducerIdRequest) -> Init:
+    """What is asked for. Raises RemoteError for what cannot be."""
+    settings = node.transactions.settings
+    expected = None
+    if (body.producer_id == NO_ID) != (body.producer_epoch == NO_EPOCH):
+        raise refusal(ErrorCode.INVALID_REQUEST, "a producer id and its epoch are given together")
+    if body.producer_id != NO_ID:
+        expected = Producer(body.producer_id, body.producer_epoch)
+    if body.enable2_pc:
+        if not settings.allows_two_phase:
+            raise refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "two-phase transactions are switched off")
+        return Init(NO_TIMEOUT_MS, expected, body.keep_prepared_txn)
+    if not 0 < body.transaction_timeout_ms <= settings.timeout_ms_max:
+        raise refusal(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+    return Init(body.transaction_timeout_ms, expected, body.keep_prepared_txn)
+
+
+def _answer(producer: Producer, ongoing: Transaction | None = None) -> InitProducerIdResponse:
+    return InitProducerIdResponse(
+        error_code=ErrorCode.NONE,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        ongoing_txn_producer_id=NO_ID if ongoing is None else ongoing.producer_id,
+        ongoing_txn_producer_epoch=NO_EPOCH if ongoing is None else ongoing.producer_epoch,
+    )
+
+
+API = Api(ApiKey.INIT_PRODUCER_ID, Versions(0, 6), handle, advertised=Versions(0, 5))

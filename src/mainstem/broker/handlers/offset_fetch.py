@@ -1,7 +1,8 @@
 """OffsetFetch (9), versions 1–10: where groups want to go on; -1 where nothing was committed.
 
 From version 8 several groups in one request; from 10 topics by id. An offset that was committed is returned when it is
-durable, never before. Deliberate: no transactions yet, so ``require_stable`` has nothing to wait for.
+durable, never before. With ``require_stable`` an offset that an open transaction is about to change is refused
+(UNSTABLE_OFFSET_COMMIT), so that a consumer does not begin with what that transaction has processed (KIP-447).
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _GROUPS_FROM: Final = 8
 _BY_ID_FROM: Final = 10
 _NOTHING: Final = CommittedOffset(-1, -1, "", -1)
+_UNSTABLE: Final = CommittedOffset(-1, -1, "", -2)
 _Held: TypeAlias = Mapping[tuple[str, int], CommittedOffset]
 
 
@@ -40,9 +42,9 @@ async def handle(node: Node, call: Call) -> OffsetFetchResponse:
     """Serve one request; the top of the file says how."""
     body: OffsetFetchRequest = call.body
     if call.api_version >= _GROUPS_FROM:
-        groups = [await _fetch_group(node, call.api_version, group) for group in body.groups]
+        groups = [await _fetch_group(node, call, group) for group in body.groups]
         return OffsetFetchResponse(groups=groups)
-    held, code = await _held(node, body.group_id)
+    held, code = await _held(node, call, body.group_id)
     wanted = _all(held) if body.topics is None else [(topic.name, topic.partition_indexes) for topic in body.topics]
     topics = [
         OffsetFetchResponseTopic(
@@ -53,7 +55,7 @@ async def handle(node: Node, call: Call) -> OffsetFetchResponse:
                     committed_offset=(found := held.get((name, number), _NOTHING)).offset,
                     committed_leader_epoch=found.leader_epoch,
                     metadata=found.metadata,
-                    error_code=code,
+                    error_code=_code(found, code),
                 )
                 for number in numbers
             ],
@@ -63,8 +65,9 @@ async def handle(node: Node, call: Call) -> OffsetFetchResponse:
     return OffsetFetchResponse(topics=topics, error_code=code)
 
 
-async def _fetch_group(node: Node, version: int, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
-    held, code = await _held(node, group.group_id, group.member_id, group.member_epoch)
+async def _fetch_group(node: Node, call: Call, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+    held, code = await _held(node, call, group.group_id)
+    version = call.api_version
     topics = []
     if group.topics is None:
         for name, numbers in _all(held):
@@ -86,13 +89,18 @@ async def _fetch_group(node: Node, version: int, group: OffsetFetchRequestGroup)
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics, error_code=code)
 
 
-async def _held(
-    node: Node, group_id: str, member_id: str | None = None, member_epoch: int = -1
-) -> tuple[_Held, ErrorCode]:
+async def _held(node: Node, call: Call, group_id: str) -> tuple[_Held, ErrorCode]:
+    # Asked for in the same turn as the offsets: what ends while they become durable was open when they were read.
+    unstable = node.groups.transactional.unstable(group_id) if call.body.require_stable else ()
     try:
-        return await node.groups.fetch_offsets(group_id, member_id, member_epoch), ErrorCode.NONE
+        held = await node.groups.fetch_offsets(group_id)
     except MainstemError as error:
         return {}, error_code(error)
+    return {**held, **dict.fromkeys(unstable, _UNSTABLE)}, ErrorCode.NONE
+
+
+def _code(found: CommittedOffset, code: ErrorCode) -> ErrorCode:
+    return ErrorCode.UNSTABLE_OFFSET_COMMIT if found is _UNSTABLE else code
 
 
 def _all(held: _Held) -> list[tuple[str, list[int]]]:
@@ -112,7 +120,7 @@ def _partitions(held: _Held, name: str, numbers: Iterable[int], code: ErrorCode)
                 committed_offset=found.offset,
                 committed_leader_epoch=found.leader_epoch,
                 metadata=found.metadata,
-                error_code=code,
+                error_code=_code(found, code),
             )
         )
     return answers

@@ -4,20 +4,27 @@ acks=all (-1) is answered when the records are on the disk; acks=1 when they are
 before its replicas have them, so that a power cut may still take them; acks=0 is never answered, and an error then
 closes the connection. In every case no reader sees a record before it is on the disk.
 Versions 0–2 are listed, as Apache Kafka 4 does for the sake of librdkafka, and refused: their record formats are gone.
-Deliberate: no transactions yet (TRANSACTIONAL_ID_AUTHORIZATION_FAILED); ``timeout_ms`` is not needed, as there is no
-replica to wait for. Internal topics take no records from clients (INVALID_TOPIC_EXCEPTION).
+Records of a transaction are written when the transaction's log names their partition durably: from version 12 on they
+name it themselves, before it has to be named already (``transactions.producing`` says more).
+Deliberate: ``timeout_ms`` is not needed, as there is no replica to wait for. Internal topics take no records from
+clients (INVALID_TOPIC_EXCEPTION).
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Answer, Api, Call
 from mainstem.broker.failures import error_code
 from mainstem.broker.topics import Topic
+from mainstem.broker.transactions.producing import ADDS_FROM, admit_records, transactional_producer
+from mainstem.broker.transactions.state import Producer
 from mainstem.errors import FrameError, InvalidRecordError, MainstemError
 from mainstem.log.partition_log import PartitionLog
+from mainstem.model import TopicPartition
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.produce import (
@@ -64,12 +71,79 @@ class _Waiting:
 
 def handle(node: Node, call: Call) -> Answer | asyncio.Future[Answer]:
     """Serve one request; the top of the file says how."""
+    producers = _transactional_producers(node, call)
+    if not producers:
+        return _append_all(node, call, {})
+    body: ProduceRequest = call.body
+    admission = admit_records(
+        node.transactions, body.transactional_id, producers, call.api_version, adds=call.api_version >= ADDS_FROM
+    )
+    if admission.wait is None:
+        return _append_all(node, call, admission.codes)
+    future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+    def named(error: MainstemError | None) -> None:
+        if error is not None:
+            codes: Mapping[TopicPartition, ErrorCode] = dict.fromkeys(producers, error_code(error))
+        else:
+            # What has happened to the transaction meanwhile counts, and what was refused before stays so.
+            again = admit_records(node.transactions, body.transactional_id, producers, call.api_version, adds=False)
+            codes = {**again.codes, **admission.codes}
+        _append_later(node, call, codes, future)
+
+    node.commit.when_durable(*admission.wait, named)
+    return future
+
+
+def _transactional_producers(node: Node, call: Call) -> dict[TopicPartition, Producer]:
+    """The partitions that are there and are sent records of a transaction, and whose."""
+    body: ProduceRequest = call.body
+    producers = {}
+    for data in body.topic_data:
+        for item in data.partition_data:
+            producer = transactional_producer(item.records) if isinstance(item.records, memoryview) else None
+            if producer is not None:
+                topic, _ = _find(node, call, body, data)
+                if topic is not None and 0 <= item.index < len(topic.partitions):
+                    producers[TopicPartition(topic.name, item.index)] = producer
+    return producers
+
+
+def _append_later(
+    node: Node, call: Call, refused: Mapping[TopicPartition, ErrorCode], future: asyncio.Future[Answer]
+) -> None:
+    """Append what had to wait; requests that waited for the same do so in the order in which they came."""
+    if future.done():
+        return
+    try:
+        answer = _append_all(node, call, refused)
+    except FrameError as error:
+        future.set_exception(error)
+        return
+    if isinstance(answer, asyncio.Future):
+        answer.add_done_callback(functools.partial(_pass_on, future))
+    else:
+        future.set_result(answer)
+
+
+def _pass_on(future: asyncio.Future[Answer], answered: asyncio.Future[Answer]) -> None:
+    if not future.done():
+        future.set_result(answered.result())
+
+
+def _append_all(node: Node, call: Call, refused: Mapping[TopicPartition, ErrorCode]) -> Answer | asyncio.Future[Answer]:
     body: ProduceRequest = call.body
     waiting = _Waiting() if body.acks == _ALL else None
     topics = []
     for data in body.topic_data:
         topic, code = _find(node, call, body, data)
-        partitions = [_append(node, topic, code, item, waiting) for item in data.partition_data]
+        partitions = []
+        for item in data.partition_data:
+            refusal = refused.get(TopicPartition(topic.name, item.index)) if topic is not None and refused else None
+            if refusal is not None:
+                partitions.append(_refused(item.index, refusal, None))
+            else:
+                partitions.append(_append(node, topic, code, item, waiting))
         topics.append(TopicProduceResponse(name=data.name, topic_id=data.topic_id, partition_responses=partitions))
     response = ProduceResponse(responses=topics)
     if waiting is not None:
@@ -94,8 +168,6 @@ def _check_unanswered(response: ProduceResponse) -> None:
 def _find(node: Node, call: Call, body: ProduceRequest, data: TopicProduceData) -> tuple[Topic | None, ErrorCode]:
     if body.acks not in (0, 1, _ALL):
         return None, ErrorCode.INVALID_REQUIRED_ACKS
-    if body.transactional_id is not None:
-        return None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if call.api_version >= _BY_ID_FROM:
         topic = node.topics.by_id(data.topic_id)
         unknown = ErrorCode.UNKNOWN_TOPIC_ID

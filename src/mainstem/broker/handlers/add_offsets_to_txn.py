@@ -1,0 +1,42 @@
+"""AddOffsetsToTxn (25), versions 0–4: a transaction is going to commit offsets of a group; durable when answered.
+
+What is added is the partition of ``__consumer_offsets`` that keeps the group.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.transactions.state import Producer
+from mainstem.errors import MainstemError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+_FENCED_FROM: Final = 2
+
+
+async def handle(node: Node, call: Call) -> AddOffsetsToTxnResponse:
+    """Serve one request; the top of the file says how."""
+    body: AddOffsetsToTxnRequest = call.body
+    try:
+        if code := node.groups.log.refusal(body.group_id):
+            raise refusal(code)
+        partition = node.groups.log.topic_partition(body.group_id)
+        producer = Producer(body.producer_id, body.producer_epoch)
+        await node.transactions.add(body.transactional_id, producer, [partition], 0)
+    except MainstemError as error:
+        code = error_code(error)
+        if code is ErrorCode.PRODUCER_FENCED and call.api_version < _FENCED_FROM:
+            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        return AddOffsetsToTxnResponse(error_code=code)
+    return AddOffsetsToTxnResponse(error_code=ErrorCode.NONE)
+
+
+API = Api(ApiKey.ADD_OFFSETS_TO_TXN, Versions(0, 4), handle)

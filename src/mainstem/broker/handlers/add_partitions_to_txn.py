@@ -1,0 +1,115 @@
+"""AddPartitionsToTxn (24), versions 0–5: partitions become part of a producer's transaction; durable when answered.
+
+All of them or none: if one is unknown, the others are OPERATION_NOT_ATTEMPTED. From version 4 several transactions in
+one request, each of which may ask only whether its partitions are part of it (``verify_only``, KIP-890).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.failures import error_code
+from mainstem.broker.transactions.state import Producer
+from mainstem.errors import MainstemError
+from mainstem.model import TopicPartition
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+_FENCED_FROM: Final = 2
+_MANY_FROM: Final = 4
+_ABORTABLE_FROM: Final = 5
+
+
+async def handle(node: Node, call: Call) -> AddPartitionsToTxnResponse:
+    """Serve one request; the top of the file says how."""
+    body: AddPartitionsToTxnRequest = call.body
+    if call.api_version >= _MANY_FROM:
+        results = [
+            AddPartitionsToTxnResult(
+                transactional_id=each.transactional_id, topic_results=await _serve(node, call.api_version, each)
+            )
+            for each in body.transactions
+        ]
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
+    only = AddPartitionsToTxnTransaction(
+        transactional_id=body.v3_and_below_transactional_id,
+        producer_id=body.v3_and_below_producer_id,
+        producer_epoch=body.v3_and_below_producer_epoch,
+        topics=body.v3_and_below_topics,
+    )
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _serve(node, call.api_version, only))
+
+
+async def _serve(node: Node, version: int, asked: AddPartitionsToTxnTransaction) -> list[AddPartitionsToTxnTopicResult]:
+    partitions = [TopicPartition(topic.name, number) for topic in asked.topics for number in topic.partitions]
+    codes: Mapping[TopicPartition, ErrorCode] = _unknown(node, partitions)
+    if not codes:
+        codes = await _ask(node, version, asked, partitions)
+    return _results(asked.topics, codes)
+
+
+def _unknown(node: Node, partitions: Collection[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
+    """Empty when all are known; else why none is added."""
+    codes = {}
+    for each in partitions:
+        topic = node.topics.get(each.topic)
+        if topic is None or not 0 <= each.partition < len(topic.partitions):
+            codes[each] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return {each: codes.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions} if codes else {}
+
+
+async def _ask(
+    node: Node, version: int, asked: AddPartitionsToTxnTransaction, partitions: Collection[TopicPartition]
+) -> Mapping[TopicPartition, ErrorCode]:
+    producer = Producer(asked.producer_id, asked.producer_epoch)
+    try:
+        if asked.verify_only:
+            codes = node.transactions.verify(asked.transactional_id, producer, partitions)
+            return codes if version >= _ABORTABLE_FROM else {each: _older(code) for each, code in codes.items()}
+        await node.transactions.add(asked.transactional_id, producer, partitions, 2 if version >= _MANY_FROM else 0)
+    except MainstemError as error:
+        code = error_code(error)
+        if code is ErrorCode.PRODUCER_FENCED and version < _FENCED_FROM:
+            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        return dict.fromkeys(partitions, code)
+    return dict.fromkeys(partitions, ErrorCode.NONE)
+
+
+def _older(code: ErrorCode) -> ErrorCode:
+    """For who does not know TRANSACTION_ABORTABLE yet."""
+    return ErrorCode.INVALID_TXN_STATE if code is ErrorCode.TRANSACTION_ABORTABLE else code
+
+
+def _results(
+    topics: Sequence[AddPartitionsToTxnTopic], codes: Mapping[TopicPartition, ErrorCode]
+) -> list[AddPartitionsToTxnTopicResult]:
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=number, partition_error_code=codes[TopicPartition(topic.name, number)]
+                )
+                for number in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
+
+
+API = Api(ApiKey.ADD_PARTITIONS_TO_TXN, Versions(0, 5), handle)

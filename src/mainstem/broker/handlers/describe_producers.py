@@ -1,0 +1,58 @@
+"""DescribeProducers (61), version 0: who writes to a partition, and where open transactions began (KIP-664)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.failures import error_code
+from mainstem.errors import MainstemError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+def handle(node: Node, call: Call) -> DescribeProducersResponse:
+    """Serve one request; the top of the file says how."""
+    body: DescribeProducersRequest = call.body
+    topics = [
+        TopicResponse(
+            name=asked.name, partitions=[_describe(node, asked.name, number) for number in asked.partition_indexes]
+        )
+        for asked in body.topics
+    ]
+    return DescribeProducersResponse(topics=topics)
+
+
+def _describe(node: Node, name: str, number: int) -> PartitionResponse:
+    try:
+        producers = node.topics.partition(name, number).producers()
+    except MainstemError as error:
+        return PartitionResponse(
+            partition_index=number, error_code=error_code(error), error_message=str(error), active_producers=[]
+        )
+    states = [
+        ProducerState(
+            producer_id=each.producer_id,
+            producer_epoch=each.epoch,
+            last_sequence=each.last_sequence,
+            last_timestamp=each.last_timestamp_ms,
+            coordinator_epoch=each.coordinator_epoch,
+            current_txn_start_offset=each.transaction_first_offset,
+        )
+        for each in producers
+    ]
+    return PartitionResponse(partition_index=number, error_code=ErrorCode.NONE, active_producers=states)
+
+
+API = Api(ApiKey.DESCRIBE_PRODUCERS, Versions(0, 0), handle)

@@ -1,0 +1,60 @@
+"""DescribeTransactions (65), version 0: what each transactional id is doing, as it is durably (KIP-664)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.failures import error_code
+from mainstem.errors import MainstemError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+async def handle(node: Node, call: Call) -> DescribeTransactionsResponse:
+    """Serve one request; the top of the file says how."""
+    body: DescribeTransactionsRequest = call.body
+    states = [await _describe(node, transactional_id) for transactional_id in body.transactional_ids]
+    return DescribeTransactionsResponse(transaction_states=states)
+
+
+async def _describe(node: Node, transactional_id: str) -> TransactionState:
+    try:
+        transaction = await node.transactions.describe(transactional_id)
+    except MainstemError as error:
+        return TransactionState(
+            error_code=error_code(error),
+            transactional_id=transactional_id,
+            transaction_state="",
+            transaction_timeout_ms=0,
+            transaction_start_time_ms=0,
+            producer_id=0,
+            producer_epoch=0,
+            topics=[],
+        )
+    topics: dict[str, list[int]] = {}
+    for each in sorted(transaction.partitions):
+        topics.setdefault(each.topic, []).append(each.partition)
+    return TransactionState(
+        error_code=ErrorCode.NONE,
+        transactional_id=transactional_id,
+        transaction_state=transaction.state.text,
+        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_start_time_ms=transaction.start_ms,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        topics=[TopicData(topic=topic, partitions=numbers) for topic, numbers in topics.items()],
+    )
+
+
+API = Api(ApiKey.DESCRIBE_TRANSACTIONS, Versions(0, 0), handle)

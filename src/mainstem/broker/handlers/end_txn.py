@@ -1,0 +1,44 @@
+"""EndTxn (26), versions 0–5: commits or aborts a transaction; answered when every partition has its marker durably.
+
+From version 5 the end raises the producer's epoch, which the answer names; a repeat of the request is told the same,
+and ends nothing (KIP-890). Before version 5 a repeat that is delayed into the producer's next transaction
+cannot be told from its own end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.failures import error_code
+from mainstem.broker.transactions.state import Producer
+from mainstem.broker.transactions.steps import EPOCH_BUMP_FROM
+from mainstem.errors import MainstemError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+_FENCED_FROM: Final = 2
+_RAISES_EPOCH_FROM: Final = 5
+
+
+async def handle(node: Node, call: Call) -> EndTxnResponse:
+    """Serve one request; the top of the file says how."""
+    body: EndTxnRequest = call.body
+    version = EPOCH_BUMP_FROM if call.api_version >= _RAISES_EPOCH_FROM else 0
+    producer = Producer(body.producer_id, body.producer_epoch)
+    try:
+        after = await node.transactions.end(body.transactional_id, producer, version, commit=body.committed)
+    except MainstemError as error:
+        code = error_code(error)
+        if code is ErrorCode.PRODUCER_FENCED and call.api_version < _FENCED_FROM:
+            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        return EndTxnResponse(error_code=code)
+    return EndTxnResponse(error_code=ErrorCode.NONE, producer_id=after.producer_id, producer_epoch=after.epoch)
+
+
+API = Api(ApiKey.END_TXN, Versions(0, 5), handle)

@@ -1,0 +1,113 @@
+"""TxnOffsetCommit (28), versions 0–5: a transaction commits offsets of a group; they count when it commits.
+
+Before version 5 the group has to be part of the transaction already (AddOffsetsToTxn); from 5 on it becomes part of it
+here (KIP-890). From version 3 the member and its generation are checked (KIP-447). A partition that is unknown, or
+metadata that is too long, is refused alone. Durable when answered.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.groups.records import CommittedOffset
+from mainstem.broker.groups.transactional_offsets import as_in_transaction
+from mainstem.broker.transactions.state import Producer
+from mainstem.errors import MainstemError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+_ABORTABLE_FROM: Final = 4
+_ADDS_FROM: Final = 5
+_NEWEST_COMMIT: Final = 10
+"""The version of OffsetCommit whose rules for members and their epochs hold here, too."""
+
+
+async def handle(node: Node, call: Call) -> TxnOffsetCommitResponse:
+    """Serve one request; the top of the file says how."""
+    body: TxnOffsetCommitRequest = call.body
+    kept: dict[tuple[str, int], CommittedOffset] = {}
+    topics = []
+    for asked in body.topics:
+        partitions = []
+        for item in asked.partitions:
+            code = _check(node, asked.name, item)
+            partitions.append(TxnOffsetCommitResponsePartition(partition_index=item.partition_index, error_code=code))
+            if code is ErrorCode.NONE:
+                kept[asked.name, item.partition_index] = _committed(node, item)
+        topics.append(TxnOffsetCommitResponseTopic(name=asked.name, partitions=partitions))
+    response = TxnOffsetCommitResponse(topics=topics)
+    if kept:
+        try:
+            await _commit(node, call.api_version, body, kept)
+        except MainstemError as error:
+            _refuse(response, error_code(error))
+    return response
+
+
+async def _commit(
+    node: Node, version: int, body: TxnOffsetCommitRequest, kept: dict[tuple[str, int], CommittedOffset]
+) -> None:
+    """Raises RemoteError, and the log's errors."""
+    producer = Producer(body.producer_id, body.producer_epoch)
+    _check_member(node, body)
+    partition = node.groups.log.topic_partition(body.group_id)
+    admission = node.transactions.admit(body.transactional_id, producer, [partition], adds=version >= _ADDS_FROM)
+    if admission.wait is not None:
+        await node.commit.durable(*admission.wait)
+        _check_member(node, body)
+        admission = node.transactions.admit(body.transactional_id, producer, [partition], adds=False)
+    code = admission.codes[partition]
+    if code is ErrorCode.TRANSACTION_ABORTABLE and version < _ABORTABLE_FROM:
+        code = ErrorCode.INVALID_TXN_STATE
+    if code:
+        raise refusal(code)
+    await node.groups.transactional.commit(body.group_id, body.producer_id, body.producer_epoch, kept)
+
+
+def _check_member(node: Node, body: TxnOffsetCommitRequest) -> None:
+    """Raises RemoteError when the member may not commit. Who names no member may, as before KIP-447."""
+    code = node.groups.log.refusal(body.group_id)
+    if not code and (body.generation_id >= 0 or body.member_id or body.group_instance_id is not None):
+        checked = node.groups.check_commit(
+            body.group_id, body.member_id, body.group_instance_id, body.generation_id, _NEWEST_COMMIT
+        )
+        code = as_in_transaction(checked)
+    if code:
+        raise refusal(code)
+
+
+def _check(node: Node, name: str, item: TxnOffsetCommitRequestPartition) -> ErrorCode:
+    topic = node.topics.get(name)
+    if topic is None or not 0 <= item.partition_index < len(topic.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if len((item.committed_metadata or "").encode()) > node.offset_metadata_bytes_max:
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    return ErrorCode.NONE
+
+
+def _committed(node: Node, item: TxnOffsetCommitRequestPartition) -> CommittedOffset:
+    return CommittedOffset(
+        item.committed_offset, item.committed_leader_epoch, item.committed_metadata or "", node.clock.time_ms()
+    )
+
+
+def _refuse(response: TxnOffsetCommitResponse, code: ErrorCode) -> None:
+    for topic in response.topics:
+        for partition in topic.partitions:
+            partition.error_code = partition.error_code or code
+
+
+API = Api(ApiKey.TXN_OFFSET_COMMIT, Versions(0, 5), handle)

@@ -1,0 +1,67 @@
+"""WriteTxnMarkers (27), versions 1–2: ends a producer's transaction in the partitions that are named.
+
+Between the brokers of a cluster this is how a coordinator's decision travels; here only administrators send it, to end
+a transaction that hangs (``kafka-transactions.sh abort``). Answered when the markers are durable. The transaction's
+coordinator is not asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.failures import error_code
+from mainstem.broker.transactions.markers import Marker
+from mainstem.broker.transactions.state import Producer
+from mainstem.broker.transactions.steps import EPOCH_BUMP_FROM
+from mainstem.errors import MainstemError
+from mainstem.model import TopicPartition
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+async def handle(node: Node, call: Call) -> WriteTxnMarkersResponse:
+    """Serve one request; the top of the file says how."""
+    body: WriteTxnMarkersRequest = call.body
+    return WriteTxnMarkersResponse(markers=[await _write(node, asked) for asked in body.markers])
+
+
+async def _write(node: Node, asked: WritableTxnMarker) -> WritableTxnMarkerResult:
+    marker = Marker(
+        Producer(asked.producer_id, asked.producer_epoch),
+        asked.coordinator_epoch,
+        asked.transaction_result,
+        raises_epoch=asked.transaction_version >= EPOCH_BUMP_FROM,
+    )
+    topics = []
+    for topic in asked.topics:
+        partitions = []
+        for number in topic.partition_indexes:
+            code = await _write_one(node, TopicPartition(topic.name, number), marker)
+            partitions.append(WritableTxnMarkerPartitionResult(partition_index=number, error_code=code))
+        topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
+    return WritableTxnMarkerResult(producer_id=asked.producer_id, topics=topics)
+
+
+async def _write_one(node: Node, partition: TopicPartition, marker: Marker) -> ErrorCode:
+    try:
+        log, next_offset = node.markers.append(partition, marker)
+        await node.commit.durable(log, next_offset)
+    except MainstemError as error:
+        return error_code(error)
+    return ErrorCode.NONE
+
+
+API = Api(ApiKey.WRITE_TXN_MARKERS, Versions(1, 2), handle)

@@ -1,0 +1,420 @@
+"""The transaction coordinator: runs the steps of transactional ids, keeps them in ``__transaction_state``, and has what
+they decide done in every partition.
+
+The state is a replay of that topic, which is created when the first transactional id needs it. What makes a transaction
+all or nothing is the order of what becomes durable:
+
+1. a partition is named in the log, before a record of the transaction is written to it (``admit`` tells the wait);
+2. the decision, PREPARE_COMMIT or PREPARE_ABORT, before the first marker;
+3. all markers before COMPLETE_COMMIT or COMPLETE_ABORT, and so before a record of the next transaction.
+
+A start finds every decision that was not carried out, and carries it out. EndTxn is answered when the markers are
+durable (Kafka: when the decision is), so whoever committed reads what it wrote; if a marker cannot be written, because
+a disk failed, it is tried again and EndTxn is answered all the same: the decision stands.
+
+Concurrency: the event loop only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from mainstem.broker.failures import refusal
+from mainstem.broker.groups.records import partition_of
+from mainstem.broker.topics import TRANSACTIONS_TOPIC
+from mainstem.broker.transactions import steps
+from mainstem.broker.transactions.markers import Marker, Markers
+from mainstem.broker.transactions.records import read_transaction, transaction_key, transaction_value
+from mainstem.broker.transactions.state import ENDING, IDLE, Producer, Transaction, TransactionState
+from mainstem.errors import CorruptBatchError, FrameError, MainstemError, PartitionOfflineError
+from mainstem.protocol.errors import ErrorCode
+from mainstem.record.header import iter_headers
+from mainstem.record.reader import read_records
+from mainstem.record.writer import NewRecord, build_batch
+
+if TYPE_CHECKING:
+    from mainstem.broker.group_commit import GroupCommit
+    from mainstem.broker.topics import Topics
+    from mainstem.clock import Clock
+    from mainstem.log.partition_log import PartitionLog
+    from mainstem.model import TopicPartition
+
+_LOG: Final = logging.getLogger("mainstem.broker.transactions")
+_REPLAY_BYTES: Final = 4 * 1024 * 1024
+_RETRY_S: Final = 1.0
+_TOMBSTONES_MAX: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSettings:
+    """The broker settings that the coordinator obeys."""
+
+    timeout_ms_max: int
+    expiration_ms: int
+    expiration_check_s: float
+    allows_two_phase: bool
+
+
+class Admission(NamedTuple):
+    """Which partitions may be written to: a code for each, and the log and offset to be durable before, if any."""
+
+    codes: Mapping[TopicPartition, ErrorCode]
+    wait: tuple[PartitionLog, int] | None
+
+
+class _Ending(NamedTuple):
+    """A decision that is being carried out; ``first_try`` is done when all of it is, or has been tried once."""
+
+    task: asyncio.Task[None]
+    first_try: asyncio.Future[None]
+
+
+class TransactionCoordinator:
+    """All transactional ids of this node."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        commit: GroupCommit,
+        clock: Clock,
+        markers: Markers,
+        new_producer_id: Callable[[], int],
+        settings: TransactionSettings,
+    ) -> None:
+        self.settings = settings
+        self._topics = topics
+        self._commit = commit
+        self._clock = clock
+        self._markers = markers
+        self._new_producer_id = new_producer_id
+        self._transactions: dict[str, Transaction] = {}
+        self._written: dict[str, int] = {}  # the offset after the newest record of each id
+        self._deadlines_s: dict[str, float] = {}  # of what is ongoing and has a time-out
+        self._ending: dict[str, _Ending] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._expiration_timer: asyncio.TimerHandle | None = None
+        self._damaged: set[PartitionLog] = set()
+
+    # ---- start and stop
+
+    def load(self) -> None:
+        """Replay ``__transaction_state``, and carry out what it decides. A transaction has the time left to it that
+        the wall clock says, and never more than all of it.
+        """
+        topic = self._topics.get(TRANSACTIONS_TOPIC)
+        for log in topic.logs if topic is not None else ():
+            try:
+                self._replay(log)
+            except (CorruptBatchError, FrameError) as error:
+                # An older state instead of the one that cannot be read could end a transaction the other way.
+                _LOG.error("the transactions of %s cannot be served: %s", log.topic_partition, error)
+                self._damaged.add(log)
+        for transaction in list(self._transactions.values()):
+            if self.refusal(transaction.transactional_id):
+                continue
+            if transaction.state in ENDING:
+                self._begin_end(transaction)
+            elif transaction.state is TransactionState.ONGOING:
+                self._set_deadline(transaction)
+        self._expiration_timer = self._later(self.settings.expiration_check_s, self.expire_ids)
+
+    def _replay(self, log: PartitionLog) -> None:
+        offset = log.log_start_offset
+        while offset < log.high_watermark:
+            result = log.read(offset, _REPLAY_BYTES)
+            if not result.buffers:
+                return
+            for buffer in result.buffers:
+                for file_position, header in iter_headers(buffer):
+                    for record in read_records(buffer[file_position : file_position + header.size_bytes]):
+                        self._apply(record.key or b"", record.value)
+                    offset = header.next_offset
+
+    def _apply(self, key: bytes, value: bytes | None) -> None:
+        read = read_transaction(key, value)
+        if read is None:
+            return
+        transactional_id, transaction = read
+        if transaction is None:
+            self._transactions.pop(transactional_id, None)
+        else:
+            self._transactions[transactional_id] = transaction
+
+    def stop(self) -> None:
+        """Forget all timers and leave what is being ended to the next start."""
+        for timer in (self._timer, self._expiration_timer):
+            if timer is not None:
+                timer.cancel()
+        for ending in self._ending.values():
+            ending.task.cancel()
+            ending.first_try.cancel()
+        self._timer = self._expiration_timer = None
+        self._ending.clear()
+
+    def refusal(self, transactional_id: str) -> ErrorCode:
+        """Why nothing can be said of a transactional id: it has no name, or its partition is damaged or offline."""
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        try:
+            log = self._find(transactional_id)
+        except PartitionOfflineError:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if log is not None and (log in self._damaged or log.offline_reason is not None):
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return ErrorCode.NONE
+
+    # ---- what producers ask for
+
+    async def init(self, transactional_id: str, request: steps.Init) -> Transaction:
+        """A new instance of the producer, durable; what an older one left open is aborted before.
+
+        Raises RemoteError, and the log's errors.
+        """
+        self._check(transactional_id)
+        for _ in range(2):
+            before = self._transactions.get(transactional_id)
+            after = steps.init(before, transactional_id, request, self._clock.time_ms(), self._new_producer_id)
+            self._keep(after)
+            if after.state not in ENDING:
+                await self._settled(transactional_id)
+                return after
+            await self._end_of(transactional_id)
+        raise refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
+
+    async def add(
+        self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition], version: int
+    ) -> None:
+        """Add partitions to the transaction; returns when that is durable. Raises RemoteError, and the log's errors."""
+        self._check(transactional_id)
+        before = self._transactions.get(transactional_id)
+        after = steps.add(before, producer, partitions, version, self._clock.time_ms())
+        if after is not before:
+            self._keep(after)
+        await self._settled(transactional_id)
+
+    def admit(
+        self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition], *, adds: bool
+    ) -> Admission:
+        """Whether records of ``producer`` may be written to ``partitions``; with ``adds`` they become part of the
+        transaction (version 2), without they must be. To be asked again after the wait. Raises RemoteError, and the
+        log's errors.
+        """
+        self._check(transactional_id)
+        before = self._transactions.get(transactional_id)
+        if adds:
+            after = steps.add(before, producer, partitions, steps.EPOCH_BUMP_FROM, self._clock.time_ms())
+            if after is not before:
+                self._keep(after)
+            codes: Mapping[TopicPartition, ErrorCode] = dict.fromkeys(partitions, ErrorCode.NONE)
+        else:
+            codes = steps.verify(before, producer, partitions)
+        log, next_offset = self._log_of(transactional_id), self._written.get(transactional_id, 0)
+        return Admission(codes, (log, next_offset) if log.high_watermark < next_offset else None)
+
+    def verify(
+        self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Whether partitions are part of the transaction, as AddPartitionsToTxn asks it. Raises RemoteError."""
+        self._check(transactional_id)
+        return steps.verify(self._transactions.get(transactional_id), producer, partitions)
+
+    async def end(self, transactional_id: str, producer: Producer, version: int, *, commit: bool) -> Producer:
+        """Commit or abort; returns what the producer is from now on, when every partition has its marker.
+
+        Raises RemoteError, and the log's errors: then nothing is decided.
+        """
+        self._check(transactional_id)
+        before = self._transactions.get(transactional_id)
+        after = steps.end(before, producer, version, self._clock.time_ms(), self._new_producer_id, commit=commit)
+        if after is before:
+            await self._settled(transactional_id)
+        else:
+            self._keep(after)
+            await self._end_of(transactional_id)
+        return after.client
+
+    # ---- what admins see
+
+    async def describe(self, transactional_id: str) -> Transaction:
+        """One transactional id, as it is durably. Raises RemoteError: TRANSACTIONAL_ID_NOT_FOUND and others."""
+        self._check(transactional_id)
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None:
+            raise refusal(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        await self._settled(transactional_id)
+        return transaction
+
+    async def all(self) -> list[Transaction]:
+        """All transactional ids, as they are durably. Raises RemoteError when not all are known, the log's errors."""
+        transactions = list(self._transactions.values())
+        topic = self._topics.get(TRANSACTIONS_TOPIC)
+        logs = topic.logs if topic is not None else []
+        if self._damaged or (topic is not None and len(logs) < len(topic.partitions)):
+            raise refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        for log in logs:
+            await self._commit.durable(log, log.log_end_offset)
+        return transactions
+
+    # ---- what the clock brings
+
+    def expire(self) -> None:
+        """Abort the transactions whose time is over, and look again when that of the next one will be."""
+        self._timer = None
+        now_s = self._clock.monotonic_s()
+        for transactional_id in [name for name, deadline_s in self._deadlines_s.items() if deadline_s <= now_s]:
+            transaction = self._transactions[transactional_id]
+            _LOG.info("transaction of %r timed out after %d ms", transactional_id, transaction.timeout_ms)
+            try:
+                self._keep(steps.time_out(transaction, self._clock.time_ms()))
+            except MainstemError as error:
+                _LOG.error("transaction of %r timed out and cannot be aborted: %s", transactional_id, error)
+                self._deadlines_s[transactional_id] = now_s + _RETRY_S
+        self._watch()
+
+    def expire_ids(self) -> None:
+        """Forget the transactional ids that nobody has used for long."""
+        self._expiration_timer = self._later(self.settings.expiration_check_s, self.expire_ids)
+        before_ms = self._clock.time_ms() - self.settings.expiration_ms
+        expired = [
+            each.transactional_id
+            for each in self._transactions.values()
+            if each.state in IDLE and each.last_update_ms <= before_ms and not self.refusal(each.transactional_id)
+        ]
+        for transactional_id in expired[:_TOMBSTONES_MAX]:
+            try:
+                self._append(transactional_id, None)
+            except MainstemError as error:
+                _LOG.warning("transactional id %r cannot be forgotten: %s", transactional_id, error)
+                return
+            del self._transactions[transactional_id]
+            self._written.pop(transactional_id, None)
+
+    def _set_deadline(self, transaction: Transaction) -> None:
+        """A transaction's time-out counts from its first partition on; a jump of the wall clock does not change it."""
+        if transaction.is_two_phase:
+            return
+        left_ms = transaction.start_ms + transaction.timeout_ms - self._clock.time_ms()
+        left_ms = max(0, min(left_ms, transaction.timeout_ms))
+        self._deadlines_s[transaction.transactional_id] = self._clock.monotonic_s() + left_ms / 1000
+        self._watch()
+
+    def _watch(self) -> None:
+        """See that the next deadline is looked at when it comes: a timer that is early is left as it is."""
+        if not self._deadlines_s:
+            return
+        delay_s = max(0.0, min(self._deadlines_s.values()) - self._clock.monotonic_s())
+        if self._timer is not None:
+            if self._timer.when() <= asyncio.get_running_loop().time() + delay_s:
+                return
+            self._timer.cancel()
+        self._timer = self._later(delay_s, self.expire)
+
+    @staticmethod
+    def _later(delay_s: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(delay_s, call)
+
+    # ---- carrying out decisions
+
+    def _begin_end(self, transaction: Transaction) -> None:
+        first_try = asyncio.get_running_loop().create_future()
+        first_try.add_done_callback(_note)
+        task = asyncio.get_running_loop().create_task(self._carry_out(transaction, first_try))
+        self._ending[transaction.transactional_id] = _Ending(task, first_try)
+
+    async def _end_of(self, transactional_id: str) -> None:
+        """Wait until the markers are durable, or tried. Raises the log's errors: the decision may not be durable."""
+        ending = self._ending.get(transactional_id)
+        if ending is not None:
+            await asyncio.shield(ending.first_try)
+
+    async def _carry_out(self, transaction: Transaction, first_try: asyncio.Future[None]) -> None:
+        """Write all markers once the decision is durable, and again where a disk refuses; then say that it is done."""
+        transactional_id = transaction.transactional_id
+        try:
+            log = self._log_of(transactional_id)
+            await self._commit.durable(log, self._written.get(transactional_id, log.log_end_offset))
+        except MainstemError as error:
+            _LOG.error("%r: the decision cannot be kept: %s", transactional_id, error)
+            first_try.set_exception(error)
+            return
+        left: Collection[TopicPartition] = transaction.partitions
+        marker = Marker(
+            Producer(transaction.producer_id, transaction.producer_epoch),
+            log.leader_epoch,
+            transaction.commits,
+            raises_epoch=transaction.version >= steps.EPOCH_BUMP_FROM,
+        )
+        while True:
+            failed = await self._markers.write(left, marker)
+            if not failed and self._complete(transaction):
+                break
+            if not first_try.done():
+                for partition, reason in failed.items():
+                    _LOG.error("%r: no %s in %s yet: %s", transactional_id, transaction.state.text, partition, reason)
+                first_try.set_result(None)
+            left = list(failed)
+            await asyncio.sleep(_RETRY_S)
+        if not first_try.done():
+            first_try.set_result(None)
+
+    def _complete(self, transaction: Transaction) -> bool:
+        try:
+            self._keep(steps.complete(transaction, self._clock.time_ms()))
+        except MainstemError as error:
+            _LOG.error("%r is ended, but that cannot be written yet: %s", transaction.transactional_id, error)
+            return False
+        del self._ending[transaction.transactional_id]
+        return True
+
+    # ---- the log
+
+    def _check(self, transactional_id: str) -> None:
+        if code := self.refusal(transactional_id):
+            raise refusal(code)
+
+    def _keep(self, after: Transaction) -> None:
+        """Write what a transactional id has become, and act on it. Raises the log's errors: then nothing changed."""
+        transactional_id = after.transactional_id
+        before = self._transactions.get(transactional_id)
+        self._written[transactional_id] = self._append(transactional_id, after)
+        self._transactions[transactional_id] = after
+        if after.state is not TransactionState.ONGOING:
+            self._deadlines_s.pop(transactional_id, None)
+        elif before is None or before.state is not TransactionState.ONGOING:
+            self._set_deadline(after)
+        if after.state in ENDING:
+            self._begin_end(after)
+
+    def _log_of(self, transactional_id: str) -> PartitionLog:
+        """The partition that keeps the id; the topic is created when it is not there. Raises the log's errors."""
+        topic = self._topics.ensure_internal(TRANSACTIONS_TOPIC)
+        return topic.partition(partition_of(transactional_id, len(topic.partitions)))
+
+    def _find(self, transactional_id: str) -> PartitionLog | None:
+        """The partition that keeps the id; None while there is no such topic. Raises PartitionOfflineError."""
+        topic = self._topics.get(TRANSACTIONS_TOPIC)
+        return None if topic is None else topic.partition(partition_of(transactional_id, len(topic.partitions)))
+
+    def _append(self, transactional_id: str, transaction: Transaction | None) -> int:
+        """Append the record, or the tombstone for None; returns the offset after it. Raises the log's errors."""
+        log = self._log_of(transactional_id)
+        value = None if transaction is None else transaction_value(transaction)
+        record = NewRecord(transaction_key(transactional_id), value, (), self._clock.time_ms())
+        result = log.append(build_batch([record]))
+        self._commit.appended(log)
+        return result.last_offset + 1
+
+    async def _settled(self, transactional_id: str) -> None:
+        """Wait until all that the id's partition holds is durable: no answer reveals what a power cut takes back."""
+        log = self._log_of(transactional_id)
+        await self._commit.durable(log, log.log_end_offset)
+
+
+def _note(first_try: asyncio.Future[None]) -> None:
+    """Whoever waits is told; nobody may be waiting."""
+    if not first_try.cancelled():
+        first_try.exception()

@@ -1,0 +1,95 @@
+"""Transaction markers: what ends a transaction in the partitions that it wrote to.
+
+A marker counts when it is durable. In ``__consumer_offsets`` it also decides what becomes of the offsets that the
+transaction commits. Concurrency: the event loop only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from mainstem.broker.topics import OFFSETS_TOPIC
+from mainstem.broker.transactions.state import Producer
+from mainstem.errors import MainstemError, ProducerError, UnknownTopicError
+from mainstem.model import TopicPartition
+
+if TYPE_CHECKING:
+    from mainstem.broker.group_commit import GroupCommit
+    from mainstem.broker.topics import Topics
+    from mainstem.clock import Clock
+    from mainstem.log.partition_log import PartitionLog
+
+_LOG: Final = logging.getLogger("mainstem.broker.transactions")
+
+
+class Marker(NamedTuple):
+    """What ends a producer's transaction. ``coordinator_epoch`` fences markers of an older coordinator.
+
+    ``raises_epoch``: its epoch is greater than that of the records it ends (KIP-890), so that it can be told from one
+    that comes too late.
+    """
+
+    producer: Producer
+    coordinator_epoch: int
+    commit: bool
+    raises_epoch: bool
+
+
+class PendingOffsets(Protocol):
+    """Who keeps the offsets that transactions commit."""
+
+    def end_transaction(self, partition: int, producer_id: int, *, commit: bool) -> None: ...
+
+
+class Markers:
+    """Writes markers."""
+
+    def __init__(self, topics: Topics, commit: GroupCommit, clock: Clock, offsets: PendingOffsets) -> None:
+        self._topics = topics
+        self._commit = commit
+        self._clock = clock
+        self._offsets = offsets
+
+    async def write(self, partitions: Iterable[TopicPartition], marker: Marker) -> dict[TopicPartition, MainstemError]:
+        """Write ``marker`` to each of ``partitions``; returns when all are durable.
+
+        The partitions that could not be done, each with the reason, are returned. A partition that is gone needs none.
+        """
+        failed: dict[TopicPartition, MainstemError] = {}
+        written: list[tuple[TopicPartition, PartitionLog, int]] = []
+        for each in sorted(partitions):
+            try:
+                written.append((each, *self.append(each, marker)))
+            except UnknownTopicError:
+                _LOG.info("no marker for %s, which was deleted", each)
+            except ProducerError as error:
+                _LOG.warning("no marker for %s, where the producer has gone on since: %s", each, error)
+            except MainstemError as error:
+                failed[each] = error
+        for each, log, next_offset in written:
+            try:
+                await self._commit.durable(log, next_offset)
+            except MainstemError as error:
+                failed[each] = error
+        return failed
+
+    def append(self, partition: TopicPartition, marker: Marker) -> tuple[PartitionLog, int]:
+        """Write ``marker`` to one partition; the log and the offset that has to become durable.
+
+        Raises UnknownTopicError, PartitionOfflineError, ProducerError, StorageError.
+        """
+        log = self._topics.partition(partition.topic, partition.partition)
+        result = log.append_marker(
+            marker.producer.producer_id,
+            marker.producer.epoch,
+            commit=marker.commit,
+            coordinator_epoch=marker.coordinator_epoch,
+            timestamp_ms=self._clock.time_ms(),
+            bumps_epoch=marker.raises_epoch,
+        )
+        if partition.topic == OFFSETS_TOPIC:
+            self._offsets.end_transaction(partition.partition, marker.producer.producer_id, commit=marker.commit)
+        self._commit.appended(log)
+        return log, result.last_offset + 1

@@ -1,0 +1,83 @@
+"""Records of transactions in a Produce request: whether they may be written, and in whose name.
+
+From version 12 on a partition becomes part of the transaction with its first records (KIP-890, part 2); before, it has
+to be part of it already, and records that come too late are refused before they can open a transaction that nobody ends
+(part 1). Pure but for what the coordinator writes; the event loop only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from mainstem.broker.failures import error_code
+from mainstem.broker.transactions.state import Producer
+from mainstem.errors import CorruptBatchError, MainstemError
+from mainstem.model import TopicPartition
+from mainstem.protocol.errors import ErrorCode
+from mainstem.record.header import iter_headers, read_header
+
+if TYPE_CHECKING:
+    from mainstem.broker.transactions.coordinator import TransactionCoordinator
+    from mainstem.log.partition_log import PartitionLog
+
+_ABORTABLE_FROM: Final = 11
+ADDS_FROM: Final = 12
+"""The version of Produce from which it adds partitions to the transaction."""
+
+
+class ProduceAdmission(NamedTuple):
+    """Why partitions may not be written to, and the log and offset that have to be durable before, if any."""
+
+    codes: Mapping[TopicPartition, ErrorCode]
+    wait: tuple[PartitionLog, int] | None
+
+
+def transactional_producer(records: memoryview) -> Producer | None:
+    """Whose transaction these record batches belong to; None when they belong to none, or are damaged."""
+    try:
+        first = read_header(records)
+        if first.size_bytes == len(records):
+            return Producer(first.producer_id, first.producer_epoch) if first.is_transactional else None
+        for _, header in iter_headers(records):
+            if header.is_transactional:
+                return Producer(header.producer_id, header.producer_epoch)
+    except CorruptBatchError:
+        return None  # the append says what is wrong with them
+    return None
+
+
+def admit_records(
+    coordinator: TransactionCoordinator,
+    transactional_id: str | None,
+    producers: Mapping[TopicPartition, Producer],
+    version: int,
+    *,
+    adds: bool,
+) -> ProduceAdmission:
+    """Whether these producers may write to these partitions in the transaction, now or after a wait."""
+    if transactional_id is None:
+        return ProduceAdmission(dict.fromkeys(producers, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), None)
+    codes: dict[TopicPartition, ErrorCode] = {}
+    wait = None
+    for producer in set(producers.values()):
+        partitions = [each for each, of in producers.items() if of == producer]
+        try:
+            admission = coordinator.admit(transactional_id, producer, partitions, adds=adds)
+        except MainstemError as error:
+            codes.update(dict.fromkeys(partitions, _as_known(error_code(error), version)))
+            continue
+        codes.update({each: _as_known(code, version) for each, code in admission.codes.items() if code})
+        wait = admission.wait or wait
+    return ProduceAdmission(codes, wait)
+
+
+def _as_known(code: ErrorCode, version: int) -> ErrorCode:
+    """The code as a producer of that version understands it."""
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code is ErrorCode.TRANSACTION_ABORTABLE and version < _ABORTABLE_FROM:
+        return ErrorCode.INVALID_TXN_STATE
+    if code in (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_NOT_AVAILABLE) and version < ADDS_FROM:
+        return ErrorCode.NOT_ENOUGH_REPLICAS  # which it tries again
+    return code

@@ -16,6 +16,8 @@ from mainstem.protocol.messages import (
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     create_acls,
     create_partitions,
     create_topics,
@@ -123,6 +125,17 @@ REQUESTS = {
     ApiKey.HEARTBEAT: heartbeat.HeartbeatRequest(generation_id=1, **_GROUP),
     ApiKey.LEAVE_GROUP: leave_group.LeaveGroupRequest(**_GROUP),
     ApiKey.SYNC_GROUP: sync_group.SyncGroupRequest(generation_id=1, assignments=[], **_GROUP),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=1000,
+        subscribed_topic_names=["t"],
+        topic_partitions=[],
+    ),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_group_describe.ConsumerGroupDescribeRequest(
+        group_ids=["g"], include_authorized_operations=False
+    ),
     ApiKey.DESCRIBE_GROUPS: DescribeGroupsRequest(groups=["g", "other"]),
     ApiKey.LIST_GROUPS: ListGroupsRequest(),
     ApiKey.API_VERSIONS: ApiVersionsRequest(client_software_name="me", client_software_version="1"),

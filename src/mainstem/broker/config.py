@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from mainstem.broker.consumer_settings import CONSUMER_SETTINGS
 from mainstem.broker.security_settings import SECURITY_SETTINGS
 from mainstem.broker.share_settings import SHARE_SETTINGS
 from mainstem.errors import ConfigError
@@ -232,8 +233,9 @@ _TOPIC_DEFAULTS: Final = tuple(
     if topic_config in CONFIGS
 )
 
-_SHARE: Final = tuple(
-    _own(name, "int", str(default), _int(low, high), doc) for name, low, high, default, doc in SHARE_SETTINGS
+_OF_GROUPS: Final = tuple(
+    _own(name, "int", str(default), _int(low, high), doc)
+    for name, low, high, default, doc in (*CONSUMER_SETTINGS, *SHARE_SETTINGS)
 )
 _SECURITY: Final = tuple(_own(row.name, row.type, row.default, row.parse, row.doc) for row in SECURITY_SETTINGS)
 
@@ -261,7 +263,7 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
     {
         setting.name: setting
         for setting in sorted(
-            (*_OWN, *_SHARE, *_SECURITY, *_COARSE, *_TOPIC_DEFAULTS), key=lambda setting: setting.name
+            (*_OWN, *_OF_GROUPS, *_SECURITY, *_COARSE, *_TOPIC_DEFAULTS), key=lambda setting: setting.name
         )
     }
 )

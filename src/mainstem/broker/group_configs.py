@@ -75,7 +75,16 @@ def _share(name: str, doc: str) -> GroupConfigDef:
     return GroupConfigDef(name, "int", "", doc, int, f"group.{name}", bounds)
 
 
+def _consumer(name: str, doc: str) -> GroupConfigDef:
+    """The same of a consumer group."""
+    word = name.removeprefix("consumer.")
+    bounds = (f"group.consumer.min.{word}", f"group.consumer.max.{word}")
+    return GroupConfigDef(name, "int", "", doc, int, f"group.{name}", bounds)
+
+
 _DEFINITIONS: Final = (
+    _consumer("consumer.heartbeat.interval.ms", "How often a member of a consumer group says that it lives"),
+    _consumer("consumer.session.timeout.ms", "A member of a consumer group that is silent for so long is out"),
     GroupConfigDef(
         "share.auto.offset.reset",
         "string",

@@ -5,7 +5,7 @@ Concurrency: the event loop only, but for what ``GroupCommit`` and the checkpoin
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from mainstem.broker.access.authorizer import Access, Authorizer
@@ -19,6 +19,7 @@ from mainstem.broker.framing import SCRATCH_BYTES, RequestMemory
 from mainstem.broker.group_commit import GroupCommit
 from mainstem.broker.group_configs import GroupConfigs
 from mainstem.broker.groups.classic_steps import Settings
+from mainstem.broker.groups.consumer_steps import ConsumerSettings
 from mainstem.broker.groups.coordinator import GroupCoordinator
 from mainstem.broker.topics import Topic, Topics
 from mainstem.broker.transactions.coordinator import TransactionCoordinator, TransactionSettings
@@ -66,7 +67,8 @@ class Node:
         self.topics = Topics(log, config)
         self.apply_configs()
         self.group_configs = GroupConfigs(config, log.metadata)
-        self.groups = GroupCoordinator(self.topics, self.commit, clock, _group_settings(config))
+        consumer_settings_of = _consumer_settings(config, self.group_configs)
+        self.groups = GroupCoordinator(self.topics, self.commit, clock, _group_settings(config), consumer_settings_of)
         self._producer_ids = iter(range(0))
         self.markers = Markers(self.topics, self.commit, clock, self.groups.transactional)
         self.transactions = TransactionCoordinator(
@@ -134,6 +136,19 @@ def _authorizer(config: BrokerConfig, metadata: Metadata) -> Authorizer | None:
     if not config.get("authorizer.class.name") and not super_users:
         return None
     return Authorizer(metadata, super_users, allows_unlisted=bool(config.get("allow.everyone.if.no.acl.found")))
+
+
+def _consumer_settings(config: BrokerConfig, group_configs: GroupConfigs) -> Callable[[str], ConsumerSettings]:
+    members_max = int(config.get("group.consumer.max.size"))
+
+    def settings_of(group_id: str) -> ConsumerSettings:
+        return ConsumerSettings(
+            session_timeout_ms=group_configs.get(group_id, "consumer.session.timeout.ms"),
+            heartbeat_interval_ms=group_configs.get(group_id, "consumer.heartbeat.interval.ms"),
+            members_max=members_max,
+        )
+
+    return settings_of
 
 
 def _group_settings(config: BrokerConfig) -> Settings:

@@ -61,7 +61,7 @@ class Topic:
 
 
 class Topics:
-    """All topics of the node."""
+    """All topics of the node. ``version`` rises with every change."""
 
     def __init__(self, log: NodeLog, config: BrokerConfig) -> None:
         self._log = log
@@ -80,6 +80,7 @@ class Topics:
                 },
             ),
         }
+        self.version = 0
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[UUID, Topic] = {}
         for topic in log.metadata.topics.values():
@@ -191,12 +192,14 @@ class Topics:
             self._log.delete_topic(topic.name)
         finally:
             if topic.name not in self._log.metadata.topics:
+                self.version += 1
                 del self._by_name[topic.name], self._by_id[topic.topic_id]
 
     def _keep(self, metadata: TopicMetadata) -> Topic:
         logs = [self._open(topic_partition) for topic_partition in metadata.topic_partitions]
         topic = Topic(metadata.name, metadata.topic_id, metadata.configs, logs)
         self._by_name[topic.name] = self._by_id[topic.topic_id] = topic
+        self.version += 1
         return topic
 
     def _open(self, topic_partition: TopicPartition) -> PartitionLog | None:

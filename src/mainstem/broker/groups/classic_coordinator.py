@@ -8,13 +8,14 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Final
 
-from mainstem.broker.failures import refusal
+from mainstem.broker.failures import error_code, refusal
 from mainstem.broker.groups import classic_steps
 from mainstem.broker.groups.classic import ClassicGroup, GroupState, Member
 from mainstem.broker.groups.group_log import new_reply
+from mainstem.broker.groups.group_types import GroupType
 from mainstem.broker.groups.records import GROUP_KEY_TYPE, read_group_change
 from mainstem.broker.groups.timers import GroupTimers
-from mainstem.errors import RemoteError
+from mainstem.errors import MainstemError, RemoteError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.group_records import GroupMetadataValue
 from mainstem.protocol.messages.join_group import JoinGroupRequest
@@ -89,8 +90,8 @@ class ClassicCoordinator:
         future, reply = new_reply()
         try:
             group = self._find_to_join(request)
-        except RemoteError as error:
-            reply(classic_steps.join_error(ErrorCode(error.code), request.member_id))
+        except MainstemError as error:
+            reply(classic_steps.join_error(error_code(error), request.member_id))
             return future
         prefix = request.group_instance_id or call.client_id or "member"
         joiner = classic_steps.Joiner(
@@ -109,10 +110,13 @@ class ClassicCoordinator:
         group = self._groups.get(request.group_id)
         if isinstance(group, ClassicGroup):
             return group
-        if group is not None:
+        if group is not None and not (group.group_type is GroupType.CONSUMER and group.is_empty):
             raise refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if request.member_id:
             raise refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+        if group is not None:
+            # The group goes on with the classic protocol, which it may while it is empty.
+            self._log.write(request.group_id, group.tombstones())
         return self.create(request.group_id)
 
     def sync(self, call: Call) -> asyncio.Future[Message]:

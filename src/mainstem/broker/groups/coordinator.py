@@ -8,12 +8,13 @@ Concurrency: the event loop only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from mainstem.broker.failures import refusal
 from mainstem.broker.groups.classic import ClassicGroup
 from mainstem.broker.groups.classic_coordinator import ClassicCoordinator
+from mainstem.broker.groups.consumer_coordinator import ConsumerCoordinator
 from mainstem.broker.groups.group_log import GroupLog
 from mainstem.broker.groups.group_types import Group, GroupKind, GroupRegistry, GroupType
 from mainstem.broker.groups.offsets import OffsetStore
@@ -33,6 +34,7 @@ from mainstem.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from mainstem.broker.group_commit import GroupCommit
     from mainstem.broker.groups.classic_steps import Settings
+    from mainstem.broker.groups.consumer_steps import ConsumerSettings
     from mainstem.broker.topics import Topics
     from mainstem.clock import Clock
 
@@ -40,15 +42,24 @@ if TYPE_CHECKING:
 class GroupCoordinator:
     """All groups of this node. ``classic`` and the others that are registered coordinate one type each."""
 
-    def __init__(self, topics: Topics, commit: GroupCommit, clock: Clock, settings: Settings) -> None:
+    def __init__(
+        self,
+        topics: Topics,
+        commit: GroupCommit,
+        clock: Clock,
+        settings: Settings,
+        consumer_settings_of: Callable[[str], ConsumerSettings],
+    ) -> None:
         self.log = GroupLog(topics, commit, clock)
         self.registry = GroupRegistry()
         self._offsets = OffsetStore()
         self.transactional = TransactionalOffsets(self.log, self._apply_offset)
         self.classic = ClassicCoordinator(self.log, self.registry, self._offsets, clock, settings)
+        self.consumer = ConsumerCoordinator(self.log, self.registry, self._offsets, topics, clock, consumer_settings_of)
         self._kinds: dict[GroupType, GroupKind] = {}
         self._kind_of_record: dict[int, GroupKind] = {}
         self.register(GroupType.CLASSIC, self.classic)
+        self.register(GroupType.CONSUMER, self.consumer)
 
     # ---- start and stop
 
@@ -82,6 +93,7 @@ class GroupCoordinator:
     def stop(self) -> None:
         """Forget all timers."""
         self.classic.stop()
+        self.consumer.stop()
 
     # ---- committed offsets
 

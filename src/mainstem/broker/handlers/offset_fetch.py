@@ -66,7 +66,7 @@ async def handle(node: Node, call: Call) -> OffsetFetchResponse:
 
 
 async def _fetch_group(node: Node, call: Call, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
-    held, code = await _held(node, call, group.group_id)
+    held, code = await _held(node, call, group.group_id, group.member_id, group.member_epoch)
     version = call.api_version
     topics = []
     if group.topics is None:
@@ -89,11 +89,13 @@ async def _fetch_group(node: Node, call: Call, group: OffsetFetchRequestGroup) -
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics, error_code=code)
 
 
-async def _held(node: Node, call: Call, group_id: str) -> tuple[_Held, ErrorCode]:
+async def _held(
+    node: Node, call: Call, group_id: str, member_id: str | None = None, member_epoch: int = -1
+) -> tuple[_Held, ErrorCode]:
     # Asked for in the same turn as the offsets: what ends while they become durable was open when they were read.
     unstable = node.groups.transactional.unstable(group_id) if call.body.require_stable else ()
     try:
-        held = await node.groups.fetch_offsets(group_id)
+        held = await node.groups.fetch_offsets(group_id, member_id, member_epoch)
     except MainstemError as error:
         return {}, error_code(error)
     return {**held, **dict.fromkeys(unstable, _UNSTABLE)}, ErrorCode.NONE

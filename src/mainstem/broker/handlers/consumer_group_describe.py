@@ -1,0 +1,90 @@
+"""ConsumerGroupDescribe (69), versions 0–1: consumer groups with their members, what each has and what it shall have.
+
+A group that is not there, or is of another type, is GROUP_ID_NOT_FOUND.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.groups.assignors import Assignment as Partitions
+from mainstem.broker.groups.consumer import ConsumerGroup, ConsumerMember
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+_CONSUMER_MEMBER: Final = 1
+
+
+def handle(node: Node, call: Call) -> ConsumerGroupDescribeResponse:
+    """Serve one request; the top of the file says how."""
+    body: ConsumerGroupDescribeRequest = call.body
+    return ConsumerGroupDescribeResponse(groups=[_describe(node, group_id) for group_id in body.group_ids])
+
+
+def _describe(node: Node, group_id: str) -> DescribedGroup:
+    group = node.groups.group(group_id)
+    if not isinstance(group, ConsumerGroup):
+        what = "does not exist" if group is None else "is not a consumer group"
+        return DescribedGroup(
+            error_code=node.groups.log.refusal(group_id) or ErrorCode.GROUP_ID_NOT_FOUND,
+            error_message=f"group {group_id!r} {what}",
+            group_id=group_id,
+            group_state="",
+            group_epoch=0,
+            assignment_epoch=0,
+            assignor_name="",
+            members=(),
+        )
+    return DescribedGroup(
+        error_code=ErrorCode.NONE,
+        group_id=group_id,
+        group_state=group.state_name,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=group.preferred_assignor(node.groups.consumer.default_assignor(group_id)),
+        members=[_member(node, group, member) for member in group.members.values()],
+    )
+
+
+def _member(node: Node, group: ConsumerGroup, member: ConsumerMember) -> Member:
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.topic_names),
+        subscribed_topic_regex=member.pattern,
+        assignment=_assignment(node, member.assigned),
+        target_assignment=_assignment(node, group.targets.get(member.member_id, {})),
+        member_type=_CONSUMER_MEMBER,
+    )
+
+
+def _assignment(node: Node, partitions: Partitions) -> Assignment:
+    """By name as well as by id; a topic that was deleted since is left out, as in Kafka."""
+    topics = ((node.topics.by_id(topic_id), numbers) for topic_id, numbers in partitions.items())
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic.topic_id, topic_name=topic.name, partitions=sorted(numbers))
+            for topic, numbers in topics
+            if topic is not None
+        ]
+    )
+
+
+API = Api(ApiKey.CONSUMER_GROUP_DESCRIBE, Versions(0, 1), handle)

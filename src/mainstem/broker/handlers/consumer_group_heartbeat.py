@@ -1,0 +1,26 @@
+"""ConsumerGroupHeartbeat (68), versions 0–1: a consumer group's member joins, lives, gives partitions up and leaves.
+
+Answered when what it changed is durable. From version 1 members bring ids of their own and may subscribe with a regular
+expression (RE2's syntax). Deliberate: a member of the classic protocol cannot be in a consumer group, so a group is
+moved from one protocol to the other while it is empty; of a classic group with members it is said GROUP_ID_NOT_FOUND.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from mainstem.broker.api import Answer, Api, Call
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+def handle(node: Node, call: Call) -> Awaitable[Answer]:
+    """Serve one request; the top of the file says how."""
+    return node.groups.consumer.heartbeat(call)
+
+
+API = Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, Versions(0, 1), handle)

@@ -1,0 +1,109 @@
+"""The records of ``__consumer_offsets`` that keep consumer groups (KIP-848), as Apache Kafka 4.3 declares them.
+
+A record's key is the key struct after two bytes that say its type (``__api_key__``); its value is the value struct
+after two bytes that say its version, which is 0 for all of them.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+
+from mainstem.protocol.schema import Message, Struct, array, int8, int32, int64, string, uuid_
+
+
+class ConsumerGroupMetadataKey(Message, key=3, versions="0"):
+    """ConsumerGroupMetadataKey."""
+
+    group_id: str = string()
+
+
+class ConsumerGroupMetadataValue(Message, key=3, versions="0", flexible="0+"):
+    """ConsumerGroupMetadataValue."""
+
+    epoch: int = int32()
+    metadata_hash: int = int64("0+", default=0, tag=0)
+
+
+class ConsumerGroupMemberMetadataKey(Message, key=5, versions="0"):
+    """ConsumerGroupMemberMetadataKey."""
+
+    group_id: str = string()
+    member_id: str = string()
+
+
+class ConsumerGroupMemberMetadataValue(Message, key=5, versions="0", flexible="0+"):
+    """ConsumerGroupMemberMetadataValue, without the tag that members of the classic protocol have."""
+
+    instance_id: str | None = string(nullable="0+")
+    rack_id: str | None = string(nullable="0+")
+    client_id: str = string()
+    client_host: str = string()
+    subscribed_topic_names: Sequence[str] = array("string")
+    subscribed_topic_regex: str | None = string(nullable="0+")
+    rebalance_timeout_ms: int = int32(default=-1)
+    server_assignor: str | None = string(nullable="0+")
+
+
+class ConsumerGroupTargetAssignmentMetadataKey(Message, key=6, versions="0"):
+    """ConsumerGroupTargetAssignmentMetadataKey."""
+
+    group_id: str = string()
+
+
+class ConsumerGroupTargetAssignmentMetadataValue(Message, key=6, versions="0", flexible="0+"):
+    """ConsumerGroupTargetAssignmentMetadataValue."""
+
+    assignment_epoch: int = int32()
+
+
+class ConsumerGroupTargetAssignmentMemberKey(Message, key=7, versions="0"):
+    """ConsumerGroupTargetAssignmentMemberKey."""
+
+    group_id: str = string()
+    member_id: str = string()
+
+
+class TopicPartitions(Struct):
+    """TopicPartitions, a part of both assignment records."""
+
+    topic_id: uuid.UUID = uuid_()
+    partitions: Sequence[int] = array("int32")
+
+
+class ConsumerGroupTargetAssignmentMemberValue(Message, key=7, versions="0", flexible="0+"):
+    """ConsumerGroupTargetAssignmentMemberValue."""
+
+    topic_partitions: Sequence[TopicPartitions] = array(TopicPartitions)
+
+
+class ConsumerGroupCurrentMemberAssignmentKey(Message, key=8, versions="0"):
+    """ConsumerGroupCurrentMemberAssignmentKey."""
+
+    group_id: str = string()
+    member_id: str = string()
+
+
+class ConsumerGroupCurrentMemberAssignmentValue(Message, key=8, versions="0", flexible="0+"):
+    """ConsumerGroupCurrentMemberAssignmentValue."""
+
+    member_epoch: int = int32()
+    previous_member_epoch: int = int32()
+    state: int = int8()
+    assigned_partitions: Sequence[TopicPartitions] = array(TopicPartitions)
+    partitions_pending_revocation: Sequence[TopicPartitions] = array(TopicPartitions)
+
+
+class ConsumerGroupRegularExpressionKey(Message, key=16, versions="0"):
+    """ConsumerGroupRegularExpressionKey."""
+
+    group_id: str = string()
+    regular_expression: str = string()
+
+
+class ConsumerGroupRegularExpressionValue(Message, key=16, versions="0", flexible="0+"):
+    """ConsumerGroupRegularExpressionValue."""
+
+    topics: Sequence[str] = array("string")
+    version: int = int64()
+    timestamp: int = int64()

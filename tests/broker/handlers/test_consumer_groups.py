@@ -1,0 +1,244 @@
+"""Consumer groups (KIP-848) over the wire: heartbeats, descriptions, offsets at epochs, other types, and restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.api_versions import ApiVersionsRequest
+from mainstem.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from mainstem.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, RequestTopicPartitions
+from mainstem.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from mainstem.protocol.messages.delete_groups import DeleteGroupsRequest
+from mainstem.protocol.messages.list_groups import ListGroupsRequest
+from mainstem.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from mainstem.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from tests.broker.handlers.test_groups import join as join_classic
+from tests.broker.handlers.test_groups import sync
+from tests.broker.harness import Client, LogProcess, running, with_broker
+
+
+def request(member_id: str, epoch: int, *, group: str = "g", **more: Any) -> ConsumerGroupHeartbeatRequest:
+    if epoch == 0:
+        more = {"rebalance_timeout_ms": 60_000, "topic_partitions": ()} | more
+        if "subscribed_topic_regex" not in more:
+            more.setdefault("subscribed_topic_names", ["t"])
+    return ConsumerGroupHeartbeatRequest(group_id=group, member_id=member_id, member_epoch=epoch, **more)
+
+
+async def beat(client: Client, member_id: str, epoch: int, **more: Any) -> Any:
+    return await client.request(request(member_id, epoch, **more), 1)
+
+
+def given_by(answer: Any) -> list[int]:
+    return sorted(number for topic in answer.assignment.topic_partitions for number in topic.partitions)
+
+
+def owned(answer: Any) -> list[RequestTopicPartitions]:
+    return [
+        RequestTopicPartitions(topic_id=topic.topic_id, partitions=topic.partitions)
+        for topic in answer.assignment.topic_partitions
+    ]
+
+
+async def described(client: Client, group: str = "g") -> Any:
+    return (
+        await client.request(ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False), 1)
+    ).groups[0]
+
+
+async def commit(client: Client, offset: int, member_id: str = "", epoch: int = -1) -> int:
+    topic = client.broker.node.topics.find("t")
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
+    body = OffsetCommitRequest(
+        group_id="g",
+        member_id=member_id,
+        generation_id_or_member_epoch=epoch,
+        topics=[OffsetCommitRequestTopic(topic_id=topic.topic_id, partitions=[partition])],
+    )
+    return int((await client.request(body, 10)).topics[0].partitions[0].error_code)
+
+
+async def fetched(client: Client, member_id: str | None = None, epoch: int = -1) -> tuple[int, list[int]]:
+    group = OffsetFetchRequestGroup(group_id="g", topics=None, member_id=member_id, member_epoch=epoch)
+    answer = (await client.request(OffsetFetchRequest(groups=[group]), 9)).groups[0]
+    return answer.error_code, [item.committed_offset for topic in answer.topics for item in topic.partitions]
+
+
+@with_broker()
+async def test_two_members_share_a_topic(client: Client) -> None:
+    await client.create_topic("t", 4)
+    assert given_by(await beat(client, "a", 0)) == [0, 1, 2, 3]
+    assert given_by(await beat(client, "b", 0)) == []
+    told = await beat(client, "a", 1)
+    assert (told.member_epoch, len(given_by(told))) == (1, 2)
+    assert (await beat(client, "a", 1, topic_partitions=owned(told))).member_epoch == 2
+    got = await beat(client, "b", 2)
+    assert sorted(given_by(told) + given_by(got)) == [0, 1, 2, 3]
+
+
+@with_broker()
+async def test_a_group_is_described_with_what_each_has_and_shall_have(client: Client) -> None:
+    await client.create_topic("t", 2)
+    await beat(client, "a", 0, instance_id="one", rack_id="r", server_assignor="range")
+    await beat(client, "b", 0)
+    group = await described(client)
+    assert (group.error_code, group.group_state, group.group_epoch, group.assignor_name) == (
+        0,
+        "Reconciling",
+        2,
+        "range",
+    )
+    first, second = group.members
+    assert (first.instance_id, first.rack_id, first.member_epoch, first.member_type) == ("one", "r", 1, 1)
+    assert (first.client_id, first.client_host) == ("test", "/127.0.0.1")
+    assert first.assignment.topic_partitions[0].topic_name == "t"
+    assert first.assignment.topic_partitions[0].partitions == [0, 1]
+    assert [len(part.partitions) for part in second.target_assignment.topic_partitions] == [1]
+    assert (await described(client, "none")).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+@with_broker()
+async def test_a_new_partition_reaches_the_member_with_its_next_heartbeat(client: Client) -> None:
+    await client.create_topic("t", 1)
+    await beat(client, "a", 0)
+    grown = CreatePartitionsTopic(name="t", count=3, assignments=None)
+    await client.request(CreatePartitionsRequest(topics=[grown], timeout_ms=1, validate_only=False), 3)
+    assert given_by(await beat(client, "a", 1)) == [0, 1, 2]
+
+
+@with_broker()
+async def test_a_regular_expression_matches_whole_names_and_those_that_come_later(client: Client) -> None:
+    for topic in ("t", "test", "nott"):
+        await client.create_topic(topic)
+    answer = await beat(client, "a", 0, subscribed_topic_regex="t.*")
+    assert len(answer.assignment.topic_partitions) == 2
+    assert (await described(client)).members[0].subscribed_topic_regex == "t.*"
+    await client.create_topic("tail")
+    assert len((await beat(client, "a", 1)).assignment.topic_partitions) == 3
+
+
+@pytest.mark.parametrize("pattern", ["(", "a(?=b)", "x{1001}", r"(a)\1"])
+@with_broker()
+async def test_a_pattern_that_is_none_is_refused(client: Client, pattern: str) -> None:
+    answer = await beat(client, "a", 0, subscribed_topic_regex=pattern)
+    assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert client.broker.node.groups.groups() == []
+
+
+@with_broker()
+async def test_a_pattern_that_backtracks_holds_up_nobody(client: Client) -> None:
+    await client.create_topic("a" * 200 + "b")
+    answer = await beat(client, "a", 0, subscribed_topic_regex="(a+)+(a*)*(a|a)*$")
+    assert (answer.error_code, answer.assignment.topic_partitions) == (0, [])
+
+
+@with_broker()
+async def test_offsets_are_committed_and_fetched_at_the_member_s_epoch(client: Client) -> None:
+    await client.create_topic("t")
+    await beat(client, "a", 0)
+    assert await commit(client, 7, "a", 1) == 0
+    assert await commit(client, 8, "a", 2) == ErrorCode.STALE_MEMBER_EPOCH
+    assert await commit(client, 8, "b", 1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert await commit(client, 8) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert await fetched(client, "a", 1) == (0, [7])
+    assert await fetched(client) == (0, [7])
+    assert (await fetched(client, "a", 0))[0] == ErrorCode.STALE_MEMBER_EPOCH
+
+
+@with_broker()
+async def test_a_group_changes_its_protocol_while_it_is_empty(client: Client) -> None:
+    await client.create_topic("t")
+    joined = await join_classic(client)
+    await sync(client, joined)
+    assert (await beat(client, "a", 0)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    client.broker.node.groups.group("g").members[joined.member_id].session_deadline_s = 0.0
+    client.broker.node.groups.classic._expire("g")
+    assert await commit(client, 7) == 0
+    assert (await beat(client, "a", 0)).error_code == 0
+    assert (await join_classic(client)).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    await beat(client, "a", -1)
+    (listed,) = (await client.request(ListGroupsRequest(types_filter=["consumer"]), 5)).groups
+    assert (listed.group_state, listed.protocol_type) == ("Empty", "consumer")
+    assert (await join_classic(client)).error_code == 0
+    assert await fetched(client) == (0, [7])
+
+
+@with_broker()
+async def test_a_consumer_group_is_deleted_when_it_is_empty(client: Client) -> None:
+    await client.create_topic("t")
+    await beat(client, "a", 0)
+    for code in (ErrorCode.NON_EMPTY_GROUP, ErrorCode.NONE):
+        (result,) = (await client.request(DeleteGroupsRequest(groups_names=["g"]), 2)).results
+        assert result.error_code == code
+        await beat(client, "a", -1)
+    assert (await beat(client, "a", 1)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+@with_broker()
+async def test_clients_are_told_that_consumer_groups_are_there(client: Client) -> None:
+    body = ApiVersionsRequest(client_software_name="me", client_software_version="1")
+    features = (await client.request(body, 4)).finalized_features
+    assert ("group.version", 1) in [(feature.name, feature.max_version_level) for feature in features]
+
+
+@pytest.mark.parametrize("last", ["stays", "is deleted", "is classic again"])
+def test_a_group_is_what_it_was_after_a_restart(tmp_path: Path, last: str) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path / "data") as client:
+            await client.create_topic("t", 3)
+            await beat(client, "a", 0, instance_id="one")
+            await beat(client, "b", 0, subscribed_topic_regex="t+")
+            before = await described(client)
+            if last != "stays":
+                await beat(client, "a", -1)
+                await beat(client, "b", -1)
+            if last == "is deleted":
+                await client.request(DeleteGroupsRequest(groups_names=["g"]), 2)
+            elif last == "is classic again":
+                await sync(client, await join_classic(client))
+        async with running(tmp_path / "data") as client:
+            groups = client.broker.node.groups.groups()
+            if last == "stays":
+                assert await described(client) == before
+                assert (await beat(client, "b", 2)).error_code == 0
+            elif last == "is deleted":
+                assert groups == []
+            else:
+                assert [group.state_name for group in groups] == ["Stable"]
+
+    asyncio.run(scenario())
+
+
+def test_members_go_on_after_the_log_was_killed(tmp_path: Path) -> None:
+    group = uuid.uuid4().hex
+
+    async def scenario(log: LogProcess) -> None:
+        async def connect() -> Client:
+            host, port = log.bootstrap.split(":")
+            return await Client((host, int(port)), None).connect()  # type: ignore[arg-type]
+
+        client = await connect()
+        await client.create_topic("t", 4)
+        await beat(client, "a", 0, group=group)
+        await beat(client, "b", 0, group=group)
+        told = await beat(client, "a", 1, group=group)
+        log.kill()
+        log.start()
+        client = await connect()
+        again = await beat(client, "a", 1, group=group, topic_partitions=owned(told))
+        assert (again.error_code, again.member_epoch) == (0, 2)
+        got = await beat(client, "b", 2, group=group)
+        assert sorted(given_by(told) + given_by(got)) == [0, 1, 2, 3]
+
+    with LogProcess(tmp_path / "data") as log:
+        asyncio.run(scenario(log))

@@ -15,6 +15,8 @@
     │   ├── SchemaError               a record or a file does not fit its topic's schema
     │   ├── QueryError                a query that is wrong, would write, or ran over its limits
     │   ├── DefinitionError           an App declares something impossible
+    │   ├── AuthenticationError       the user is not who it says: password, certificate, mechanism
+    │   ├── AuthorizationError        the user may not do this: an ACL is missing, or denies it
     │   └── ConfigError               a setting that is unknown or out of its range
     ├── ProtocolError                 the peer sent bytes that are not the Kafka protocol, or said no
     │   ├── FrameError                a frame that cannot be read; the connection is of no more use
@@ -129,6 +131,14 @@ class QueryError(InputError):
 
 class DefinitionError(InputError):
     """An App declares something impossible, or declares it twice."""
+
+
+class AuthenticationError(InputError):
+    """Not who they say they are; the text never tells whether there is such a user."""
+
+
+class AuthorizationError(InputError):
+    """The user may not do this."""
 
 
 class ConfigError(InputError):

@@ -45,6 +45,8 @@ _PROBLEMS: dict[type[MainstemError], _Problem] = {
     errors.SchemaError: _Problem("schema", 422, "Does not fit the topic's schema"),
     errors.QueryError: _Problem("query", 400, "The query cannot be answered"),
     errors.DefinitionError: _Problem("definition", 422, "The definition is impossible"),
+    errors.AuthenticationError: _Problem("authentication", 401, "The log does not know this user"),
+    errors.AuthorizationError: _Problem("authorization", 403, "The log does not allow it"),
     errors.ConfigError: _Problem("config", 400, "A setting is wrong"),
     errors.ProtocolError: _Problem("protocol", 502, "The log's answer cannot be used"),
     errors.FrameError: _Problem("frame", 502, "The log's answer cannot be read"),

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from mainstem.broker.config import SETTINGS, BrokerConfig, is_loopback, parse_address
+from mainstem.broker.config import SETTINGS, BrokerConfig
+from mainstem.broker.listeners import is_loopback, parse_address
 from mainstem.errors import ConfigError
 from mainstem.log.config import CONFIGS
 

@@ -48,18 +48,25 @@ from mainstem.protocol.messages import (
     update_features,
 )
 from mainstem.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from mainstem.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+)
 from mainstem.protocol.messages.api_versions import ApiVersionsRequest
 from mainstem.protocol.messages.delete_groups import DeleteGroupsRequest
 from mainstem.protocol.messages.describe_cluster import DescribeClusterRequest
 from mainstem.protocol.messages.describe_groups import DescribeGroupsRequest
 from mainstem.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from mainstem.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from mainstem.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 from mainstem.protocol.messages.end_txn import EndTxnRequest
 from mainstem.protocol.messages.init_producer_id import InitProducerIdRequest
 from mainstem.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from mainstem.protocol.messages.list_groups import ListGroupsRequest
 from mainstem.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from mainstem.protocol.messages.list_transactions import ListTransactionsRequest
+from mainstem.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from mainstem.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from mainstem.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -274,6 +281,12 @@ REQUESTS = {
     ),
     ApiKey.DESCRIBE_TRANSACTIONS: DescribeTransactionsRequest(transactional_ids=["tx"]),
     ApiKey.LIST_TRANSACTIONS: ListTransactionsRequest(state_filters=[], producer_id_filters=[]),
+    ApiKey.SASL_HANDSHAKE: SaslHandshakeRequest(mechanism="PLAIN"),
+    ApiKey.SASL_AUTHENTICATE: SaslAuthenticateRequest(auth_bytes=b""),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: DescribeUserScramCredentialsRequest(users=[UserName(name="nobody")]),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: AlterUserScramCredentialsRequest(
+        deletions=[ScramCredentialDeletion(name="nobody", mechanism=1)], upsertions=[]
+    ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: DescribeTopicPartitionsRequest(topics=[TopicRequest(name="t")]),
 }
 

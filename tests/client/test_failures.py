@@ -4,7 +4,15 @@ import pytest
 from confluent_kafka import KafkaError
 
 from mainstem.client.failures import error_of, heals, is_mapped
-from mainstem.errors import LogUnavailableError, MainstemError, RecordTooLargeError, RemoteError, UnknownTopicError
+from mainstem.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    LogUnavailableError,
+    MainstemError,
+    RecordTooLargeError,
+    RemoteError,
+    UnknownTopicError,
+)
 from mainstem.protocol.errors import ErrorCode
 
 LIBRDKAFKA_CODES = sorted(
@@ -31,7 +39,8 @@ def test_every_code_of_the_protocol_becomes_an_error_that_says_what_was_tried(co
         (3, UnknownTopicError),
         (10, RecordTooLargeError),
         (-192, LogUnavailableError),
-        (29, RemoteError),
+        (29, AuthorizationError),
+        (58, AuthenticationError),
         (999, RemoteError),
     ],
 )

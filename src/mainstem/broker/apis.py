@@ -13,6 +13,7 @@ from mainstem.broker.handlers import (
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
+    alter_user_scram_credentials,
     api_versions,
     consumer_group_describe,
     consumer_group_heartbeat,
@@ -32,6 +33,7 @@ from mainstem.broker.handlers import (
     describe_quorum,
     describe_topic_partitions,
     describe_transactions,
+    describe_user_scram_credentials,
     elect_leaders,
     end_txn,
     fetch,
@@ -52,6 +54,8 @@ from mainstem.broker.handlers import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    sasl_authenticate,
+    sasl_handshake,
     sync_group,
     txn_offset_commit,
     update_features,
@@ -64,6 +68,7 @@ _ALL: Final = (
     alter_configs.API,
     alter_partition_reassignments.API,
     alter_replica_log_dirs.API,
+    alter_user_scram_credentials.API,
     api_versions.API,
     consumer_group_describe.API,
     consumer_group_heartbeat.API,
@@ -85,6 +90,7 @@ _ALL: Final = (
     describe_transactions.API,
     elect_leaders.API,
     end_txn.API,
+    describe_user_scram_credentials.API,
     fetch.API,
     find_coordinator.API,
     heartbeat.API,
@@ -103,6 +109,8 @@ _ALL: Final = (
     offset_fetch.API,
     offset_for_leader_epoch.API,
     produce.API,
+    sasl_authenticate.API,
+    sasl_handshake.API,
     sync_group.API,
     txn_offset_commit.API,
     update_features.API,
@@ -113,3 +121,6 @@ APIS: Final[Mapping[int, Api]] = MappingProxyType({int(api.key): api for api in 
 
 unsupported_api_versions: Final = api_versions.UNSUPPORTED
 """Answers an ApiVersions request of a version that is not served."""
+
+bare_token: Final = sasl_authenticate.BARE_TOKEN
+"""Takes a frame that is a token and no request, after a SaslHandshake of version 0."""

@@ -7,7 +7,6 @@ log.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from mainstem.broker.consumer_settings import CONSUMER_SETTINGS
+from mainstem.broker.listeners import Listener, Protocol, is_loopback
 from mainstem.broker.security_settings import SECURITY_SETTINGS
 from mainstem.broker.share_settings import SHARE_SETTINGS
 from mainstem.errors import ConfigError
@@ -269,31 +269,13 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
 )
 
 
-def parse_address(text: str) -> tuple[str, int]:
-    """``HOST:PORT`` as host and port; ``[::1]:9092`` for IPv6. Raises ConfigError."""
-    host, colon, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isdigit() or int(port) > 65535:
-        raise ConfigError(f"{text!r} is not HOST:PORT, e.g. 127.0.0.1:9092")
-    return host, int(port)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach ``host``."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
     """What one broker runs with.
 
-    ``port`` 0 takes a free one. ``advertised`` is the address that clients are told, by default the one that is
-    listened on. ``settings`` are Kafka's names and values as text. Raises ConfigError for what cannot be.
+    It listens on ``listeners``, or else in plaintext on ``host`` and ``port``. Port 0 takes a free one. ``advertised``
+    is the address that clients of the latter are told, by default the one that is listened on. ``settings`` are Kafka's
+    names and values as text. Raises ConfigError for what cannot be.
     """
 
     data_dir: Path
@@ -302,15 +284,35 @@ class BrokerConfig:
     advertised: tuple[str, int] | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     insecure: bool = False
+    listeners: tuple[Listener, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.insecure and not is_loopback(self.host):
-            raise ConfigError(
-                f"will not listen on {self.host}: without TLS and authentication anyone who reaches it could read and "
-                "write every topic; listen on 127.0.0.1, or insist with --insecure"
-            )
         for name, text in self.settings.items():
             self.parse(name, text)
+        for listener in self.all_listeners:
+            if not self.insecure and not is_loopback(listener.host):
+                self._refuse_open(listener)
+
+    @property
+    def all_listeners(self) -> tuple[Listener, ...]:
+        """Where it listens; the first is for the node's own processes."""
+        return self.listeners or (Listener(Protocol.PLAINTEXT, self.host, self.port, self.advertised),)
+
+    def _refuse_open(self, listener: Listener) -> None:
+        """Who can be reached from elsewhere asks who is there, and encrypts. Raises ConfigError."""
+        knows_clients = listener.protocol.has_sasl or self.get("ssl.client.auth") == "required"
+        if listener.protocol.has_tls and knows_clients:
+            return
+        if listener.protocol.has_sasl:
+            lacks = "SASL_PLAINTEXT has no encryption, so anyone on the way could read and change what goes over it"
+        elif listener.protocol.has_tls:
+            lacks = "with SSL and without ssl.client.auth=required anyone who reaches it could use every topic"
+        else:
+            lacks = "without TLS and authentication anyone who reaches it could read and write every topic"
+        raise ConfigError(
+            f"will not listen on {listener.host}: {lacks}; listen on 127.0.0.1, or with SASL_SSL://, or insist with "
+            "--insecure"
+        )
 
     @staticmethod
     def parse(name: str, text: str) -> Any:

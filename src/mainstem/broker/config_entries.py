@@ -39,7 +39,17 @@ class ConfigSource(enum.IntEnum):
     DYNAMIC_GROUP = 8
 
 
-_TYPES: Final = {"boolean": 1, "string": 2, "int": 3, "short": 4, "long": 5, "double": 6, "list": 7, "class": 8}
+_TYPES: Final = {
+    "boolean": 1,
+    "string": 2,
+    "int": 3,
+    "short": 4,
+    "long": 5,
+    "double": 6,
+    "list": 7,
+    "class": 8,
+    "password": 9,
+}
 _SETTING_OF: Final = {
     setting.topic_config: setting.name
     for setting in SETTINGS.values()
@@ -66,6 +76,11 @@ class ConfigEntry:
     doc: str
     is_read_only: bool
     synonyms: tuple[Synonym, ...]
+
+    @property
+    def is_sensitive(self) -> bool:
+        """Whether it is a secret, whose value nobody is told."""
+        return self.type == _TYPES["password"]
 
 
 def topic_entries(configs: BrokerConfigs, overrides: Mapping[str, str]) -> list[ConfigEntry]:

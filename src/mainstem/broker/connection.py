@@ -18,12 +18,15 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.apis import APIS, unsupported_api_versions
+from mainstem.broker.apis import APIS, bare_token, unsupported_api_versions
 from mainstem.broker.framing import FrameReceiver
-from mainstem.broker.session import Session
-from mainstem.errors import FrameError
+from mainstem.broker.listeners import Listener
+from mainstem.broker.sasl import State
+from mainstem.broker.session import NO_SESSION
+from mainstem.errors import AuthenticationError, FrameError
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.codec import Chunks, RequestHeader, decode_header, decode_request, encode_response
+from mainstem.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from mainstem.protocol.schema import Buffer, Message
 
 if TYPE_CHECKING:
@@ -48,20 +51,22 @@ class _Slot:
 class Connection(asyncio.BufferedProtocol):
     """The protocol object of one accepted socket."""
 
-    def __init__(self, node: Node, open_connections: set[Connection]) -> None:
+    def __init__(self, node: Node, open_connections: set[Connection], listener: Listener) -> None:
         self._node = node
+        self._listener = listener
         self._open_connections = open_connections
         self._receiver = FrameReceiver(node.frame_bytes_max, node.request_memory, node.scratch)
         self._transport: asyncio.Transport | None = None
         self._peer = "?"
         self._client_host = "/"
-        self._session = Session(node.advertised)
+        self._session = NO_SESSION
+        self._must_prove = False
         self._begun: deque[_Slot] = deque()
         self._next: tuple[Api, RequestHeader, Buffer] | None = None
         self._tasks: set[asyncio.Future[Any]] = set()
         self._is_reading = True
         self._can_write = True
-        self._last_seen_s = asyncio.get_running_loop().time()
+        self._last_seen_s = self._opened_s = asyncio.get_running_loop().time()
 
     # ---- the transport's side
 
@@ -76,6 +81,13 @@ class Connection(asyncio.BufferedProtocol):
             self._transport = None
             return
         self._open_connections.add(self)
+        try:
+            self._session = self._node.security.session(self._listener, self._transport)
+        except AuthenticationError as error:
+            self.close(str(error))
+        if self._session.authentication is not None:
+            self._must_prove = True
+            self._receiver.frame_bytes_max = self._session.authentication.settings.frame_bytes_max
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -111,6 +123,9 @@ class Connection(asyncio.BufferedProtocol):
     def close_if_idle(self, now_s: float) -> None:
         """Close it when nothing has come for too long and nothing is owed to the client."""
         silent_s = now_s - self._last_seen_s
+        if self._must_prove and not self._is_proven and now_s - self._opened_s > self._node.security.timeout_s:
+            self.close("its user was not proven in time")
+            return
         if self._begun or self._next is not None or not self._is_reading:
             return
         if self._receiver.is_inside_frame and silent_s > self._node.stall_s_max:
@@ -148,6 +163,9 @@ class Connection(asyncio.BufferedProtocol):
         if frame is None:
             return False
         try:
+            if self._must_prove and self._takes_bare_token:
+                self._next = (bare_token, RequestHeader(bare_token.key, -1, 0, None, 0), frame)
+                return True
             header = decode_header(frame)
             api = APIS.get(header.api_key)
             if api is None or header.api_version not in api.versions:
@@ -176,6 +194,12 @@ class Connection(asyncio.BufferedProtocol):
     def _begin(self, api: Api, header: RequestHeader, frame: Buffer) -> None:
         slot = _Slot(len(frame), api.pipelined)
         self._begun.append(slot)
+        if self._must_prove:
+            assert self._session.authentication is not None
+            self._session.authentication.admit(api.key)
+        if api is bare_token:
+            self._begin_bare_token(slot, header, frame)
+            return
         if api is unsupported_api_versions:
             # Nothing is known of the body of a version that is not known: it is not read.
             call = Call(*header[:4], self._client_host, None)
@@ -183,6 +207,13 @@ class Connection(asyncio.BufferedProtocol):
             return
         request = decode_request(frame, header)
         call = Call(*request[:4], self._client_host, request.body, self._session)
+        self._serve(slot, api, call)
+
+    def _begin_bare_token(self, slot: _Slot, header: RequestHeader, frame: Buffer) -> None:
+        body = SaslAuthenticateRequest(auth_bytes=bytes(frame))
+        self._serve(slot, bare_token, Call(*header[:4], self._client_host, body, self._session))
+
+    def _serve(self, slot: _Slot, api: Api, call: Call) -> None:
         guard = self._node.guards.get(api.key)
         answer = api.handle(self._node, call) if guard is None else self._node.serve_guarded(guard, api, call)
         if answer is None or isinstance(answer, Message):
@@ -208,9 +239,13 @@ class Connection(asyncio.BufferedProtocol):
         slot.is_done = True
         if self._transport is None:
             return
-        if answer is not None:
+        if call.api_version < 0:
+            slot.chunks = _bare_answer(answer)
+        elif answer is not None:
             slot.chunks = encode_response(call, answer, version)
         self._send()
+        if self._must_prove:
+            self._follow_authentication()
 
     def _send(self) -> None:
         """Send the answers that are due: those of the oldest requests, up to the first that still waits."""
@@ -224,6 +259,27 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.writelines(chunks)
         if freed:
             self._node.request_memory.give_back(freed)
+
+    # ---- the user
+
+    @property
+    def _is_proven(self) -> bool:
+        return self._session.authentication is not None and self._session.authentication.is_done
+
+    @property
+    def _takes_bare_token(self) -> bool:
+        return self._session.authentication is not None and self._session.authentication.takes_bare_tokens
+
+    def _follow_authentication(self) -> None:
+        """Who is proven may send what everyone may; who is not, and cannot be any more, is let go with the answer."""
+        authentication = self._session.authentication
+        assert authentication is not None
+        if authentication.state is State.DONE:
+            self._receiver.frame_bytes_max = self._node.frame_bytes_max
+        elif authentication.state is State.FAILED and self._transport is not None:
+            _LOG.warning("%s: authentication failed", self._peer)
+            self._transport.close()
+            self._transport = None
 
     # ---- flow
 
@@ -240,3 +296,11 @@ class Connection(asyncio.BufferedProtocol):
         elif not wanted and self._is_reading:
             self._is_reading = False
             self._transport.pause_reading()
+
+
+def _bare_answer(answer: Any) -> Chunks:
+    """What answers a bare token: a frame that is the server's; nothing for a refusal, which ends the connection."""
+    if answer.error_code:
+        return []
+    token = bytes(answer.auth_bytes)
+    return [len(token).to_bytes(4, "big") + token]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from mainstem.errors import (
+    AuthenticationError,
+    AuthorizationError,
     ConfigError,
     CorruptBatchError,
     IndexNotReadyError,
@@ -36,6 +38,8 @@ _CODES: Final[tuple[tuple[type[MainstemError], ErrorCode], ...]] = (
     (InvalidRecordError, ErrorCode.INVALID_RECORD),
     (InvalidTimestampError, ErrorCode.INVALID_TIMESTAMP),
     (OffsetOutOfRangeError, ErrorCode.OFFSET_OUT_OF_RANGE),
+    (AuthenticationError, ErrorCode.SASL_AUTHENTICATION_FAILED),
+    (AuthorizationError, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
     (ConfigError, ErrorCode.INVALID_CONFIG),
     (CorruptBatchError, ErrorCode.CORRUPT_MESSAGE),
     (OutOfOrderSequenceError, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),

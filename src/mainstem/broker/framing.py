@@ -58,7 +58,8 @@ class FrameReceiver:
     """Cuts a stream of bytes into frames: four bytes of length, then as many bytes.
 
     ``scratch`` is shared by all receivers of an event loop: between two reads it belongs to nobody, so an idle
-    connection holds no buffer. After ``wrote``, call ``next_frame`` until it gives None, then ``park``.
+    connection holds no buffer. ``frame_bytes_max`` may change between two frames. After ``wrote``, call ``next_frame``
+    until it gives None, then ``park``.
     """
 
     __slots__ = (
@@ -66,15 +67,15 @@ class FrameReceiver:
         "_data",
         "_frame",
         "_frame_bytes",
-        "_frame_bytes_max",
         "_frame_filled_to",
         "_memory",
         "_scratch",
+        "frame_bytes_max",
         "is_blocked",
     )
 
     def __init__(self, frame_bytes_max: int, memory: RequestMemory, scratch: memoryview) -> None:
-        self._frame_bytes_max = frame_bytes_max
+        self.frame_bytes_max = frame_bytes_max
         self._memory = memory
         self._scratch = scratch
         self._data: bytes | memoryview = b""
@@ -129,8 +130,8 @@ class FrameReceiver:
         if available < 4:
             return None
         (length,) = _LENGTH.unpack_from(self._data, self._at)
-        if not 0 <= length <= self._frame_bytes_max:
-            raise FrameError(f"a request of {length} bytes; from 0 to {self._frame_bytes_max} are accepted")
+        if not 0 <= length <= self.frame_bytes_max:
+            raise FrameError(f"a request of {length} bytes; from 0 to {self.frame_bytes_max} are accepted")
         if not self._memory.try_take(length):
             self.is_blocked = True
             return None

@@ -21,9 +21,11 @@ from mainstem.broker.group_configs import GroupConfigs
 from mainstem.broker.groups.classic_steps import Settings
 from mainstem.broker.groups.consumer_steps import ConsumerSettings
 from mainstem.broker.groups.coordinator import GroupCoordinator
+from mainstem.broker.security import Security
 from mainstem.broker.topics import Topic, Topics
 from mainstem.broker.transactions.coordinator import TransactionCoordinator, TransactionSettings
 from mainstem.broker.transactions.markers import Markers
+from mainstem.errors import ConfigError
 from mainstem.log.node_log import NodeLog
 
 if TYPE_CHECKING:
@@ -36,18 +38,19 @@ if TYPE_CHECKING:
 
 
 class Node:
-    """The services of one broker. ``advertised`` is the address that clients are told, known once it listens."""
+    """The services of one broker."""
 
     def __init__(self, config: BrokerConfig, clock: Clock, log: NodeLog) -> None:
         self.config = config
         self.clock = clock
         self.log = log
         self.apis: Mapping[int, Api] = APIS
+        self.security = Security(config, log.metadata, clock)
+        self.credentials = self.security.credentials
         self.authorizer = _authorizer(config, log.metadata)
         self.guards: Mapping[int, Guard] = TELLING if self.authorizer is None else guards_of(APIS)
         self.node_id = int(config.get("node.id"))
         self.cluster_id = log.directory.cluster_id
-        self.advertised = (config.host, config.port)
         self.frame_bytes_max = int(config.get("socket.request.max.bytes"))
         self.configs = BrokerConfigs(config, log.metadata, self.apply_configs)
         self.idle_s_max = int(config.get("connections.max.idle.ms")) / 1000
@@ -82,7 +85,11 @@ class Node:
         Raises ConfigError, DirectoryLockedError, StorageError.
         """
         log = NodeLog.open(disk, clock, config.data_dir, config.topic_defaults())
-        node = cls(config, clock, log)
+        try:
+            node = cls(config, clock, log)
+        except ConfigError:
+            log.close()
+            raise
         node.groups.load()
         node.transactions.load()
         return node

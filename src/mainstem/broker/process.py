@@ -16,12 +16,17 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import uvloop
 
-from mainstem.broker.config import BrokerConfig, parse_address
+from mainstem.broker.config import BrokerConfig
+from mainstem.broker.listeners import address_text, parse_listeners
 from mainstem.broker.server import Broker
 from mainstem.errors import ConfigError, MainstemError
+
+_LISTEN_HELP: Final = "HOST:PORT, or PROTOCOL://HOST:PORT, several with commas between; port 0 takes a free one"
+_ADVERTISE_HELP: Final = "the addresses that clients are told, if they are others; in the form of --listen"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,7 +56,7 @@ async def _serve(config: BrokerConfig, stop_with_parent: bool) -> None:
     host, port = await broker.start()
     if stop_with_parent:
         loop.add_reader(sys.stdin.fileno(), _read_stdin, loop, stopping)
-    sys.stdout.write(f"ready: kafka {f'[{host}]' if ':' in host else host}:{port}\n")
+    sys.stdout.write(f"ready: kafka {address_text(host, port)}\n")
     sys.stdout.flush()
     await stopping.wait()
     await broker.stop()
@@ -64,7 +69,6 @@ def _read_stdin(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> Non
 
 
 def _config(arguments: argparse.Namespace) -> BrokerConfig:
-    host, port = parse_address(arguments.listen)
     settings = {}
     for text in arguments.set:
         name, equals, value = text.partition("=")
@@ -73,11 +77,9 @@ def _config(arguments: argparse.Namespace) -> BrokerConfig:
         settings[name.strip()] = value.strip()
     return BrokerConfig(
         data_dir=Path(arguments.data),
-        host=host,
-        port=port,
-        advertised=parse_address(arguments.advertise) if arguments.advertise else None,
         settings=settings,
         insecure=arguments.insecure,
+        listeners=parse_listeners(arguments.listen, arguments.advertise or ""),
     )
 
 
@@ -86,8 +88,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--data", required=True, metavar="DIR", help="the data directory; it is made if it is not there"
     )
-    parser.add_argument("--listen", default="127.0.0.1:9092", metavar="HOST:PORT", help="port 0 takes a free one")
-    parser.add_argument("--advertise", metavar="HOST:PORT", help="the address that clients are told, if it is another")
+    parser.add_argument("--listen", default="127.0.0.1:9092", metavar="ADDRESSES", help=_LISTEN_HELP)
+    parser.add_argument("--advertise", metavar="ADDRESSES", help=_ADVERTISE_HELP)
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a broker setting by Kafka's name; repeatable"
     )

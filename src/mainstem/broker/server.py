@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+from dataclasses import replace
 from typing import Final
 
 from mainstem.broker.config import BrokerConfig
 from mainstem.broker.connection import Connection
 from mainstem.broker.housekeeping import keep_retention
+from mainstem.broker.listeners import Listener
 from mainstem.broker.node import Node
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import AddressInUseError, ConfigError, MainstemError, StorageError
@@ -33,7 +35,8 @@ class Broker:
         self._disk = disk or OsDisk()
         self._clock = clock or SystemClock()
         self._node: Node | None = None
-        self._server: asyncio.Server | None = None
+        self.listeners: list[Listener] = []
+        self._servers: list[asyncio.Server] = []
         self._connections: set[Connection] = set()
         self._chores: list[asyncio.Task[None]] = []
 
@@ -50,33 +53,44 @@ class Broker:
         """
         self._node = Node.open(self.config, self._disk, self._clock)
         try:
-            host, port = await self._listen(self._node)
+            self.listeners = [await self._listen(self._node, each) for each in self.config.all_listeners]
         except MainstemError:
+            for server in self._servers:
+                server.close()
             await self._node.close()
             self._node = None
             raise
-        self._node.advertised = self.config.advertised or (host, port)
         self._chores = [
             asyncio.create_task(self._write_checkpoints(self._node)),
             asyncio.create_task(self._close_idle_connections()),
             asyncio.create_task(keep_retention(self._node)),
         ]
-        return self._node.advertised
+        first = self.listeners[0]
+        return first.advertised or (first.host, first.port)
 
-    async def _listen(self, node: Node) -> tuple[str, int]:
-        host, port = self.config.host, self.config.port
+    async def _listen(self, node: Node, listener: Listener) -> Listener:
+        """Listen there; the listener with the port that it really has. Raises AddressInUseError, ConfigError."""
+        context = node.security.context(listener)
+        bound = listener
         loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(
-                lambda: Connection(node, self._connections), host, port, backlog=_BACKLOG
+            server = await loop.create_server(
+                lambda: Connection(node, self._connections, bound),
+                listener.host,
+                listener.port,
+                backlog=_BACKLOG,
+                ssl=context,
+                ssl_handshake_timeout=None if context is None else node.security.timeout_s,
             )
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise AddressInUseError(
-                    f"{host}:{port} is in use by another process; choose another port with --listen"
+                    f"{listener} is in use by another process; choose another port with --listen"
                 ) from error
-            raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
-        return host, int(self._server.sockets[0].getsockname()[1])
+            raise ConfigError(f"cannot listen on {listener}: {error.strerror or error}") from error
+        self._servers.append(server)
+        bound = replace(listener, port=int(server.sockets[0].getsockname()[1]))
+        return bound
 
     async def _write_checkpoints(self, node: Node) -> None:
         """So that a start has little to recover. A disk that refuses is told of once, and asked again."""
@@ -99,21 +113,22 @@ class Broker:
         while True:
             await asyncio.sleep(_IDLE_CHECK_INTERVAL_S)
             now_s = loop.time()
+            self.node.security.renew_certificates()
             for connection in list(self._connections):
                 connection.close_if_idle(now_s)
 
     async def stop(self) -> None:
         """Close the connections, make everything durable, and release the directory."""
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
         for chore in self._chores:
             chore.cancel()
         await asyncio.gather(*self._chores, return_exceptions=True)
         for connection in list(self._connections):
             connection.close()
-        if self._server is not None:
-            await self._server.wait_closed()
-            self._server = None
+        for server in self._servers:
+            await server.wait_closed()
+        self._servers.clear()
         if self._node is not None:
             await self._node.close()
             self._node = None

@@ -8,16 +8,31 @@ from __future__ import annotations
 from typing import Final
 
 from mainstem.broker.principal import ANONYMOUS, Principal
+from mainstem.broker.sasl import Authentication
 
 
 class Session:
-    """A connection's state. ``advertised`` is the address that this client is told of the node."""
+    """A connection's state. ``advertised`` is the address that this client is told of the node.
 
-    __slots__ = ("advertised", "principal")
+    ``authentication`` is there on listeners that ask for a user.
+    """
 
-    def __init__(self, advertised: tuple[str, int], principal: Principal = ANONYMOUS) -> None:
+    __slots__ = ("_principal", "advertised", "authentication")
+
+    def __init__(
+        self,
+        advertised: tuple[str, int],
+        principal: Principal = ANONYMOUS,
+        authentication: Authentication | None = None,
+    ) -> None:
         self.advertised = advertised
-        self.principal = principal
+        self.authentication = authentication
+        self._principal = principal
+
+    @property
+    def principal(self) -> Principal:
+        """Who is at the other end, as far as it is proven."""
+        return self._principal if self.authentication is None else self.authentication.principal
 
 
 NO_SESSION: Final = Session(("", 0))

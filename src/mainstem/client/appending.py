@@ -18,7 +18,14 @@ from mainstem.client.wire.cluster import WireClient
 from mainstem.client.wire.pool import Pool
 from mainstem.client.wire.topics import topic_configs
 from mainstem.clock import Clock
-from mainstem.errors import LogUnavailableError, MainstemError, RecordTooLargeError, RemoteError, UnknownTopicError
+from mainstem.errors import (
+    AuthorizationError,
+    LogUnavailableError,
+    MainstemError,
+    RecordTooLargeError,
+    RemoteError,
+    UnknownTopicError,
+)
 from mainstem.model import Position
 
 if TYPE_CHECKING:
@@ -123,7 +130,10 @@ class Appender:
                 client.partition_count(topic)
                 try:
                     text = topic_configs(client, topic, [_MAX_MESSAGE_BYTES]).get(_MAX_MESSAGE_BYTES)
-                except RemoteError:  # who may write need not be allowed to describe: then the default has to do
+                except (
+                    RemoteError,
+                    AuthorizationError,
+                ):  # who may write need not be allowed to describe: then the default has to do
                     text = None
             limit = self._limits_bytes[topic] = int(text) if text else _MAX_MESSAGE_BYTES_DEFAULT
         return limit

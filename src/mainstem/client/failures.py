@@ -8,6 +8,8 @@ thread.
 from __future__ import annotations
 
 from mainstem.errors import (
+    AuthenticationError,
+    AuthorizationError,
     ConfigError,
     CorruptBatchError,
     InputError,
@@ -40,6 +42,13 @@ _OF_PROTOCOL: dict[int, type[MainstemError]] = {
     _E.REQUEST_TIMED_OUT: LogUnavailableError,
     _E.BROKER_NOT_AVAILABLE: LogUnavailableError,
     _E.NETWORK_EXCEPTION: LogUnavailableError,
+    _E.SASL_AUTHENTICATION_FAILED: AuthenticationError,
+    _E.UNSUPPORTED_SASL_MECHANISM: AuthenticationError,
+    _E.ILLEGAL_SASL_STATE: AuthenticationError,
+    _E.TOPIC_AUTHORIZATION_FAILED: AuthorizationError,
+    _E.GROUP_AUTHORIZATION_FAILED: AuthorizationError,
+    _E.CLUSTER_AUTHORIZATION_FAILED: AuthorizationError,
+    _E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: AuthorizationError,
     _E.MESSAGE_TOO_LARGE: RecordTooLargeError,
     _E.RECORD_LIST_TOO_LARGE: RecordTooLargeError,
     _E.INVALID_TOPIC_EXCEPTION: InputError,
@@ -93,7 +102,7 @@ _OF_LIBRDKAFKA: dict[int, type[MainstemError]] = {
     -172: ProtocolError,  # _STATE
     -171: ProtocolError,  # _UNKNOWN_PROTOCOL
     -170: ProtocolError,  # _NOT_IMPLEMENTED
-    -169: ProtocolError,  # _AUTHENTICATION
+    -169: AuthenticationError,  # _AUTHENTICATION
     -168: OffsetOutOfRangeError,  # _NO_OFFSET
     -167: ProtocolError,  # _OUTDATED
     -166: LogUnavailableError,  # _TIMED_OUT_QUEUE

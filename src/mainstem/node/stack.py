@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from mainstem.broker.config import BrokerConfig, parse_address
+from mainstem.broker.config import BrokerConfig
+from mainstem.broker.listeners import parse_listeners
 from mainstem.errors import ConfigError
 from mainstem.node import roles
 from mainstem.node.layout import Layout
@@ -28,16 +29,17 @@ class Stack:
         self.supervisor = Supervisor(self.layout.run, report)
 
     def launch_log(self, listen: str, settings: Sequence[str] = (), *, insecure: bool = False) -> str:
-        """Start the log; its address. ``supervisor.wait_ready("log")`` tells when it accepts.
+        """Start the log; the address of its first listener. ``supervisor.wait_ready("log")`` tells when it accepts.
 
         Raises ConfigError for a setting that is wrong.
         """
-        host, port = parse_address(listen)
         pairs = dict(_setting(text) for text in settings)
-        BrokerConfig(self.layout.data, host, port, settings=pairs, insecure=insecure)  # raises what the log would
-        address = settled(listen)
-        self.supervisor.launch(roles.log_role(self.layout.data, address, settings, insecure=insecure))
-        return address
+        BrokerConfig(
+            self.layout.data, settings=pairs, insecure=insecure, listeners=parse_listeners(listen)
+        )  # raises what the log would
+        addresses = ",".join(_settled_listener(part) for part in listen.split(","))
+        self.supervisor.launch(roles.log_role(self.layout.data, addresses, settings, insecure=insecure))
+        return addresses.partition(",")[0].rpartition("://")[2]
 
     def start_log(self, listen: str, settings: Sequence[str] = ()) -> str:
         """Start the log and wait for it; its address."""
@@ -79,6 +81,11 @@ def settled(address: str) -> str:
     if not host or not port.isdecimal() or int(port) > 65_535:
         raise ConfigError(f"{address!r} is not HOST:PORT, e.g. 127.0.0.1:9092")
     return address if int(port) else f"{host}:{free_port(host)}"
+
+
+def _settled_listener(text: str) -> str:
+    prefix, separator, address = text.strip().rpartition("://")
+    return prefix + separator + settled(address)
 
 
 def _setting(text: str) -> tuple[str, str]:

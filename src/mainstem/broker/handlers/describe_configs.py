@@ -67,12 +67,14 @@ def _described(entry: ConfigEntry, body: DescribeConfigsRequest) -> DescribeConf
     synonyms = entry.synonyms if body.include_synonyms else ()
     return DescribeConfigsResourceResult(
         name=entry.name,
-        value=entry.value,
+        value=None if entry.is_sensitive else entry.value,
         read_only=entry.is_read_only,
         config_source=entry.source,
-        is_sensitive=False,
+        is_sensitive=entry.is_sensitive,
         synonyms=[
-            DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
+            DescribeConfigsSynonym(
+                name=synonym.name, value=None if entry.is_sensitive else synonym.value, source=synonym.source
+            )
             for synonym in synonyms
         ],
         config_type=entry.type,

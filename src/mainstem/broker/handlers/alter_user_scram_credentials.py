@@ -1,0 +1,72 @@
+"""AlterUserScramCredentials (51), version 0: adds, replaces and removes users' credentials; durable when answered.
+
+Passwords come salted and hashed, never as they are. What is wrong with one change of a user refuses all of that user's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.handlers.describe_user_scram_credentials import NUMBER_OF
+from mainstem.errors import MainstemError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from mainstem.protocol.schema import Versions
+from mainstem.protocol.scram import ScramCredential, credential_of
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+def handle(node: Node, call: Call) -> AlterUserScramCredentialsResponse:
+    """Serve one request; the top of the file says how."""
+    body: AlterUserScramCredentialsRequest = call.body
+    asked: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [*body.deletions, *body.upsertions]
+    counts = Counter((each.name, each.mechanism) for each in asked)
+    results = {
+        each.name: AlterUserScramCredentialsResult(user=each.name, error_code=ErrorCode.NONE, error_message=None)
+        for each in asked
+    }
+    changes: dict[tuple[str, str], ScramCredential | None] = {}
+    for each in asked:
+        try:
+            if counts[each.name, each.mechanism] > 1:
+                raise refusal(ErrorCode.DUPLICATE_RESOURCE, "a credential stands twice in the request")
+            mechanism = next((name for name, number in NUMBER_OF.items() if number == each.mechanism), "")
+            credential = _credential(each, mechanism)
+            node.credentials.check(each.name, mechanism, credential)
+            changes[each.name, mechanism] = credential
+        except MainstemError as error:
+            results[each.name].error_code, results[each.name].error_message = error_code(error), str(error)
+    kept = {key: value for key, value in changes.items() if not results[key[0]].error_code}
+    try:
+        node.credentials.change(kept)
+    except MainstemError as error:
+        for name, _ in kept:
+            results[name].error_code, results[name].error_message = error_code(error), str(error)
+    return AlterUserScramCredentialsResponse(results=list(results.values()))
+
+
+def _credential(asked: ScramCredentialDeletion | ScramCredentialUpsertion, mechanism: str) -> ScramCredential | None:
+    """What an upsertion sets; None for a deletion. Raises RemoteError for a mechanism or a salt that cannot be."""
+    if isinstance(asked, ScramCredentialDeletion):
+        return None
+    if not mechanism:
+        raise refusal(ErrorCode.UNSUPPORTED_SASL_MECHANISM)
+    salt, salted = bytes(asked.salt), bytes(asked.salted_password)
+    if not salt or not salted:
+        raise refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "a credential has a salt and a salted password")
+    return credential_of(mechanism, salted, salt, asked.iterations)
+
+
+API = Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, Versions(0, 0), handle)

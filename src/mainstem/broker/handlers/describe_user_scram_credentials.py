@@ -1,0 +1,58 @@
+"""DescribeUserScramCredentials (50), version 0: which mechanisms users have, and with how many iterations.
+
+Without names: all users. Nothing that a password could be guessed by is told.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from mainstem.broker.api import Api, Call
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.describe_user_scram_credentials import (
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+from mainstem.protocol.schema import Versions
+from mainstem.protocol.scram import SHA_256, SHA_512
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+NUMBER_OF: Final = {SHA_256: 1, SHA_512: 2}
+"""Kafka's numbers of the mechanisms."""
+
+
+def handle(node: Node, call: Call) -> DescribeUserScramCredentialsResponse:
+    """Serve one request; the top of the file says how."""
+    body: DescribeUserScramCredentialsRequest = call.body
+    counts = Counter(user.name for user in body.users or ())
+    return DescribeUserScramCredentialsResponse(
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        results=[_describe(node, name, counts[name]) for name in (counts or node.credentials.users())],
+    )
+
+
+def _describe(node: Node, name: str, count: int) -> DescribeUserScramCredentialsResult:
+    held = node.credentials.of(name)
+    result = DescribeUserScramCredentialsResult(
+        user=name, error_code=ErrorCode.NONE, error_message=None, credential_infos=[]
+    )
+    if count > 1:
+        result.error_code, result.error_message = ErrorCode.DUPLICATE_RESOURCE, f"{name!r} stands twice in the request"
+    elif not held:
+        result.error_code, result.error_message = ErrorCode.RESOURCE_NOT_FOUND, f"there is no user {name!r}"
+    else:
+        result.credential_infos = [
+            CredentialInfo(mechanism=NUMBER_OF[mechanism], iterations=credential.iterations)
+            for mechanism, credential in sorted(held.items())
+        ]
+    return result
+
+
+API = Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, Versions(0, 0), handle)

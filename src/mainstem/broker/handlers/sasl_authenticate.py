@@ -1,0 +1,43 @@
+"""SaslAuthenticate (36), versions 0–2: one token of the exchange that proves a user; from 1 it tells when that ends.
+
+A refusal is the same for a wrong name and a wrong password, takes ``connection.failed.authentication.delay.ms``, and
+ends the connection. ``BARE_TOKEN`` is the same for the frames that follow a SaslHandshake of version 0: their answer is
+the server's token, and a refusal just the end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mainstem.broker.api import Api, Call
+from mainstem.errors import AuthenticationError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+async def handle(node: Node, call: Call) -> SaslAuthenticateResponse:
+    """Serve one request; the top of the file says how."""
+    body: SaslAuthenticateRequest = call.body
+    authentication = call.session.authentication
+    if authentication is None:
+        return _refused(ErrorCode.ILLEGAL_SASL_STATE, "this listener asks for no user")
+    try:
+        token, session_ms = await authentication.prove(bytes(body.auth_bytes))
+    except AuthenticationError as error:
+        return _refused(ErrorCode.SASL_AUTHENTICATION_FAILED, f"authentication failed: {error}")
+    return SaslAuthenticateResponse(
+        error_code=ErrorCode.NONE, error_message=None, auth_bytes=token, session_lifetime_ms=session_ms
+    )
+
+
+def _refused(code: ErrorCode, message: str) -> SaslAuthenticateResponse:
+    return SaslAuthenticateResponse(error_code=code, error_message=message, auth_bytes=b"")
+
+
+API = Api(ApiKey.SASL_AUTHENTICATE, Versions(0, 2), handle)
+BARE_TOKEN = Api(ApiKey.SASL_AUTHENTICATE, Versions(0, -1), handle)

@@ -1,0 +1,31 @@
+"""SaslHandshake (17), versions 0–1: the client names the mechanism by which it will prove its user.
+
+After version 0 the tokens come as bare frames, after version 1 in SaslAuthenticate. On a listener that asks for no
+user, and when the user is proven and sessions do not end: ILLEGAL_SASL_STATE.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mainstem.broker.api import Api, Call
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+def handle(node: Node, call: Call) -> SaslHandshakeResponse:
+    """Serve one request; the top of the file says how."""
+    body: SaslHandshakeRequest = call.body
+    authentication = call.session.authentication
+    if authentication is None:
+        return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
+    code = authentication.choose(body.mechanism, call.api_version)
+    return SaslHandshakeResponse(error_code=code, mechanisms=list(authentication.settings.mechanisms))
+
+
+API = Api(ApiKey.SASL_HANDSHAKE, Versions(0, 1), handle)

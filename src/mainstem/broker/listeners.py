@@ -1,0 +1,115 @@
+"""Where the log listens, and in which of Kafka's security protocols.
+
+    127.0.0.1:9092                                             plaintext, as by default
+    127.0.0.1:9092,SASL_SSL://0.0.0.0:9093                     plaintext for this machine, users and TLS for the others
+
+``PLAINTEXT`` is neither encrypted nor authenticated; ``SSL`` is TLS, with the client's certificate if it is asked for;
+``SASL_PLAINTEXT`` and ``SASL_SSL`` ask for a user. The first listener is the one that the node's own processes use.
+Pure functions over values.
+"""
+
+from __future__ import annotations
+
+import enum
+import ipaddress
+from dataclasses import dataclass
+from typing import Final
+
+from mainstem.errors import ConfigError
+
+
+class Protocol(enum.Enum):
+    """Kafka's security protocols."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether what goes over it is encrypted."""
+        return self in (Protocol.SSL, Protocol.SASL_SSL)
+
+    @property
+    def has_sasl(self) -> bool:
+        """Whether it asks for a user."""
+        return self in (Protocol.SASL_PLAINTEXT, Protocol.SASL_SSL)
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One address. ``advertised`` is what clients are told, by default the address that they came to."""
+
+    protocol: Protocol
+    host: str
+    port: int
+    advertised: tuple[str, int] | None = None
+
+    def __str__(self) -> str:
+        prefix = "" if self.protocol is Protocol.PLAINTEXT else f"{self.protocol.value}://"
+        return prefix + address_text(self.host, self.port)
+
+
+_PROTOCOLS: Final = ", ".join(protocol.value for protocol in Protocol)
+
+
+def parse_listeners(listen: str, advertise: str = "") -> tuple[Listener, ...]:
+    """The listeners of a comma-separated list, each ``HOST:PORT`` or ``PROTOCOL://HOST:PORT``.
+
+    ``advertise`` has the same form: what clients of a protocol's listener are told. Raises ConfigError.
+    """
+    listeners = [Listener(*_parse(part)) for part in listen.split(",") if part.strip()]
+    if not listeners:
+        raise ConfigError(f"{listen!r} is not HOST:PORT, e.g. 127.0.0.1:9092")
+    told: dict[Protocol, tuple[str, int]] = {}
+    for part in advertise.split(","):
+        if part.strip():
+            protocol, host, port = _parse(part, listeners[0].protocol)
+            told[protocol] = host, port
+    for protocol in told:
+        if all(listener.protocol is not protocol for listener in listeners):
+            raise ConfigError(f"--advertise names {protocol.value}, but nothing listens in that protocol")
+    return tuple(Listener(each.protocol, each.host, each.port, told.get(each.protocol)) for each in listeners)
+
+
+def _parse(text: str, default: Protocol = Protocol.PLAINTEXT) -> tuple[Protocol, str, int]:
+    name, separator, address = text.strip().rpartition("://")
+    if not separator:
+        return default, *parse_address(address)
+    try:
+        return Protocol(name.upper()), *parse_address(address)
+    except ValueError:
+        raise ConfigError(f"{name!r} is no security protocol; there are {_PROTOCOLS}") from None
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """``HOST:PORT`` as host and port; ``[::1]:9092`` for IPv6. Raises ConfigError."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not port.isdigit() or int(port) > 65535:
+        raise ConfigError(f"{text!r} is not HOST:PORT, e.g. 127.0.0.1:9092")
+    return host, int(port)
+
+
+def address_text(host: str, port: int) -> str:
+    """``HOST:PORT``, as ``parse_address`` reads it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach ``host``."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_wildcard(host: str) -> bool:
+    """Whether ``host`` stands for all of a machine's addresses, and is therefore none that a client can be told."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False

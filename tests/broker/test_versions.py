@@ -74,6 +74,7 @@ from mainstem.protocol.messages.write_txn_markers import (
 )
 from mainstem.record.writer import NewRecord, build_batch
 from tests.broker.harness import Client, api_name, running, with_broker
+from tests.broker.share.requests import SHARE_REQUESTS
 
 _BATCH = build_batch([NewRecord(None, b"v", (), -1)])
 _TXN_TOPICS = [add_partitions_to_txn.AddPartitionsToTxnTopic(name="t", partitions=[0])]
@@ -288,6 +289,7 @@ REQUESTS = {
         deletions=[ScramCredentialDeletion(name="nobody", mechanism=1)], upsertions=[]
     ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: DescribeTopicPartitionsRequest(topics=[TopicRequest(name="t")]),
+    **SHARE_REQUESTS,
 }
 
 

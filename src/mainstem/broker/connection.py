@@ -93,6 +93,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = None
         self._open_connections.discard(self)
         self._receiver.close()
+        self._session.close()
         for task in self._tasks:
             task.cancel()
         for slot in self._begun:

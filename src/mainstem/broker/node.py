@@ -22,6 +22,7 @@ from mainstem.broker.groups.classic_steps import Settings
 from mainstem.broker.groups.consumer_steps import ConsumerSettings
 from mainstem.broker.groups.coordinator import GroupCoordinator
 from mainstem.broker.security import Security
+from mainstem.broker.share.shares import Shares
 from mainstem.broker.topics import Topic, Topics
 from mainstem.broker.transactions.coordinator import TransactionCoordinator, TransactionSettings
 from mainstem.broker.transactions.markers import Markers
@@ -72,6 +73,7 @@ class Node:
         self.group_configs = GroupConfigs(config, log.metadata)
         consumer_settings_of = _consumer_settings(config, self.group_configs)
         self.groups = GroupCoordinator(self.topics, self.commit, clock, _group_settings(config), consumer_settings_of)
+        self.share = Shares(self.topics, self.commit, self.fetches, clock, config, self.group_configs, self.groups)
         self._producer_ids = iter(range(0))
         self.markers = Markers(self.topics, self.commit, clock, self.groups.transactional)
         self.transactions = TransactionCoordinator(
@@ -119,6 +121,7 @@ class Node:
         for log in topic.logs:
             self.commit.forget(log)
             self.fetches.wake(log)
+        self.share.coordinator.topic_deleted(topic.topic_id)
         await self.groups.topic_deleted(topic.name)
 
     def start_checkpoint(self) -> CheckpointWrite | None:
@@ -133,6 +136,7 @@ class Node:
         """Make everything durable and release the directory. Raises StorageError."""
         self.transactions.stop()
         self.groups.stop()
+        self.share.stop()
         await self.commit.stop()
         self.log.close()
 

@@ -5,6 +5,7 @@ One for each connection, owned by it; requests carry it. Concurrency: the event 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from mainstem.broker.principal import ANONYMOUS, Principal
@@ -17,7 +18,7 @@ class Session:
     ``authentication`` is there on listeners that ask for a user.
     """
 
-    __slots__ = ("_principal", "advertised", "authentication")
+    __slots__ = ("_at_end", "_principal", "advertised", "authentication")
 
     def __init__(
         self,
@@ -28,11 +29,22 @@ class Session:
         self.advertised = advertised
         self.authentication = authentication
         self._principal = principal
+        self._at_end: dict[object, Callable[[], None]] = {}
 
     @property
     def principal(self) -> Principal:
         """Who is at the other end, as far as it is proven."""
         return self._principal if self.authentication is None else self.authentication.principal
+
+    def when_closed(self, what: object, call: Callable[[], None]) -> None:
+        """Make ``call`` when the connection is closed; it replaces an earlier one for the same thing."""
+        self._at_end[what] = call
+
+    def close(self) -> None:
+        """The connection is closed: say so to everyone who asked."""
+        calls, self._at_end = self._at_end, {}
+        for call in calls.values():
+            call()
 
 
 NO_SESSION: Final = Session(("", 0))

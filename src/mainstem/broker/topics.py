@@ -23,7 +23,8 @@ from mainstem.protocol.errors import ErrorCode
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
-INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
+SHARE_STATE_TOPIC: Final = "__share_group_state"
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC})
 _INTERNAL_MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
@@ -77,6 +78,15 @@ class Topics:
                 {
                     "compression.type": "uncompressed",
                     "segment.bytes": config.text("transaction.state.log.segment.bytes"),
+                },
+            ),
+            # Not compacted: an update is nothing without those before it. What is old is deleted by its owner.
+            SHARE_STATE_TOPIC: (
+                int(config.get("share.coordinator.state.topic.num.partitions")),
+                {
+                    "cleanup.policy": "delete",
+                    "retention.ms": "-1",
+                    "segment.bytes": config.text("share.coordinator.state.topic.segment.bytes"),
                 },
             ),
         }

@@ -19,6 +19,7 @@ from uuid import UUID
 from mainstem.broker.groups.effects import GroupRecord
 from mainstem.broker.share.in_flight import InFlight, RecordState, Run
 from mainstem.errors import FrameError
+from mainstem.log.checkpoints import encode_uuid
 from mainstem.protocol.codec import decode_message, encode_message
 from mainstem.protocol.messages.share_records import (
     ShareSnapshotKey,
@@ -41,6 +42,11 @@ class ShareKey(NamedTuple):
     group_id: str
     topic_id: UUID
     partition: int
+
+    @property
+    def text(self) -> str:
+        """Kafka's way to write it, which decides the partition of the topic that keeps it."""
+        return f"{self.group_id}:{encode_uuid(self.topic_id)}:{self.partition}"
 
 
 class Epochs(NamedTuple):

@@ -1,0 +1,72 @@
+"""AlterShareGroupOffsets (91), version 0: lets a share group without members begin anew where it is told.
+
+What was in flight in these partitions is forgotten, with its delivery counts. A group that is not there is made, as in
+Kafka. Durable when answered. Deliberate: an offset that is not in the log is OFFSET_OUT_OF_RANGE.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.failures import error_code, refusal
+from mainstem.errors import MainstemError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+)
+from mainstem.protocol.schema import ZERO_UUID, Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+async def handle(node: Node, call: Call) -> AlterShareGroupOffsetsResponse:
+    """Serve one request; the top of the file says how."""
+    body: AlterShareGroupOffsetsRequest = call.body
+    answer = AlterShareGroupOffsetsResponse(error_code=ErrorCode.NONE, responses=[])
+    offsets: dict[tuple[UUID, int], int] = {}
+    responses = []
+    for asked in body.topics:
+        topic = node.topics.get(asked.topic_name)
+        results = [_check(node, asked.topic_name, item, offsets) for item in asked.partitions]
+        responses.append(
+            AlterShareGroupOffsetsResponseTopic(
+                topic_name=asked.topic_name,
+                topic_id=topic.topic_id if topic is not None else ZERO_UUID,
+                partitions=results,
+            )
+        )
+    try:
+        await node.share.coordinator.alter_offsets(node.share.coordinator.find_or_create(body.group_id), offsets)
+        answer.responses = responses
+    except MainstemError as error:
+        answer.error_code, answer.error_message = error_code(error), str(error)
+    return answer
+
+
+def _check(
+    node: Node, name: str, item: AlterShareGroupOffsetsRequestPartition, offsets: dict[tuple[UUID, int], int]
+) -> AlterShareGroupOffsetsResponsePartition:
+    """Take down what can be altered, and answer for what cannot."""
+    answer = AlterShareGroupOffsetsResponsePartition(partition_index=item.partition_index, error_code=ErrorCode.NONE)
+    try:
+        topic = node.topics.find(name)
+        log = topic.partition(item.partition_index)
+        if not 0 <= item.start_offset <= log.high_watermark:
+            raise refusal(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {item.start_offset} is not in [0, {log.high_watermark}]"
+            )
+        offsets[topic.topic_id, item.partition_index] = item.start_offset
+    except MainstemError as error:
+        answer.error_code, answer.error_message = error_code(error), str(error)
+    return answer
+
+
+API = Api(ApiKey.ALTER_SHARE_GROUP_OFFSETS, Versions(0, 0), handle)

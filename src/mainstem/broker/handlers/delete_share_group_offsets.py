@@ -1,0 +1,48 @@
+"""DeleteShareGroupOffsets (92), version 0: a share group without members forgets topics; durable when answered.
+
+A topic that is not there is UNKNOWN_TOPIC_OR_PARTITION; one that the group does not share is forgotten already.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.failures import error_code
+from mainstem.errors import MainstemError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsResponseTopic,
+)
+from mainstem.protocol.schema import ZERO_UUID, Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+async def handle(node: Node, call: Call) -> DeleteShareGroupOffsetsResponse:
+    """Serve one request; the top of the file says how."""
+    body: DeleteShareGroupOffsetsRequest = call.body
+    answer = DeleteShareGroupOffsetsResponse(error_code=ErrorCode.NONE, responses=[])
+    found = [(asked.topic_name, node.topics.get(asked.topic_name)) for asked in body.topics]
+    try:
+        group = node.share.coordinator.find(body.group_id)
+        await node.share.coordinator.delete_offsets(group, [topic for _, topic in found if topic is not None])
+    except MainstemError as error:
+        answer.error_code, answer.error_message = error_code(error), str(error)
+        return answer
+    answer.responses = [
+        DeleteShareGroupOffsetsResponseTopic(
+            topic_name=name,
+            topic_id=topic.topic_id if topic is not None else ZERO_UUID,
+            error_code=ErrorCode.NONE if topic is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        )
+        for name, topic in found
+    ]
+    return answer
+
+
+API = Api(ApiKey.DELETE_SHARE_GROUP_OFFSETS, Versions(0, 0), handle)

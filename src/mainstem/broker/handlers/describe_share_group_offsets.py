@@ -1,0 +1,86 @@
+"""DescribeShareGroupOffsets (90), versions 0–1: where share groups stand in partitions, and from version 1 the lag.
+
+A group that is not there is GROUP_ID_NOT_FOUND; a partition that the group does not share has start offset -1. Without
+topics: all that the group shares. The lag is how many offsets, up to the high watermark, still need a delivery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.failures import error_code
+from mainstem.broker.share.state_records import ShareKey
+from mainstem.broker.topics import Topic
+from mainstem.errors import MainstemError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
+from mainstem.protocol.schema import ZERO_UUID, Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+async def handle(node: Node, call: Call) -> DescribeShareGroupOffsetsResponse:
+    """Serve one request; the top of the file says how."""
+    body: DescribeShareGroupOffsetsRequest = call.body
+    return DescribeShareGroupOffsetsResponse(groups=[await _describe(node, asked) for asked in body.groups])
+
+
+async def _describe(node: Node, asked: DescribeShareGroupOffsetsRequestGroup) -> DescribeShareGroupOffsetsResponseGroup:
+    answer = DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id, topics=[], error_code=ErrorCode.NONE)
+    try:
+        group = node.share.coordinator.find(asked.group_id)
+        if asked.topics is None:
+            wanted = [(topic.name, topic.partitions) for topic in group.shared.values()]
+        else:
+            wanted = [(topic.topic_name, tuple(topic.partitions)) for topic in asked.topics]
+        answer.topics = [_topic(node, asked.group_id, name, numbers) for name, numbers in wanted]
+        await node.share.state.settled(partition.key for partition in node.share.state.of_group(asked.group_id))
+    except MainstemError as error:
+        answer.topics, answer.error_code, answer.error_message = [], error_code(error), str(error)
+    return answer
+
+
+def _topic(node: Node, group_id: str, name: str, numbers: Iterable[int]) -> DescribeShareGroupOffsetsResponseTopic:
+    topic = node.topics.get(name)
+    return DescribeShareGroupOffsetsResponseTopic(
+        topic_name=name,
+        topic_id=topic.topic_id if topic is not None else ZERO_UUID,
+        partitions=[_partition(node, group_id, topic, number) for number in numbers],
+    )
+
+
+def _partition(
+    node: Node, group_id: str, topic: Topic | None, number: int
+) -> DescribeShareGroupOffsetsResponsePartition:
+    answer = DescribeShareGroupOffsetsResponsePartition(
+        partition_index=number, start_offset=-1, leader_epoch=0, lag=-1, error_code=ErrorCode.NONE
+    )
+    if topic is None:
+        return answer
+    try:
+        key = ShareKey(group_id, topic.topic_id, number)
+        node.share.state.check(key)
+        partition = node.share.state.get(key)
+        if partition is not None:
+            log = topic.partition(number)
+            node.share.deliveries.refresh(partition, log)
+            state = partition.in_flight
+            answer.start_offset, answer.leader_epoch = state.start_offset, log.leader_epoch
+            answer.lag = max(0, log.high_watermark - state.start_offset - state.delivery_complete_count)
+    except MainstemError as error:
+        answer.error_code, answer.error_message = error_code(error), str(error)
+    return answer
+
+
+API = Api(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, Versions(0, 1), handle)

@@ -1,0 +1,72 @@
+"""ShareAcknowledge (79), versions 1–2: a member says what became of records that it holds; durable when answered.
+
+It is a request of the member's share session, whose epoch it carries; epoch -1 ends the session and gives back what the
+member still holds. Version 2 can renew locks (type 4), in a request that says that it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from mainstem.broker.api import Answer, Api, Call
+from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.share.acknowledging import Outcome, acknowledge, session_key, settled
+from mainstem.broker.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SharedPartition
+from mainstem.errors import MainstemError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.share_acknowledge import (
+    LeaderIdAndEpoch,
+    PartitionData,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareAcknowledgeTopicResponse,
+)
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+async def handle(node: Node, call: Call) -> Answer:
+    """Serve one request; the top of the file says how."""
+    body: ShareAcknowledgeRequest = call.body
+    try:
+        key = session_key(node, body.group_id, body.member_id)
+        if body.share_session_epoch == INITIAL_EPOCH:
+            raise refusal(ErrorCode.INVALID_SHARE_SESSION_EPOCH, "a session begins with a fetch")
+        session = node.share.sessions.use(key, body.share_session_epoch)
+    except MainstemError as error:
+        return ShareAcknowledgeResponse(
+            error_code=error_code(error), error_message=str(error), responses=[], node_endpoints=[]
+        )
+    outcomes = acknowledge(node, key, body.topics, may_renew=body.is_renew_ack)
+    if body.share_session_epoch == FINAL_EPOCH:
+        node.share.sessions.end(session)
+    else:
+        session.advance()
+    await settled(node, key, outcomes)
+    return ShareAcknowledgeResponse(
+        error_code=ErrorCode.NONE,
+        acquisition_lock_timeout_ms=node.share.deliveries.lock_duration_ms(key.group_id),
+        responses=_responses(outcomes),
+        node_endpoints=[],
+    )
+
+
+def _responses(outcomes: Mapping[SharedPartition, Outcome]) -> list[ShareAcknowledgeTopicResponse]:
+    by_topic: dict[UUID, list[PartitionData]] = {}
+    for (topic_id, number), outcome in outcomes.items():
+        data = PartitionData(
+            partition_index=number,
+            error_code=outcome.code,
+            error_message=outcome.message,
+            current_leader=LeaderIdAndEpoch(leader_id=-1, leader_epoch=-1),
+        )
+        by_topic.setdefault(topic_id, []).append(data)
+    return [ShareAcknowledgeTopicResponse(topic_id=topic_id, partitions=items) for topic_id, items in by_topic.items()]
+
+
+API = Api(ApiKey.SHARE_ACKNOWLEDGE, Versions(1, 2), handle)

@@ -1,0 +1,78 @@
+"""ShareGroupDescribe (77), version 1: the members of share groups, and what each reads.
+
+A group that is not there, or is of another type, is GROUP_ID_NOT_FOUND.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.failures import error_code
+from mainstem.broker.share.group import ASSIGNOR_NAME, ShareMember
+from mainstem.errors import MainstemError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.share_group_describe import (
+    Assignment,
+    DescribedGroup,
+    Member,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+    TopicPartitions,
+)
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+def handle(node: Node, call: Call) -> ShareGroupDescribeResponse:
+    """Serve one request; the top of the file says how."""
+    body: ShareGroupDescribeRequest = call.body
+    return ShareGroupDescribeResponse(groups=[_describe(node, group_id) for group_id in body.group_ids])
+
+
+def _describe(node: Node, group_id: str) -> DescribedGroup:
+    try:
+        group = node.share.coordinator.find(group_id)
+    except MainstemError as error:
+        return DescribedGroup(
+            error_code=error_code(error),
+            error_message=str(error),
+            group_id=group_id,
+            group_state="",
+            group_epoch=0,
+            assignment_epoch=0,
+            assignor_name="",
+            members=[],
+        )
+    return DescribedGroup(
+        error_code=ErrorCode.NONE,
+        group_id=group_id,
+        group_state=group.state_name,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=ASSIGNOR_NAME,
+        members=[_member(node, member) for member in group.members.values()],
+    )
+
+
+def _member(node: Node, member: ShareMember) -> Member:
+    assigned = [
+        TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=list(numbers))
+        for topic_id, numbers in member.assigned.items()
+        if (topic := node.topics.by_id(topic_id)) is not None
+    ]
+    return Member(
+        member_id=member.member_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=list(member.topics),
+        assignment=Assignment(topic_partitions=assigned),
+    )
+
+
+API = Api(ApiKey.SHARE_GROUP_DESCRIBE, Versions(1, 1), handle)

@@ -1,0 +1,25 @@
+"""ShareGroupHeartbeat (76), version 1: a member of a share group joins (epoch 0), stays, or leaves (epoch -1).
+
+Members make their ids themselves. The assignment comes with an answer when it is new to the member or was asked for.
+Deliberate: assignments are made at once, without the interval that Kafka 4.3 lets pass between two of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from mainstem.broker.api import Answer, Api, Call
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+def handle(node: Node, call: Call) -> Awaitable[Answer]:
+    """Serve one request; the top of the file says how."""
+    return node.share.coordinator.heartbeat(call)
+
+
+API = Api(ApiKey.SHARE_GROUP_HEARTBEAT, Versions(1, 1), handle)

@@ -1,0 +1,105 @@
+"""What ShareFetch and ShareAcknowledge have in common: who asks, and what it says of records that it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+from uuid import UUID
+
+from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.share.delivery import Acknowledgement
+from mainstem.broker.share.group_steps import check_member_id
+from mainstem.broker.share.sessions import SessionKey, SharedPartition
+from mainstem.broker.share.state_records import ShareKey
+from mainstem.errors import MainstemError
+from mainstem.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+    from mainstem.log.partition_log import PartitionLog
+
+
+class Outcome(NamedTuple):
+    """What became of one partition's acknowledgements."""
+
+    code: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+class AcknowledgementBatch(Protocol):
+    """Offsets and types, as both APIs have them."""
+
+    first_offset: int
+    last_offset: int
+    acknowledge_types: Sequence[int]
+
+
+class AcknowledgedPartition(Protocol):
+    """A partition, as both APIs have it."""
+
+    partition_index: int
+
+    @property
+    def acknowledgement_batches(self) -> Sequence[AcknowledgementBatch]: ...
+
+
+class AcknowledgedTopic(Protocol):
+    """A topic, as both APIs have it."""
+
+    topic_id: UUID
+
+    @property
+    def partitions(self) -> Sequence[AcknowledgedPartition]: ...
+
+
+def session_key(node: Node, group_id: str | None, member_id: str | None) -> SessionKey:
+    """Who asks. Raises RemoteError: there is no such share group, or nobody may be called so."""
+    check_member_id(member_id)
+    node.share.coordinator.find(group_id or "")
+    return SessionKey(group_id or "", member_id or "")
+
+
+def find_log(node: Node, partition: SharedPartition) -> PartitionLog:
+    """The log of a partition. Raises RemoteError, UnknownTopicError, PartitionOfflineError."""
+    topic = node.topics.by_id(partition.topic_id)
+    if topic is None:
+        raise refusal(ErrorCode.UNKNOWN_TOPIC_ID)
+    return topic.partition(partition.partition)
+
+
+def acknowledge(
+    node: Node, key: SessionKey, topics: Iterable[AcknowledgedTopic], *, may_renew: bool
+) -> dict[SharedPartition, Outcome]:
+    """Take a member's word, for each partition on its own; what is taken is durable when ``settled`` returns."""
+    outcomes = {}
+    for topic in topics:
+        for item in topic.partitions:
+            if item.acknowledgement_batches:
+                partition = SharedPartition(topic.topic_id, item.partition_index)
+                outcomes[partition] = _acknowledge(node, key, partition, item.acknowledgement_batches, may_renew)
+    return outcomes
+
+
+def _acknowledge(
+    node: Node, key: SessionKey, partition: SharedPartition, batches: Sequence[AcknowledgementBatch], may_renew: bool
+) -> Outcome:
+    try:
+        log = find_log(node, partition)
+        share_partition = node.share.state.get(ShareKey(key.group_id, *partition))
+        if share_partition is None:
+            raise refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the group shares no such partition")
+        words = [Acknowledgement(batch.first_offset, batch.last_offset, batch.acknowledge_types) for batch in batches]
+        node.share.deliveries.acknowledge(share_partition, log, key.member_id, words, may_renew=may_renew)
+    except MainstemError as error:
+        return Outcome(error_code(error), str(error))
+    return Outcome()
+
+
+async def settled(node: Node, key: SessionKey, outcomes: dict[SharedPartition, Outcome]) -> None:
+    """Wait until what was taken is durable; what cannot be made so has failed."""
+    for partition, outcome in outcomes.items():
+        if outcome.code == ErrorCode.NONE:
+            try:
+                await node.share.state.settled([ShareKey(key.group_id, *partition)])
+            except MainstemError as error:
+                outcomes[partition] = Outcome(error_code(error), str(error))

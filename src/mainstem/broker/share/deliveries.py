@@ -1,0 +1,207 @@
+"""Runs the steps of share partitions: reads what is to be acquired, writes what changes, and watches the locks.
+
+Concurrency: the event loop only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from mainstem.broker.groups.timers import GroupTimers
+from mainstem.broker.share import delivery
+from mainstem.broker.share.batches import holding, read_batches
+from mainstem.broker.share.delivery import Acknowledgement, Acquired, AcquireMode, Limits, Taker
+from mainstem.broker.share.in_flight import InFlight, Run
+from mainstem.broker.share.state_records import ShareKey
+from mainstem.errors import MainstemError
+
+if TYPE_CHECKING:
+    from mainstem.broker.delayed_fetch import DelayedFetches
+    from mainstem.broker.group_configs import GroupConfigs
+    from mainstem.broker.share.state_log import SharePartition, ShareStateLog
+    from mainstem.broker.topics import Topics
+    from mainstem.clock import Clock
+    from mainstem.log.partition_log import PartitionLog
+
+_LOG: Final = logging.getLogger("mainstem.broker.share")
+_PASSES_MAX: Final = 16
+"""How often one fetch reads on when all that it read was for nobody."""
+
+
+class Wanted(NamedTuple):
+    """What a member asks for."""
+
+    member_id: str
+    records_max: int
+    batch_size: int
+    mode: AcquireMode
+
+
+class Delivered(NamedTuple):
+    """What a member got of one partition: whole batches, and which of their records are its."""
+
+    buffers: Sequence[memoryview] = ()
+    acquired: Sequence[Acquired] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(map(len, self.buffers))
+
+    @property
+    def record_count(self) -> int:
+        return sum(acquired.size for acquired in self.acquired)
+
+
+class Deliveries:
+    """Who holds what, in all share partitions of the node."""
+
+    def __init__(
+        self, topics: Topics, fetches: DelayedFetches, clock: Clock, configs: GroupConfigs, state: ShareStateLog
+    ) -> None:
+        self._topics = topics
+        self._fetches = fetches
+        self._clock = clock
+        self._configs = configs
+        self._state = state
+        self._locked: dict[str, SharePartition] = {}
+        self._timers = GroupTimers(clock, self._expire)
+
+    def stop(self) -> None:
+        """Forget all timers."""
+        self._timers.stop()
+
+    def limits(self, group_id: str) -> Limits:
+        """What the group's configs allow."""
+        return Limits(
+            deliveries_max=self._configs.get(group_id, "share.delivery.count.limit"),
+            lock_duration_s=self.lock_duration_ms(group_id) / 1000,
+            locks_max=self._configs.get(group_id, "share.partition.max.record.locks"),
+            may_renew=self._configs.get(group_id, "share.renew.acknowledge.enable"),
+        )
+
+    def lock_duration_ms(self, group_id: str) -> int:
+        """How long a member may hold a record."""
+        return int(self._configs.get(group_id, "share.record.lock.duration.ms"))
+
+    # ---- share partitions
+
+    def open(self, key: ShareKey, log: PartitionLog) -> SharePartition:
+        """The share partition, whose state is kept from now on if it was not. Raises RemoteError, the log's errors."""
+        self._state.check(key)
+        partition = self._state.get(key)
+        if partition is None:
+            partition = self._state.create(key, self._first_offset(key.group_id, log), log.leader_epoch)
+        return partition
+
+    def _first_offset(self, group_id: str, log: PartitionLog) -> int:
+        reset = self._configs.get(group_id, "share.auto.offset.reset")
+        if reset == "earliest":
+            return log.log_start_offset
+        if isinstance(reset, timedelta):
+            since_ms = self._clock.time_ms() - int(reset.total_seconds() * 1000)
+            found = log.offset_for_timestamp(since_ms)
+            if found is not None:
+                return max(found.offset, log.log_start_offset)
+        return log.high_watermark
+
+    def refresh(self, partition: SharePartition, log: PartitionLog) -> None:
+        """Let go of what the clock and the log's start have taken. Raises the log's errors."""
+        state = partition.in_flight
+        if log.log_start_offset > state.start_offset:
+            self._state.change(partition, (), log.log_start_offset)
+            state = partition.in_flight
+        runs = delivery.expire(state, self._clock.monotonic_s(), self.limits(partition.key.group_id))
+        if runs:
+            self._state.change(partition, runs)
+
+    # ---- what members do
+
+    def acquire(self, partition: SharePartition, log: PartitionLog, wanted: Wanted, max_bytes: int) -> Delivered:
+        """Give a member what is available, as far as it wants. Raises the log's errors."""
+        group_id = partition.key.group_id
+        limits = self.limits(group_id)
+        committed = self._configs.get(group_id, "share.isolation.level") == "read_committed"
+        deadline_s = self._clock.monotonic_s() + limits.lock_duration_s
+        taker = Taker(wanted.member_id, wanted.records_max, wanted.batch_size, wanted.mode, deadline_s)
+        self.refresh(partition, log)
+        for _ in range(_PASSES_MAX):
+            state = partition.in_flight
+            offset = state.next_fetch_offset
+            end = log.last_stable_offset if committed else log.high_watermark
+            if offset >= end or _is_full(state, offset, limits):
+                break
+            result = log.read(offset, max_bytes, committed=committed)
+            batches = read_batches(result.buffers, result.aborted)
+            runs, acquired = delivery.acquire(state, offset, [batch.extent for batch in batches], taker, limits)
+            if not runs:
+                break
+            self._state.change(partition, runs)
+            if acquired:
+                self._watch(partition)
+                return Delivered(holding(batches, acquired), acquired)
+        return Delivered()
+
+    def acknowledge(
+        self,
+        partition: SharePartition,
+        log: PartitionLog,
+        member_id: str,
+        batches: Sequence[Acknowledgement],
+        *,
+        may_renew: bool,
+    ) -> None:
+        """Take a member's word on what it holds. Raises RemoteError, the log's errors: then nothing is changed."""
+        self.refresh(partition, log)
+        limits = self.limits(partition.key.group_id)
+        limits = replace(limits, may_renew=limits.may_renew and may_renew)
+        runs = delivery.acknowledge(partition.in_flight, member_id, batches, limits, self._clock.monotonic_s())
+        self._state.change(partition, runs)
+        self._watch(partition)
+        self._fetches.wake(log)
+
+    def release(self, partitions: Iterable[SharePartition], member_id: str) -> None:
+        """Give back all that a member holds in these."""
+        for partition in partitions:
+            limits = self.limits(partition.key.group_id)
+            self._give_back(partition, delivery.release_member(partition.in_flight, member_id, limits))
+
+    # ---- the clock
+
+    def _watch(self, partition: SharePartition) -> None:
+        name = partition.key.text
+        self._locked[name] = partition
+        self._timers.watch(name, partition.in_flight.next_deadline_s)
+
+    def _expire(self, name: str) -> None:
+        partition = self._locked.pop(name)
+        if self._state.get(partition.key) is not partition:
+            return  # it was removed
+        limits = self.limits(partition.key.group_id)
+        if self._give_back(partition, delivery.expire(partition.in_flight, self._clock.monotonic_s(), limits)):
+            self._watch(partition)
+
+    def _give_back(self, partition: SharePartition, runs: Sequence[Run]) -> bool:
+        """Write what is given back, and wake who waits for it; False if it could not be written: it stays held then,
+        until the next request looks at the locks.
+        """
+        if not runs:
+            return True
+        try:
+            self._state.change(partition, runs)
+        except MainstemError as error:
+            _LOG.warning("%s: what was given back could not be written: %s", partition.key.text, error)
+            return False
+        topic = self._topics.by_id(partition.key.topic_id)
+        for log in topic.logs if topic is not None else ():
+            if log.topic_partition.partition == partition.key.partition:
+                self._fetches.wake(log)
+        return True
+
+
+def _is_full(state: InFlight, offset: int, limits: Limits) -> bool:
+    """Whether only new records are left, and no more of them may be in flight."""
+    return offset == state.end_offset and state.size >= limits.locks_max

@@ -1,0 +1,116 @@
+"""A share group: its members, what each reads, and the partitions whose state it keeps.
+
+    EMPTY ──first member──► STABLE ──last member leaves──► EMPTY
+
+``epoch`` counts the changes of members, subscriptions and topics; ``assignment_epoch`` is the epoch that ``target`` was
+made for. A member is told its part of the target with its next heartbeat: its own epoch is then that of the assignment.
+
+Plain state without I/O, changed by ``group_steps`` only; one owner. Times are seconds of the monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+from mainstem.broker.failures import refusal
+from mainstem.broker.groups.effects import GroupRecord
+from mainstem.broker.groups.group_types import GroupType
+from mainstem.broker.share import group_records
+from mainstem.broker.share.assignor import Assignment
+from mainstem.broker.share.group_records import SharedTopic
+from mainstem.broker.share.in_flight import NEVER
+from mainstem.errors import RemoteError
+from mainstem.protocol.errors import ErrorCode
+
+ASSIGNOR_NAME: Final = "simple"
+PROTOCOL_TYPE: Final = "share"
+
+
+@dataclass(slots=True)
+class ShareMember:
+    """One member. ``topics`` are sorted; ``epoch`` 0 is one that was never told an assignment."""
+
+    member_id: str
+    rack_id: str | None
+    client_id: str
+    client_host: str
+    topics: tuple[str, ...]
+    epoch: int = 0
+    previous_epoch: int = 0
+    assigned: Assignment = field(default_factory=dict)
+    session_deadline_s: float = NEVER
+
+
+@dataclass(slots=True)
+class ShareGroup:
+    """One group; a ``Group``. ``shared`` are the partitions whose state is kept, by topic."""
+
+    group_id: str
+    epoch: int = 0
+    assignment_epoch: int = 0
+    metadata_hash: int = 0
+    members: dict[str, ShareMember] = field(default_factory=dict)
+    target: dict[str, Assignment] = field(default_factory=dict)
+    shared: dict[UUID, SharedTopic] = field(default_factory=dict)
+
+    @property
+    def group_type(self) -> GroupType:
+        return GroupType.SHARE
+
+    @property
+    def protocol_type(self) -> str:
+        return PROTOCOL_TYPE
+
+    @property
+    def state_name(self) -> str:
+        return "Stable" if self.members else "Empty"
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def topics(self) -> list[str]:
+        """What any member subscribes to, sorted."""
+        return sorted({name for member in self.members.values() for name in member.topics})
+
+    @property
+    def next_deadline_s(self) -> float:
+        """When the first member is out if it stays silent."""
+        return min((member.session_deadline_s for member in self.members.values()), default=NEVER)
+
+    def check_commit(self, member_id: str, instance_id: str | None, generation_id: int, api_version: int) -> None:
+        """Share groups commit no offsets: they acknowledge. Raises RemoteError."""
+        raise _no_offsets(self.group_id)
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Raises RemoteError: there are no committed offsets."""
+        raise _no_offsets(self.group_id)
+
+    def check_offset_delete(self) -> None:
+        """Raises RemoteError: there are no committed offsets."""
+        raise _no_offsets(self.group_id)
+
+    def subscribes(self, topic: str) -> bool:
+        return any(topic in member.topics for member in self.members.values())
+
+    def offset_expires_from_ms(self, topic: str, commit_timestamp_ms: int) -> int | None:
+        """Offsets from before the id named a share group are used by nobody."""
+        return commit_timestamp_ms
+
+    def tombstones(self) -> Sequence[GroupRecord]:
+        return [
+            *(
+                record
+                for member_id in self.members
+                for record in group_records.member_tombstones(self.group_id, member_id)
+            ),
+            *group_records.group_tombstones(self.group_id),
+        ]
+
+
+def _no_offsets(group_id: str) -> RemoteError:
+    return refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"{group_id!r} is a share group: it has no committed offsets")

@@ -1,0 +1,53 @@
+"""All that a node has for share groups, put together: ``node.share``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mainstem.broker.groups.group_types import GroupType
+from mainstem.broker.share.coordinator import ShareCoordinator
+from mainstem.broker.share.deliveries import Deliveries
+from mainstem.broker.share.sessions import ShareSession, ShareSessions
+from mainstem.broker.share.state_log import ShareStateLog
+from mainstem.broker.share.state_records import ShareKey
+
+if TYPE_CHECKING:
+    from mainstem.broker.config import BrokerConfig
+    from mainstem.broker.delayed_fetch import DelayedFetches
+    from mainstem.broker.group_commit import GroupCommit
+    from mainstem.broker.group_configs import GroupConfigs
+    from mainstem.broker.groups.coordinator import GroupCoordinator
+    from mainstem.broker.topics import Topics
+    from mainstem.clock import Clock
+
+
+class Shares:
+    """The share groups of a node: their coordinator, what they deliver, the sessions of their members, their state."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        commit: GroupCommit,
+        fetches: DelayedFetches,
+        clock: Clock,
+        config: BrokerConfig,
+        configs: GroupConfigs,
+        groups: GroupCoordinator,
+    ) -> None:
+        updates = int(config.get("share.coordinator.snapshot.update.records.per.snapshot"))
+        self.state = ShareStateLog(topics, commit, clock, updates)
+        self.deliveries = Deliveries(topics, fetches, clock, configs, self.state)
+        self.sessions = ShareSessions(int(config.get("group.share.max.share.sessions")), self._session_ended)
+        self.coordinator = ShareCoordinator(groups, topics, clock, config, configs, self.state, self.deliveries)
+        groups.register(GroupType.SHARE, self.coordinator)
+
+    def _session_ended(self, session: ShareSession) -> None:
+        """What the member holds in the partitions of its session is for the others."""
+        group_id, member_id = session.key
+        held = (self.state.get(ShareKey(group_id, *partition)) for partition in session.partitions)
+        self.deliveries.release([partition for partition in held if partition is not None], member_id)
+
+    def stop(self) -> None:
+        """Forget all timers."""
+        self.coordinator.stop()
+        self.deliveries.stop()

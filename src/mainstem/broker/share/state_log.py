@@ -1,0 +1,252 @@
+"""The state of every share partition, which is a replay of ``__share_group_state``; and how it is kept.
+
+A change is written before it is applied, and applied only if it was written. After so many updates of a share partition
+its whole state is written, and what is before the oldest state that is still needed is deleted from the log: so a start
+replays a bounded number of records, however long the groups have been at work. A share partition that nobody uses is
+written anew when it alone would hold much of the log.
+
+The topic is created when the first share group needs it. Concurrency: the event loop only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from mainstem.broker.failures import refusal
+from mainstem.broker.groups.effects import GroupRecord
+from mainstem.broker.groups.records import partition_of
+from mainstem.broker.share.in_flight import InFlight, RecordState, Run
+from mainstem.broker.share.state_records import (
+    Epochs,
+    ShareKey,
+    Snapshot,
+    Update,
+    read_state_change,
+    snapshot_record,
+    update_record,
+)
+from mainstem.broker.topics import SHARE_STATE_TOPIC
+from mainstem.errors import CorruptBatchError, FrameError, MainstemError
+from mainstem.protocol.errors import ErrorCode
+from mainstem.record.header import iter_headers
+from mainstem.record.reader import read_records
+from mainstem.record.writer import NewRecord, build_batch
+
+if TYPE_CHECKING:
+    from mainstem.broker.group_commit import GroupCommit
+    from mainstem.broker.topics import Topics
+    from mainstem.clock import Clock
+    from mainstem.log.partition_log import PartitionLog
+
+_LOG: Final = logging.getLogger("mainstem.broker.share")
+_REPLAY_BYTES: Final = 4 * 1024 * 1024
+_COLD_AFTER_SNAPSHOTS: Final = 8
+"""How many times the records between two snapshots the log may hold beside for the sake of one share partition."""
+
+
+class SharePartition:
+    """A group's view of one partition. ``snapshot_offset`` is where its last durable snapshot lies; -1 for none."""
+
+    __slots__ = ("created_ms", "epochs", "in_flight", "key", "snapshot_offset", "updates")
+
+    def __init__(self, key: ShareKey, epochs: Epochs, in_flight: InFlight, created_ms: int) -> None:
+        self.key = key
+        self.epochs = epochs
+        self.in_flight = in_flight
+        self.created_ms = created_ms
+        self.updates = 0
+        self.snapshot_offset = -1
+
+
+class ShareStateLog:
+    """All share partitions of this node."""
+
+    def __init__(self, topics: Topics, commit: GroupCommit, clock: Clock, updates_per_snapshot: int) -> None:
+        self._topics = topics
+        self._commit = commit
+        self._clock = clock
+        self._updates_per_snapshot = updates_per_snapshot
+        self._partitions: dict[str, dict[ShareKey, SharePartition]] = {}
+        self._damaged: set[PartitionLog] = set()
+
+    # ---- start
+
+    def load(self) -> None:
+        """Replay the topic. A partition of it that is damaged serves no share partition until it is mended."""
+        topic = self._topics.get(SHARE_STATE_TOPIC)
+        for log in topic.logs if topic is not None else ():
+            try:
+                self._replay(log)
+            except (CorruptBatchError, FrameError) as error:
+                # What comes after the damage is not known, and to go on without it could deliver again what was done.
+                _LOG.error("the share groups of %s cannot be served: %s", log.topic_partition, error)
+                self._damaged.add(log)
+
+    def _replay(self, log: PartitionLog) -> None:
+        offset = log.log_start_offset
+        while offset < log.high_watermark:
+            result = log.read(offset, _REPLAY_BYTES)
+            if not result.buffers:
+                return
+            for buffer in result.buffers:
+                for file_position, header in iter_headers(buffer):
+                    for record in read_records(buffer[file_position : file_position + header.size_bytes]):
+                        if record.offset >= offset:
+                            self._apply(record.key or b"", record.value, record.offset)
+                    offset = header.next_offset
+
+    def _apply(self, key: bytes, value: bytes | None, offset: int) -> None:
+        change = read_state_change(key, value)
+        if isinstance(change, Snapshot):
+            if change.in_flight is None:
+                self._forget(change.key)
+                return
+            partition = SharePartition(change.key, change.epochs, change.in_flight, change.created_ms)
+            partition.snapshot_offset = offset
+            self._partitions.setdefault(change.key.group_id, {})[change.key] = partition
+        elif isinstance(change, Update):
+            held = self.get(change.key)
+            if held is not None:  # else it was removed later, and its snapshot is deleted already
+                held.in_flight = held.in_flight.applied(change.runs, change.start_offset)
+                held.updates += 1
+
+    # ---- what there is
+
+    def get(self, key: ShareKey) -> SharePartition | None:
+        return self._partitions.get(key.group_id, {}).get(key)
+
+    def all(self) -> list[SharePartition]:
+        """All share partitions of the node."""
+        return [partition for held in self._partitions.values() for partition in held.values()]
+
+    def of_group(self, group_id: str) -> list[SharePartition]:
+        """All share partitions of a group."""
+        return list(self._partitions.get(group_id, {}).values())
+
+    def of_topic(self, topic_id: UUID) -> list[SharePartition]:
+        """The share partitions of all groups in a topic."""
+        return [
+            partition
+            for held in self._partitions.values()
+            for key, partition in held.items()
+            if key.topic_id == topic_id
+        ]
+
+    def check(self, key: ShareKey) -> None:
+        """Whether the state of a share partition is known. Raises RemoteError, PartitionOfflineError."""
+        topic = self._topics.get(SHARE_STATE_TOPIC)
+        if topic is not None and topic.partition(partition_of(key.text, len(topic.partitions))) in self._damaged:
+            raise refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the state of this share partition is damaged")
+
+    # ---- changes: each raises the log's errors, and then changes nothing
+
+    def create(self, key: ShareKey, start_offset: int, leader_epoch: int) -> SharePartition:
+        """Begin to keep the state of a share partition."""
+        self.check(key)
+        partition = SharePartition(key, Epochs(0, leader_epoch, -1), InFlight(start_offset), self._clock.time_ms())
+        self._write_snapshot(partition, partition.epochs, partition.in_flight)
+        self._partitions.setdefault(key.group_id, {})[key] = partition
+        return partition
+
+    def reset(self, partition: SharePartition, start_offset: int) -> None:
+        """Let the share partition begin anew at an offset: what was in flight is forgotten."""
+        epochs = partition.epochs._replace(state=partition.epochs.state + 1)
+        self._write_snapshot(partition, epochs, InFlight(start_offset))
+
+    def change(self, partition: SharePartition, runs: Sequence[Run], start_offset: int = -1) -> None:
+        """Apply what a step says; ``start_offset`` is the log's, where it has moved."""
+        before = partition.in_flight
+        after = before.applied(runs, start_offset)
+        if _is_unwritten(runs, before, after):
+            partition.in_flight = after
+        elif partition.updates >= self._updates_per_snapshot:
+            self._write_snapshot(partition, partition.epochs, after)
+        else:
+            log = self._log_of(partition.key)
+            self._append(log, update_record(partition.key, partition.epochs, runs, before, after))
+            partition.in_flight = after
+            partition.updates += 1
+
+    def remove(self, partitions: Iterable[SharePartition]) -> None:
+        """Forget share partitions."""
+        for partition in partitions:
+            record = snapshot_record(Snapshot(partition.key, partition.epochs, None, -1), 0)
+            self._append(self._log_of(partition.key), record)
+            self._forget(partition.key)
+
+    async def settled(self, keys: Iterable[ShareKey]) -> None:
+        """Return when all that was written of these share partitions is durable. Raises the log's errors."""
+        topic = self._topics.get(SHARE_STATE_TOPIC)
+        if topic is not None:
+            for number in {partition_of(key.text, len(topic.partitions)) for key in keys}:
+                log = topic.partition(number)
+                await self._commit.durable(log, log.log_end_offset)
+
+    # ---- the log
+
+    def _forget(self, key: ShareKey) -> None:
+        of_group = self._partitions.get(key.group_id, {})
+        of_group.pop(key, None)
+        if not of_group:
+            self._partitions.pop(key.group_id, None)
+
+    def _log_of(self, key: ShareKey) -> PartitionLog:
+        topic = self._topics.ensure_internal(SHARE_STATE_TOPIC)
+        return topic.partition(partition_of(key.text, len(topic.partitions)))
+
+    def _append(self, log: PartitionLog, record: GroupRecord) -> int:
+        batch = build_batch([NewRecord(record.key, record.value, (), self._clock.time_ms())])
+        offset = log.append(batch).base_offset
+        self._commit.appended(log)
+        return offset
+
+    def _write_snapshot(self, partition: SharePartition, epochs: Epochs, in_flight: InFlight) -> None:
+        log = self._log_of(partition.key)
+        epochs = epochs._replace(snapshot=epochs.snapshot + 1)
+        snapshot = Snapshot(partition.key, epochs, in_flight, partition.created_ms)
+        offset = self._append(log, snapshot_record(snapshot, self._clock.time_ms()))
+        partition.epochs, partition.in_flight, partition.updates = epochs, in_flight, 0
+
+        def durable(error: MainstemError | None) -> None:
+            if error is None:
+                partition.snapshot_offset = max(partition.snapshot_offset, offset)
+                self._prune(log)
+
+        self._commit.when_durable(log, offset + 1, durable)
+
+    def _prune(self, log: PartitionLog) -> None:
+        """Delete what no state needs any more, once that is enough to be worth it."""
+        topic = self._topics.get(SHARE_STATE_TOPIC)
+        if topic is None:
+            return
+        number = log.topic_partition.partition
+        here = [
+            partition
+            for held in self._partitions.values()
+            for key, partition in held.items()
+            if partition_of(key.text, len(topic.partitions)) == number
+        ]
+        floor = min((partition.snapshot_offset for partition in here), default=-1)
+        a_round = self._updates_per_snapshot + 1
+        if floor - log.log_start_offset >= a_round:
+            log.delete_records(floor)
+        coldest = min(here, key=_snapshot_offset_of, default=None)
+        if coldest is not None and log.log_end_offset - floor > (_COLD_AFTER_SNAPSHOTS + len(here)) * a_round:
+            try:
+                self._write_snapshot(coldest, coldest.epochs, coldest.in_flight)
+            except MainstemError as error:  # the next one tries again
+                _LOG.warning("no snapshot of %s could be written: %s", coldest.key.text, error)
+
+
+def _snapshot_offset_of(partition: SharePartition) -> int:
+    return partition.snapshot_offset
+
+
+def _is_unwritten(runs: Sequence[Run], before: InFlight, after: InFlight) -> bool:
+    """Whether nothing changes that the log knows: locks are in memory alone."""
+    if before == after:
+        return True
+    return all(run.state is RecordState.ACQUIRED for run in runs) and before.written() == after.written()

@@ -1,0 +1,67 @@
+"""Who reads which partitions of a share group, whatever the members and topics are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mainstem.broker.share.assignor import Assignment, TopicShape, assign
+
+IDS = {"t": UUID(int=1), "u": UUID(int=2), "v": UUID(int=3)}
+_TOPICS = st.dictionaries(st.sampled_from("tuv"), st.integers(0, 9))
+_SUBSCRIPTIONS = st.dictionaries(
+    st.sampled_from([f"m{number}" for number in range(12)]), st.frozensets(st.sampled_from("tuv"))
+)
+
+
+def shapes(partitions: dict[str, int]) -> dict[str, TopicShape]:
+    return {name: TopicShape(IDS[name], count) for name, count in partitions.items()}
+
+
+def check(subscriptions: dict[str, frozenset[str]], partitions: dict[str, int], found: dict[str, Assignment]) -> None:
+    assert found.keys() == subscriptions.keys()
+    for name, count in partitions.items():
+        members = [member for member, names in subscriptions.items() if name in names]
+        if not members or not count:
+            continue
+        loads = [len(found[member].get(IDS[name], ())) for member in members]
+        shared = Counter(number for member in members for number in found[member].get(IDS[name], ()))
+        assert set(shared) == set(range(count)), "every partition has a member"
+        assert max(loads) - min(loads) <= 1
+        assert max(shared.values()) - min(shared.values()) <= 1
+        assert max(loads) == 1 or max(shared.values()) == 1, "a member shares only if there are not enough partitions"
+    for member, assignment in found.items():
+        for topic_id, numbers in assignment.items():
+            assert numbers
+            assert len(set(numbers)) == len(numbers)
+            assert any(IDS[name] == topic_id for name in subscriptions[member])
+
+
+@given(_SUBSCRIPTIONS, _TOPICS, _SUBSCRIPTIONS, _TOPICS)
+def test_partitions_are_shared_evenly_and_again_after_any_change(
+    first: dict[str, frozenset[str]],
+    first_topics: dict[str, int],
+    second: dict[str, frozenset[str]],
+    second_topics: dict[str, int],
+) -> None:
+    before = assign(first, shapes(first_topics), {})
+    check(first, first_topics, before)
+    after = assign(second, shapes(second_topics), before)
+    check(second, second_topics, after)
+    assert assign(second, shapes(second_topics), after) == after, "nothing moves when nothing changes"
+
+
+def test_members_keep_what_they_have_when_one_more_comes() -> None:
+    topics = shapes({"t": 6})
+    before = assign({"a": "t", "b": "t"}, topics, {})
+    after = assign({"a": "t", "b": "t", "c": "t"}, topics, before)
+    for member in "ab":
+        assert set(after[member][IDS["t"]]) < set(before[member][IDS["t"]])
+
+
+def test_all_members_of_a_topic_with_one_partition_share_it() -> None:
+    found = assign({"a": "t", "b": "t", "c": "t"}, shapes({"t": 1}), {})
+    assert [found[member][IDS["t"]] for member in "abc"] == [(0,), (0,), (0,)]

@@ -137,6 +137,21 @@ _OWN: Final = (
         _int(1, 10_000),
         "Partitions of __consumer_offsets when it is created (Kafka: 50; here all groups then share one fsync)",
     ),
+    _own(
+        "offsets.retention.minutes",
+        "int",
+        "10080",
+        _int(1),
+        "Committed offsets are forgotten so long after their group became empty; so long after the commit where nobody "
+        "subscribes to the topic, or the group never had members",
+    ),
+    _own(
+        "offsets.retention.check.interval.ms",
+        "long",
+        "600000",
+        _int(1, _INT64_MAX),
+        "How often committed offsets are looked through for those whose time is over",
+    ),
     _own("offsets.topic.segment.bytes", "int", "104857600", _int(1024), "segment.bytes of __consumer_offsets"),
     _own(
         "log.retention.check.interval.ms",

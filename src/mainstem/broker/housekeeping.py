@@ -1,4 +1,4 @@
-"""What a broker does to its old records while it serves: rounds of retention.
+"""What a broker does to its old records while it serves: rounds of retention, of segments and of committed offsets.
 
 Concurrency: a task on the event loop, which gives way to everybody else every few milliseconds.
 """
@@ -26,6 +26,15 @@ async def keep_retention(node: Node) -> None:
     while True:
         await _in_turns(retention.round())
         await asyncio.sleep(interval_s)
+
+
+async def keep_offsets(node: Node) -> None:
+    """Every ``offsets.retention.check.interval.ms`` committed offsets whose time is over are forgotten."""
+    interval_s = int(node.config.get("offsets.retention.check.interval.ms")) / 1000
+    retention_ms = int(node.config.get("offsets.retention.minutes")) * 60_000
+    while True:
+        await asyncio.sleep(interval_s)
+        await _in_turns(node.groups.expire_offsets(node.clock.time_ms(), retention_ms))
 
 
 async def _in_turns(steps: Iterator[None]) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from mainstem.broker.config import BrokerConfig
 from mainstem.broker.connection import Connection
-from mainstem.broker.housekeeping import keep_retention
+from mainstem.broker.housekeeping import keep_offsets, keep_retention
 from mainstem.broker.listeners import Listener
 from mainstem.broker.node import Node
 from mainstem.clock import Clock, SystemClock
@@ -64,6 +64,7 @@ class Broker:
             asyncio.create_task(self._write_checkpoints(self._node)),
             asyncio.create_task(self._close_idle_connections()),
             asyncio.create_task(keep_retention(self._node)),
+            asyncio.create_task(keep_offsets(self._node)),
         ]
         first = self.listeners[0]
         return first.advertised or (first.host, first.port)

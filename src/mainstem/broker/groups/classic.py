@@ -151,7 +151,11 @@ class ClassicGroup:
         return any(subscribed is None or topic in subscribed for subscribed in topics)
 
     def offset_expires_from_ms(self, topic: str, commit_timestamp_ms: int) -> int | None:
-        """KIP-211: since the group is empty, or, where nobody subscribes to ``topic``, since the commit."""
+        """KIP-211: since the group is empty, or, where nobody subscribes to ``topic``, since the commit.
+
+        In Kafka an offset that is set while the group is empty for long goes with the next round; here it is kept as
+        long as any.
+        """
         if self.is_empty and self.protocol_type is not None and self.state_timestamp_ms >= 0:
             return max(self.state_timestamp_ms, commit_timestamp_ms)
         if self.is_empty or (self.state is GroupState.STABLE and not self.subscribes(topic)):

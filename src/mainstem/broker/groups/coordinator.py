@@ -8,16 +8,17 @@ Concurrency: the event loop only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.failures import refusal
+from mainstem.broker.groups import offsets
 from mainstem.broker.groups.classic import ClassicGroup
 from mainstem.broker.groups.classic_coordinator import ClassicCoordinator
 from mainstem.broker.groups.consumer_coordinator import ConsumerCoordinator
 from mainstem.broker.groups.group_log import GroupLog
 from mainstem.broker.groups.group_types import Group, GroupKind, GroupRegistry, GroupType
-from mainstem.broker.groups.offsets import OffsetStore
 from mainstem.broker.groups.records import (
     OFFSET_KEY_TYPES,
     CommittedOffset,
@@ -28,15 +29,18 @@ from mainstem.broker.groups.records import (
     read_offset_change,
 )
 from mainstem.broker.groups.transactional_offsets import TransactionalOffsets
-from mainstem.errors import RemoteError
+from mainstem.errors import MainstemError, RemoteError
 from mainstem.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from mainstem.broker.group_commit import GroupCommit
     from mainstem.broker.groups.classic_steps import Settings
     from mainstem.broker.groups.consumer_steps import ConsumerSettings
+    from mainstem.broker.groups.effects import GroupRecord
     from mainstem.broker.topics import Topics
     from mainstem.clock import Clock
+
+_LOG: Final = logging.getLogger("mainstem.broker.groups")
 
 
 class GroupCoordinator:
@@ -52,7 +56,7 @@ class GroupCoordinator:
     ) -> None:
         self.log = GroupLog(topics, commit, clock)
         self.registry = GroupRegistry()
-        self._offsets = OffsetStore()
+        self._offsets = offsets.OffsetStore()
         self.transactional = TransactionalOffsets(self.log, self._apply_offset)
         self.classic = ClassicCoordinator(self.log, self.registry, self._offsets, clock, settings)
         self.consumer = ConsumerCoordinator(self.log, self.registry, self._offsets, topics, clock, consumer_settings_of)
@@ -142,10 +146,7 @@ class GroupCoordinator:
     async def delete_offsets(self, keys: Iterable[OffsetKey]) -> None:
         """Remove committed offsets; returns when that is durable."""
         for group_id, of_group in _by_group(keys).items():
-            self.log.write(group_id, [offset_record(key, None) for key in of_group])
-            for key in of_group:
-                self._offsets.apply(OffsetChange(key, None))
-            self.transactional.pending.overtake(of_group)
+            self._remove(group_id, of_group)
             self.classic.drop_if_unused(group_id)
             await self.log.settled(group_id)
 
@@ -153,6 +154,33 @@ class GroupCoordinator:
         """Committed offsets in a deleted topic are gone with it: a new topic of that name begins anew."""
         self.transactional.pending.overtake(self.transactional.pending.keys_of_topic(topic))
         await self.delete_offsets(list(self._offsets.keys_of_topic(topic)))
+
+    def expire_offsets(self, now_ms: int, retention_ms: int) -> Iterator[None]:
+        """Forget offsets whose time is over, and groups that are left with nothing; a turn for each group.
+
+        Who asks for a group meanwhile is answered after its tombstones are durable, as always.
+        """
+        for group in self.groups():
+            # The groups of other types have no committed offsets, and end by themselves.
+            if group.group_type in (GroupType.CLASSIC, GroupType.CONSUMER):
+                try:
+                    self._expire_offsets_of(group, now_ms, retention_ms)
+                except MainstemError as error:
+                    _LOG.warning("the old offsets of group %r stay: %s", group.group_id, error)
+            yield
+
+    def _expire_offsets_of(self, group: Group, now_ms: int, retention_ms: int) -> None:
+        if self.registry.get(group.group_id) is not group or self.log.refusal(group.group_id):
+            return
+        held = self._offsets.of_group(group.group_id)
+        in_use = self.transactional.pending.of_group(group.group_id)
+        keys = offsets.expired(group, held, now_ms, retention_ms)
+        keys = [key for key in keys if (key.topic, key.partition) not in in_use]
+        is_unused = group.is_empty and not in_use and not _is_about_to_be_joined(group)
+        if is_unused and len(keys) == len(held):
+            self._delete(group)
+        elif keys:
+            self._remove(group.group_id, keys)
 
     # ---- what admins see and do
 
@@ -169,14 +197,26 @@ class GroupCoordinator:
             return self.log.refusal(group_id) or ErrorCode.GROUP_ID_NOT_FOUND
         if not group.is_empty:
             return ErrorCode.NON_EMPTY_GROUP
-        keys = [OffsetKey(group_id, topic, number) for topic, number in self._offsets.of_group(group_id)]
-        self.log.write(group_id, [*(offset_record(key, None) for key in keys), *group.tombstones()])
-        for key in keys:
-            self._offsets.apply(OffsetChange(key, None))
-        self.registry.remove(group_id)
-        self._kinds[group.group_type].forgotten(group_id)
+        self._delete(group)
         await self.log.settled(group_id)
         return ErrorCode.NONE
+
+    def _delete(self, group: Group) -> None:
+        group_id = group.group_id
+        keys = [OffsetKey(group_id, topic, number) for topic, number in self._offsets.of_group(group_id)]
+        self._remove(group_id, keys, group.tombstones())
+        self.registry.remove(group_id)
+        self._kinds[group.group_type].forgotten(group_id)
+
+    def _remove(self, group_id: str, keys: Sequence[OffsetKey], more: Sequence[GroupRecord] = ()) -> None:
+        self.log.write(group_id, [*(offset_record(key, None) for key in keys), *more])
+        for key in keys:
+            self._offsets.apply(OffsetChange(key, None))
+        self.transactional.pending.overtake(keys)
+
+
+def _is_about_to_be_joined(group: Group) -> bool:
+    return isinstance(group, ClassicGroup) and bool(group.pending_members)
 
 
 def _by_group(keys: Iterable[OffsetKey]) -> dict[str, list[OffsetKey]]:

@@ -1,4 +1,4 @@
-"""Committed offsets: the state, which is a replay of its records.
+"""Committed offsets: the state, which is a replay of its records, and the rule by which they expire.
 
 Pure state without I/O; one owner.
 """
@@ -6,8 +6,12 @@ Pure state without I/O; one owner.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from mainstem.broker.groups.records import CommittedOffset, OffsetChange, OffsetKey
+
+if TYPE_CHECKING:
+    from mainstem.broker.groups.group_types import Group
 
 _NONE: Mapping[tuple[str, int], CommittedOffset] = {}
 
@@ -49,3 +53,18 @@ class OffsetStore:
             for name, partition in held:
                 if name == topic:
                     yield OffsetKey(group_id, name, partition)
+
+
+def expired(
+    group: Group, held: Mapping[tuple[str, int], CommittedOffset], now_ms: int, retention_ms: int
+) -> list[OffsetKey]:
+    """The offsets of ``group`` whose time is over (KIP-211), unless somebody uses them."""
+    keys = []
+    for (topic, partition), committed in held.items():
+        since_ms = group.offset_expires_from_ms(topic, committed.commit_timestamp_ms)
+        if since_ms is None:
+            continue
+        explicit_ms = committed.expire_timestamp_ms
+        if now_ms >= (explicit_ms if explicit_ms >= 0 else since_ms + retention_ms):
+            keys.append(OffsetKey(group.group_id, topic, partition))
+    return keys

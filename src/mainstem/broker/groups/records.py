@@ -1,8 +1,9 @@
 """The records of ``__consumer_offsets``, in Kafka's own format, so that Kafka's tools read them.
 
 Key: two bytes that say its type, then the key's struct. Value: two bytes that say its version, then the value's struct;
-a tombstone removes what the key names. What is written: offsets as version 3 of their value, groups as version 3 of
-theirs (without the fields that only newer groups have); every version that Kafka ever wrote is read.
+a tombstone removes what the key names. What is written: offsets as version 3 of their value (1 where a client said when
+it expires, which no other version can say), groups as version 3 of theirs (without the fields that only newer groups
+have); every version that Kafka ever wrote is read.
 """
 
 from __future__ import annotations
@@ -26,18 +27,20 @@ if TYPE_CHECKING:
     from mainstem.broker.groups.classic import ClassicGroup
 
 _VALUE_VERSION: Final = 3
+_EXPIRING_VALUE_VERSION: Final = 1
 _INT16: Final = struct.Struct(">h")
 OFFSET_KEY_TYPES: Final = frozenset({0, 1})
 GROUP_KEY_TYPE: Final = 2
 
 
 class CommittedOffset(NamedTuple):
-    """Where a group wants to go on in one partition."""
+    """Where a group wants to go on in one partition. Only old clients say when it expires (-1: by the node's rules)."""
 
     offset: int
     leader_epoch: int
     metadata: str
     commit_timestamp_ms: int
+    expire_timestamp_ms: int = -1
 
 
 class OffsetKey(NamedTuple):
@@ -74,8 +77,10 @@ def offset_record(key: OffsetKey, committed: CommittedOffset | None) -> GroupRec
         leader_epoch=committed.leader_epoch,
         metadata=committed.metadata,
         commit_timestamp=committed.commit_timestamp_ms,
+        expire_timestamp=committed.expire_timestamp_ms,
     )
-    return GroupRecord(_key(body), _value(value))
+    version = _VALUE_VERSION if committed.expire_timestamp_ms < 0 else _EXPIRING_VALUE_VERSION
+    return GroupRecord(_key(body), _value(value, version))
 
 
 def group_record(group: ClassicGroup) -> GroupRecord:
@@ -120,9 +125,10 @@ def read_offset_change(key: bytes, value: bytes | None) -> OffsetChange:
     if value is None:
         return OffsetChange(offset_key, None)
     held = decode_message(OffsetCommitValue, _leading_int16(value), value, 2)
-    return OffsetChange(
-        offset_key, CommittedOffset(held.offset, held.leader_epoch, held.metadata, held.commit_timestamp)
+    committed = CommittedOffset(
+        held.offset, held.leader_epoch, held.metadata, held.commit_timestamp, held.expire_timestamp
     )
+    return OffsetChange(offset_key, committed)
 
 
 def read_group_change(key: bytes, value: bytes | None) -> GroupChange:
@@ -137,8 +143,8 @@ def _key(body: OffsetCommitKey | GroupMetadataKey) -> bytes:
     return _INT16.pack(body.__api_key__) + encode_message(body, 0)
 
 
-def _value(body: OffsetCommitValue | GroupMetadataValue) -> bytes:
-    return _INT16.pack(_VALUE_VERSION) + encode_message(body, _VALUE_VERSION)
+def _value(body: OffsetCommitValue | GroupMetadataValue, version: int = _VALUE_VERSION) -> bytes:
+    return _INT16.pack(version) + encode_message(body, version)
 
 
 def _leading_int16(data: bytes) -> int:

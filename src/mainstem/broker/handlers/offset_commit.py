@@ -1,7 +1,7 @@
 """OffsetCommit (8), versions 2–10: a group says where it wants to go on; answered when that is durable.
 
 A partition that is unknown, or metadata that is too long, is refused alone; the others are kept, metadata included.
-Deliberate: ``retention_time_ms`` (versions 2–4) is ignored, as by Kafka since version 5; offsets do not expire yet.
+``retention_time_ms`` (versions 2–4) says when an offset expires; else the node's ``offsets.retention.minutes`` do.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ async def handle(node: Node, call: Call) -> OffsetCommitResponse:
             answer = code or _check(node, topic, unknown, item)
             partitions.append(OffsetCommitResponsePartition(partition_index=item.partition_index, error_code=answer))
             if topic is not None and answer is ErrorCode.NONE:
-                kept[topic.name, item.partition_index] = _committed(node, item)
+                kept[topic.name, item.partition_index] = _committed(node, body.retention_time_ms, item)
         topics.append(OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=partitions))
     response = OffsetCommitResponse(topics=topics)
     if kept:
@@ -77,9 +77,14 @@ def _check(node: Node, topic: Topic | None, unknown: ErrorCode, item: OffsetComm
     return ErrorCode.NONE
 
 
-def _committed(node: Node, item: OffsetCommitRequestPartition) -> CommittedOffset:
+def _committed(node: Node, retention_ms: int, item: OffsetCommitRequestPartition) -> CommittedOffset:
+    now_ms = node.clock.time_ms()
     return CommittedOffset(
-        item.committed_offset, item.committed_leader_epoch, item.committed_metadata or "", node.clock.time_ms()
+        item.committed_offset,
+        item.committed_leader_epoch,
+        item.committed_metadata or "",
+        now_ms,
+        now_ms + retention_ms if retention_ms >= 0 else -1,
     )
 
 

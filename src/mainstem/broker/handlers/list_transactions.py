@@ -1,16 +1,16 @@
 """ListTransactions (66), versions 0–2: the transactional ids, as they are durably, by state, producer id, how long they
 have been ongoing (version 1) and the pattern of their names (version 2).
 
-The pattern has to match a whole name. A state that does not exist is named in the answer and matches nothing.
+The pattern, of RE2, has to match a whole name. A state that does not exist is named in the answer and matches nothing.
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code
+from mainstem.broker.groups.topic_patterns import TopicPatterns
 from mainstem.broker.transactions.state import IDLE, TransactionState
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
@@ -29,10 +29,7 @@ async def handle(node: Node, call: Call) -> ListTransactionsResponse:
     """Serve one request; the top of the file says how."""
     body: ListTransactionsRequest = call.body
     try:
-        pattern = re.compile(body.transactional_id_pattern) if body.transactional_id_pattern else None
-    except re.error:
-        return _refused(ErrorCode.INVALID_REGULAR_EXPRESSION)
-    try:
+        matches = TopicPatterns().compile(body.transactional_id_pattern) if body.transactional_id_pattern else None
         transactions = await node.transactions.all()
     except MainstemError as error:
         return _refused(error_code(error))
@@ -47,7 +44,7 @@ async def handle(node: Node, call: Call) -> ListTransactionsResponse:
         if (not body.state_filters or each.state.text in body.state_filters)
         and (not body.producer_id_filters or each.producer_id in body.producer_id_filters)
         and (body.duration_filter < 0 or (each.state not in IDLE and each.start_ms < started_before_ms))
-        and (pattern is None or pattern.fullmatch(each.transactional_id))
+        and (matches is None or matches(each.transactional_id))
     ]
     unknown = [text for text in body.state_filters if text not in _STATES]
     return ListTransactionsResponse(error_code=ErrorCode.NONE, unknown_state_filters=unknown, transaction_states=listed)

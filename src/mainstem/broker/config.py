@@ -160,6 +160,15 @@ _OWN: Final = (
         _int(1, _INT64_MAX),
         "How often all partitions are looked at for segments that retention.ms or retention.bytes do not keep",
     ),
+    _own("log.cleaner.enable", "boolean", "true", _boolean, "Whether topics with cleanup.policy=compact are compacted"),
+    _own("log.cleaner.backoff.ms", "long", "15000", _int(1, _INT64_MAX), "How often compaction looks for work"),
+    _own(
+        "log.cleaner.dedupe.buffer.size",
+        "long",
+        "134217728",
+        _int(1 << 16, _INT64_MAX),
+        "Memory for the keys of one compaction, 24 bytes each; what does not fit is left to the next one",
+    ),
     _own("group.min.session.timeout.ms", "int", "6000", _int(1), "The shortest session time-out of a group's member"),
     _own("group.max.session.timeout.ms", "int", "1800000", _int(1), "The longest session time-out of a group's member"),
     _own(

@@ -13,6 +13,7 @@ from mainstem.broker.access.guards import Guard, run_guarded
 from mainstem.broker.access.table import TELLING, guards_of
 from mainstem.broker.apis import APIS
 from mainstem.broker.broker_configs import BrokerConfigs
+from mainstem.broker.compaction import Compaction
 from mainstem.broker.delayed_fetch import DelayedFetches
 from mainstem.broker.fetch_sessions import FetchSessions
 from mainstem.broker.framing import SCRATCH_BYTES, RequestMemory
@@ -74,6 +75,7 @@ class Node:
         consumer_settings_of = _consumer_settings(config, self.group_configs)
         self.groups = GroupCoordinator(self.topics, self.commit, clock, _group_settings(config), consumer_settings_of)
         self.share = Shares(self.topics, self.commit, self.fetches, clock, config, self.group_configs, self.groups)
+        self.compaction = Compaction(self)
         self._producer_ids = iter(range(0))
         self.markers = Markers(self.topics, self.commit, clock, self.groups.transactional)
         self.transactions = TransactionCoordinator(

@@ -65,6 +65,7 @@ class Broker:
             asyncio.create_task(self._close_idle_connections()),
             asyncio.create_task(keep_retention(self._node)),
             asyncio.create_task(keep_offsets(self._node)),
+            asyncio.create_task(self._node.compaction.run()),
         ]
         first = self.listeners[0]
         return first.advertised or (first.host, first.port)

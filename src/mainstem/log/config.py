@@ -78,8 +78,7 @@ _DEFINITIONS = (
         "cleanup.policy",
         "list",
         "delete",
-        "What may remove old records: delete (by retention), compact (the latest of each key stays), both, or none"
-        + _NOT_YET,
+        "What may remove old records: delete (by retention), compact (the latest of each key stays), both, or none",
         _cleanup_policy,
     ),
     ConfigDef(
@@ -93,7 +92,7 @@ _DEFINITIONS = (
         "delete.retention.ms",
         "long",
         "86400000",
-        "How long compaction keeps a tombstone, so that readers see it" + _NOT_YET,
+        "How long compaction keeps a tombstone, so that readers see it",
         _long(0),
     ),
     ConfigDef(
@@ -136,7 +135,7 @@ _DEFINITIONS = (
         "max.compaction.lag.ms",
         "long",
         str(_INT64_MAX),
-        "The longest that a record may stay out of compaction's reach" + _NOT_YET,
+        "The longest that a record may stay out of compaction's reach",
         _long(1),
     ),
     ConfigDef(
@@ -188,14 +187,14 @@ _DEFINITIONS = (
         "min.cleanable.dirty.ratio",
         "double",
         "0.5",
-        "The share of not yet compacted bytes from which compaction starts" + _NOT_YET,
+        "The share of not yet compacted bytes from which compaction starts",
         _ratio,
     ),
     ConfigDef(
         "min.compaction.lag.ms",
         "long",
         "0",
-        "The shortest that a record stays out of compaction's reach" + _NOT_YET,
+        "The shortest that a record stays out of compaction's reach",
         _long(0),
     ),
     ConfigDef(
@@ -311,6 +310,11 @@ class LogConfig:
     @property
     def is_compacted(self) -> bool:
         return "compact" in self.cleanup_policy
+
+    @property
+    def roll_ms(self) -> int:
+        """The age at which a segment is rolled: compaction does not touch the active one."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
 
 
 def parse_config(name: str, text: str) -> Any:

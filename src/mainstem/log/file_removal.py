@@ -14,9 +14,9 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from mainstem.log.disk import Disk
-from mainstem.log.names import DELETED, SEGMENT_SUFFIXES
 from mainstem.log.partition_log import PartitionLog
 from mainstem.log.segment import Segment
+from mainstem.log.swap import set_aside
 
 
 class _Dropped(NamedTuple):
@@ -48,15 +48,3 @@ class FileRemoval:
         ready = [each for each in self._dropped if each.checkpoint <= written]
         self._dropped = [each for each in self._dropped if each.checkpoint > written]
         return [path for each in ready for path in set_aside(self._disk, each.segment)]
-
-
-def set_aside(disk: Disk, segment: Segment) -> list[PurePath]:
-    """Rename a segment's files, so that they are no segment any more; their new names."""
-    renamed = []
-    for suffix in SEGMENT_SUFFIXES:
-        path = segment.path(suffix)
-        if disk.exists(path):
-            target = path.with_name(path.name + DELETED)
-            disk.rename(path, target)
-            renamed.append(target)
-    return renamed

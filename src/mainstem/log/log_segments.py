@@ -73,6 +73,18 @@ class LogSegments(Sequence[Segment]):
             self._segments[0].previous = None
         return dropped
 
+    def replace(self, old: Sequence[Segment], new: Segment) -> None:
+        """Let ``new`` stand for ``old``, which are neighbors; the active one is never among them."""
+        first = self._base_offsets.index(old[0].base_offset)
+        slots = slice(first, first + len(old))
+        assert self._segments[slots] == list(old)
+        assert first + len(old) < len(self._segments)
+        assert new.base_offset == old[0].base_offset
+        new.previous, self._segments[slots.stop].previous = old[0].previous, new
+        self._segments[slots] = [new]
+        self._base_offsets[slots] = [new.base_offset]
+        self._read_starts.clear()
+
     # Reading
 
     def remember(self, offset: int, place: LogPlace) -> None:

@@ -25,6 +25,7 @@ from mainstem.errors import ConfigError, InputError, StorageError, TopicExistsEr
 from mainstem.log.checkpoints import decode_uuid, encode_uuid
 from mainstem.log.partition_log import PartitionLog
 from mainstem.model import TopicPartition, is_topic_name
+from mainstem.record.header import iter_headers
 from mainstem.record.reader import iter_records
 from mainstem.record.writer import NewRecord, build_batch
 
@@ -74,7 +75,8 @@ class Metadata:
             for buffer in self._log.read(offset, _READ_BYTES).buffers:
                 for record in iter_records(buffer):
                     self._apply(record.key or b"", record.value or b"")
-                    offset = record.offset + 1
+                for _, header in iter_headers(buffer):  # compaction leaves batches without records
+                    offset = header.next_offset
 
     # What there is
 

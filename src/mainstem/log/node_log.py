@@ -29,7 +29,9 @@ from mainstem.model import TopicPartition
 _logger = logging.getLogger(__name__)
 
 _METADATA_TOPIC_ID: Final = UUID(int=1)
-_METADATA_CONFIG: Final = LogConfig.of({"cleanup.policy": "compact", "max.message.bytes": str(64 << 20)})
+_METADATA_CONFIG: Final = LogConfig.of(
+    {"cleanup.policy": "compact", "max.message.bytes": str(16 << 20), "segment.bytes": str(16 << 20)}
+)
 
 
 class NodeLog:

@@ -112,7 +112,9 @@ class PartitionLog(PartitionReads):
         self._unwritten_bytes = 0
         self._first_timestamp_ms: int | None = None
         self._active_since_ms = clock.time_ms()
-        self.cleaning = Cleaning(self, self._segments, self._roll, self._may_be_removed, self._active_since_ms)
+        self.cleaning = Cleaning(
+            self, context, self._segments, state.producers, self._roll, self._may_be_removed, self._active_since_ms
+        )
 
     # What others see
 
@@ -307,7 +309,7 @@ class PartitionLog(PartitionReads):
         elif (
             active_bytes > config.segment_bytes - size
             or not active.indexes().can_hold(len(headers), headers[-1].last_offset, config.segment_index_bytes)
-            or self._has_waited(headers, now_ms) > config.segment_ms
+            or self._has_waited(headers, now_ms) > config.roll_ms
         ):
             self._roll()
             self._begin_segment(headers, now_ms)

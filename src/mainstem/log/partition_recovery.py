@@ -54,6 +54,7 @@ from mainstem.log.producer_state import ProducerState
 from mainstem.log.segment import BatchPlace, Segment, SegmentContext
 from mainstem.log.segment_indexes import SegmentIndexes, read_seal
 from mainstem.log.small_files import read_file, replace_file, sync_file
+from mainstem.log.swap import finish_swaps
 from mainstem.model import TopicPartition
 
 _logger = logging.getLogger(__name__)
@@ -154,6 +155,7 @@ class _Recovery:
 
     def _list_files(self) -> None:
         """Find the segments; remove what a crash has left of unfinished files."""
+        finish_swaps(self._disk, self._directory)
         names = self._disk.list(self._directory)
         offset_files = [file for file in map(parse_offset_file, names) if file is not None]
         bases = sorted(offset for offset, suffix in offset_files if suffix == LOG)

@@ -94,6 +94,7 @@ class Segment:
         "_size_bytes",
         "base_offset",
         "directory",
+        "ending",
         "is_active",
         "pins",
         "previous",
@@ -103,6 +104,7 @@ class Segment:
         self._context = context
         self.directory = directory
         self.base_offset = base_offset
+        self.ending = ""  # of the name of its .log, while compaction lets it take the place of others
         self._interval_bytes = interval_bytes
         self._file: DiskFile | None = None
         self._size_bytes: int | None = None
@@ -138,7 +140,7 @@ class Segment:
 
     def path(self, suffix: str) -> PurePath:
         """One of the segment's files."""
-        return self.directory / offset_file(self.base_offset, suffix)
+        return self.directory / (offset_file(self.base_offset, suffix) + (self.ending if suffix == LOG else ""))
 
     # The file, opened when needed
 

@@ -213,6 +213,16 @@ class SegmentIndexes:
             disk, directory / offset_file(self.base_offset, SEAL), encode_seal(self.seal(durable_offset)), sync=sync
         )
 
+    def encode(self, durable_offset: int) -> dict[str, bytes]:
+        """The content of each index file, and of the seal, of a segment that is written as a whole."""
+        self.close()
+        offsets, times, transactions = self.offsets.encode(), self.times.encode(), self.aborted.encode()
+        self._offsets_written = _Written(*_bytes_and_crc(offsets, len(offsets)))
+        self._times_written = _Written(*_bytes_and_crc(times, len(times)))
+        self._transactions_written = _Written(*_bytes_and_crc(transactions, len(transactions)))
+        contents = {OFFSET_INDEX: offsets, TIME_INDEX: times, SEAL: encode_seal(self.seal(durable_offset))}
+        return {**contents, TRANSACTION_INDEX: transactions} if transactions else contents
+
     def seal(self, durable_offset: int) -> Seal:
         """The seal of what ``write`` has written. One that claims more bytes than there are marks a lost end."""
         return Seal(

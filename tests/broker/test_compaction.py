@@ -1,0 +1,98 @@
+"""Compaction in a running broker, by a worker process that may be killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+
+from mainstem.broker.compaction import Compaction
+from mainstem.log.checkpoints import decode_offsets
+from mainstem.log.partition_log import PartitionLog
+from mainstem.model import TopicPartition
+from mainstem.record.reader import iter_records
+from tests.broker.harness import TIMEOUT_S, Client, with_broker
+
+SETTINGS = {
+    "log_cleanup_policy": "compact",
+    "log_segment_bytes": "2000",
+    "log_cleaner_backoff_ms": "20",
+    "log_cleaner_min_cleanable_ratio": "0.1",
+}
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5 * TIMEOUT_S):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+async def fill(client: Client, topic: str = "t") -> PartitionLog:
+    await client.create_topic(topic)
+    for number in range(100):
+        await client.produce(topic, b"%d" % number * 30, keys=[b"k%d" % (number % 5)])
+    return client.broker.node.topics.partition(topic, 0)
+
+
+def offsets(log: PartitionLog) -> list[int]:
+    buffers = log.read(log.log_start_offset, 1 << 20).buffers
+    return [record.offset for buffer in buffers for record in iter_records(buffer)]
+
+
+@with_broker(**SETTINGS)
+async def test_a_worker_process_compacts_while_the_broker_serves(client: Client) -> None:
+    log = await fill(client)
+    compaction = client.broker.node.compaction
+    await until(lambda: compaction.statistics().runs > 0 and len(offsets(log)) < 40)
+    assert compaction.worker.pid is not None
+    assert offsets(log)[-5:] == [95, 96, 97, 98, 99]
+    assert (await client.values("t", 99))[-1] == b"99" * 30
+    statistics = compaction.statistics()
+    assert statistics.records_after < statistics.records_before
+    path = log.directory.parent / "cleaner-offset-checkpoint"
+    with open(path, "rb") as file:  # noqa: PTH123
+        assert (decode_offsets(file.read()) or {})[TopicPartition("t", 0)] > 0
+
+
+@with_broker(**SETTINGS)
+async def test_a_worker_that_is_killed_is_started_again(client: Client) -> None:
+    compaction = client.broker.node.compaction
+    await client.create_topic("t")
+    log = client.broker.node.topics.partition("t", 0)
+    killed = 0
+    for number in range(300):
+        await client.produce("t", b"%d" % number * 30, keys=[b"k%d" % (number % 5)])
+        if killed < 3 and compaction.worker.pid is not None:
+            os.kill(compaction.worker.pid, signal.SIGKILL)
+            killed += 1
+    await until(lambda: compaction.statistics().runs > 0 and len(offsets(log)) < 40)
+    assert killed > 0
+    assert offsets(log)[-5:] == [295, 296, 297, 298, 299]
+    assert compaction.statistics().uncleanable == {}
+
+
+@with_broker(**{**SETTINGS, "log_cleaner_backoff_ms": "3600000"})
+async def test_a_damaged_partition_is_called_uncleanable_and_the_others_are_compacted(client: Client) -> None:
+    damaged, whole = await fill(client, "damaged"), await fill(client, "whole")
+    with open(damaged.directory / f"{0:020d}.log", "r+b") as file:  # noqa: PTH123
+        file.seek(100)
+        byte = file.read(1)[0]
+        file.seek(100)
+        file.write(bytes([byte ^ 1]))
+    compaction = Compaction(client.broker.node)
+    compaction._backoff_s = 0.02
+    task = asyncio.create_task(compaction.run())
+    await until(lambda: bool(compaction.statistics().uncleanable) and len(offsets(whole)) < 40)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    (name, reason), *others = (compaction.statistics().uncleanable or {}).items()
+    assert (name.topic, others) == ("damaged", [])
+    assert "damaged-0" in reason
+
+
+@with_broker(**SETTINGS, log_cleaner_enable="false")
+async def test_compaction_can_be_switched_off(client: Client) -> None:
+    log = await fill(client)
+    assert client.broker.node.compaction.worker.pid is None
+    assert len(offsets(log)) == 100

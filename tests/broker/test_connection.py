@@ -71,7 +71,7 @@ async def test_one_connection_too_many_is_closed_and_room_is_made_again(client: 
     assert await third.is_closed()
     second.close()
     await second.writer.wait_closed()
-    while len(client.broker._connections) > 1:
+    while len(client.broker.connections) > 1:
         await asyncio.sleep(0)
     assert (await (await client.another()).request(ALL_TOPICS, 12)).error_code == 0
 
@@ -96,10 +96,10 @@ async def test_a_client_that_does_not_read_stops_being_served_and_goes_on_when_i
     requests = Client(client.address, client.broker)
     requests.reader, requests.writer = reader, writer
     ids = [requests.send(fetch_request("t", 0, max_bytes=1 << 22, partition_max_bytes=1 << 22), 11) for _ in range(30)]
-    (connection,) = [each for each in client.broker._connections if not each._can_write] or [None]
+    (connection,) = [each for each in client.broker.connections if not each._can_write] or [None]
     while connection is None:
         await asyncio.sleep(0)
-        (connection,) = [each for each in client.broker._connections if not each._can_write] or [None]
+        (connection,) = [each for each in client.broker.connections if not each._can_write] or [None]
     assert connection._transport.get_write_buffer_size() < 20_000_000
     answers = [(await requests.receive(ApiKey.FETCH, 11)).correlation_id for _ in ids]
     assert answers == ids

@@ -346,7 +346,7 @@ MUTUAL = {"ssl_client_auth": "required"}
 async def principal(client: SecureClient) -> str:
     """Who the broker takes the connected client for."""
     await client.request(ApiVersionsRequest(client_software_name="", client_software_version=""), 3)
-    (connection,) = client.broker._connections
+    (connection,) = client.broker.connections
     return str(connection._session.principal)
 
 

@@ -116,6 +116,13 @@ _OWN: Final = (
         "Fetch sessions that are kept at once; a client without one sends all its partitions with every fetch",
     ),
     _own(
+        "mainstem.metrics.series.max",
+        "int",
+        "1000",
+        _int(0),
+        "How many topics, partitions or topics of groups /metrics lists one by one; where there are more, sums alone",
+    ),
+    _own(
         "mainstem.fetch.session.partitions.max",
         "int",
         "250000",

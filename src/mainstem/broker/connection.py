@@ -39,11 +39,12 @@ _BEGUN_MAX: Final = 100
 class _Slot:
     """A request that was begun, in its place in the order of the answers."""
 
-    __slots__ = ("chunks", "is_done", "is_pipelined", "size_bytes")
+    __slots__ = ("began_s", "chunks", "is_done", "is_pipelined", "size_bytes")
 
-    def __init__(self, size_bytes: int, is_pipelined: bool) -> None:
+    def __init__(self, size_bytes: int, is_pipelined: bool, began_s: float) -> None:
         self.size_bytes = size_bytes
         self.is_pipelined = is_pipelined
+        self.began_s = began_s
         self.is_done = False
         self.chunks: Chunks = []
 
@@ -66,7 +67,13 @@ class Connection(asyncio.BufferedProtocol):
         self._tasks: set[asyncio.Future[Any]] = set()
         self._is_reading = True
         self._can_write = True
-        self._last_seen_s = self._opened_s = asyncio.get_running_loop().time()
+        self._now_s = asyncio.get_running_loop().time
+        self._last_seen_s = self._opened_s = self._now_s()
+
+    @property
+    def requests_in_flight(self) -> int:
+        """Requests that were begun and whose answers are not sent."""
+        return len(self._begun)
 
     # ---- the transport's side
 
@@ -77,10 +84,12 @@ class Connection(asyncio.BufferedProtocol):
         self._client_host = f"/{peer[0]}"
         if len(self._open_connections) >= self._node.connections_max:
             _LOG.warning("%s: closed, %d connections are open", self._peer, len(self._open_connections))
+            self._node.meters.connections_refused += 1
             self._transport.abort()
             self._transport = None
             return
         self._open_connections.add(self)
+        self._node.meters.connections_accepted += 1
         try:
             self._session = self._node.security.session(self._listener, self._transport)
         except AuthenticationError as error:
@@ -108,7 +117,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._receiver.wrote(nbytes)
-        self._last_seen_s = asyncio.get_running_loop().time()
+        self._last_seen_s = self._now_s()
         self._advance()
 
     def eof_received(self) -> bool:
@@ -193,7 +202,7 @@ class Connection(asyncio.BufferedProtocol):
         return pipelined and self._can_write and len(self._begun) < _BEGUN_MAX
 
     def _begin(self, api: Api, header: RequestHeader, frame: Buffer) -> None:
-        slot = _Slot(len(frame), api.pipelined)
+        slot = _Slot(len(frame), api.pipelined, self._now_s())
         self._begun.append(slot)
         if self._must_prove:
             assert self._session.authentication is not None
@@ -238,6 +247,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _answered(self, slot: _Slot, call: Call, answer: Message | None, version: int | None = None) -> None:
         slot.is_done = True
+        self._node.meters.answered(call.api_key, self._now_s() - slot.began_s)
         if self._transport is None:
             return
         if call.api_version < 0:

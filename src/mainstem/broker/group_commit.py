@@ -18,11 +18,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
+from mainstem.broker.metrics.meters import Meters
 from mainstem.errors import MainstemError, PartitionOfflineError, StorageError
 from mainstem.log.flush import Flush
 from mainstem.log.partition_log import PartitionLog
@@ -55,14 +57,27 @@ class _Worker:
         self.thread.start()
 
 
+class _Finished(NamedTuple):
+    """A flush that a thread has done, how it went, and how long it took."""
+
+    worker: _Worker
+    queue: _Queue
+    flush: Flush
+    error: StorageError | None
+    seconds: float
+
+
 class GroupCommit:
     """Makes appended records durable. Methods are called on the event loop; ``advanced`` is called there, too."""
 
-    def __init__(self, advanced: Callable[[PartitionLog], None], threads: int = FLUSH_THREADS) -> None:
+    def __init__(
+        self, advanced: Callable[[PartitionLog], None], meters: Meters | None = None, threads: int = FLUSH_THREADS
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._advanced = advanced
+        self._meters = meters or Meters()
         self._queues: dict[PartitionLog, _Queue] = {}
-        self._finished: deque[tuple[_Worker, _Queue, Flush, StorageError | None]] = deque()
+        self._finished: deque[_Finished] = deque()
         self._workers = [_Worker(self._run_flushes, f"mainstem-flush-{number}") for number in range(threads)]
 
     def appended(self, log: PartitionLog) -> None:
@@ -149,17 +164,19 @@ class GroupCommit:
         while (work := worker.work.get()) is not None:
             queue, flush = work
             error: StorageError | None = None
+            began_s = time.monotonic()
             try:
                 flush.run()
             except StorageError as failed:
                 error = failed
-            self._finished.append((worker, queue, flush, error))
+            self._finished.append(_Finished(worker, queue, flush, error, time.monotonic() - began_s))
             self._loop.call_soon_threadsafe(self._finish)
 
     def _finish(self) -> None:
         while self._finished:
-            worker, queue, flush, error = self._finished.popleft()
+            worker, queue, flush, error, seconds = self._finished.popleft()
             worker.pending -= 1
+            self._meters.flushed(seconds, failed=error is not None)
             log = queue.log
             log.finish_flush(flush, error)
             if queue.log not in self._queues:

@@ -22,6 +22,7 @@ from mainstem.broker.group_configs import GroupConfigs
 from mainstem.broker.groups.classic_steps import Settings
 from mainstem.broker.groups.consumer_steps import ConsumerSettings
 from mainstem.broker.groups.coordinator import GroupCoordinator
+from mainstem.broker.metrics.meters import Meters
 from mainstem.broker.security import Security
 from mainstem.broker.share.shares import Shares
 from mainstem.broker.topics import Topic, Topics
@@ -68,7 +69,8 @@ class Node:
             int(config.get("max.incremental.fetch.session.cache.slots")),
             int(config.get("mainstem.fetch.session.partitions.max")),
         )
-        self.commit = GroupCommit(self.fetches.wake)
+        self.meters = Meters()
+        self.commit = GroupCommit(self.fetches.wake, self.meters)
         self.topics = Topics(log, config)
         self.apply_configs()
         self.group_configs = GroupConfigs(config, log.metadata)
@@ -120,6 +122,7 @@ class Node:
     async def delete_topic(self, topic: Topic) -> None:
         """Delete a topic, tell who waits for it, and forget what groups committed in it. Raises StorageError."""
         self.topics.delete(topic)
+        self.meters.forget(topic.name)
         for log in topic.logs:
             self.commit.forget(log)
             self.fetches.wake(log)

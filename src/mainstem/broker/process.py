@@ -22,6 +22,7 @@ import uvloop
 
 from mainstem.broker.config import BrokerConfig
 from mainstem.broker.listeners import address_text, parse_listeners
+from mainstem.broker.metrics.serving import METRICS_SOCKET, MetricsServer
 from mainstem.broker.server import Broker
 from mainstem.errors import ConfigError, MainstemError
 
@@ -34,31 +35,38 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     logging.basicConfig(level=arguments.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
-        run(_config(arguments), stop_with_parent=arguments.stop_with_parent)
+        run(
+            _config(arguments),
+            stop_with_parent=arguments.stop_with_parent,
+            metrics_socket=arguments.metrics_socket,
+        )
     except MainstemError as error:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0
 
 
-def run(config: BrokerConfig, *, stop_with_parent: bool = False) -> None:
+def run(config: BrokerConfig, *, stop_with_parent: bool = False, metrics_socket: Path | None = None) -> None:
     """Run one broker until a signal, or the end of standard input, stops it. Raises what ``Broker.start`` raises."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(config, stop_with_parent))
+        runner.run(_serve(config, stop_with_parent, metrics_socket))
 
 
-async def _serve(config: BrokerConfig, stop_with_parent: bool) -> None:
+async def _serve(config: BrokerConfig, stop_with_parent: bool, metrics_socket: Path | None) -> None:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     broker = Broker(config)
     host, port = await broker.start()
+    metrics = MetricsServer(broker, metrics_socket or config.data_dir / METRICS_SOCKET)
+    await metrics.start()
     if stop_with_parent:
         loop.add_reader(sys.stdin.fileno(), _read_stdin, loop, stopping)
     sys.stdout.write(f"ready: kafka {address_text(host, port)}\n")
     sys.stdout.flush()
     await stopping.wait()
+    await metrics.stop()
     await broker.stop()
 
 
@@ -94,6 +102,12 @@ def _parser() -> argparse.ArgumentParser:
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a broker setting by Kafka's name; repeatable"
     )
     parser.add_argument("--insecure", action="store_true", help="listen on other addresses than loopback all the same")
+    parser.add_argument(
+        "--metrics-socket",
+        type=Path,
+        metavar="PATH",
+        help=f"where metrics are served; DATA/{METRICS_SOCKET} by default",
+    )
     parser.add_argument("--stop-with-parent", action="store_true", help="stop when standard input ends")
     parser.add_argument("--log-level", default="WARNING", choices=["DEBUG", "INFO", "WARNING", "ERROR"])
     return parser

@@ -37,7 +37,7 @@ class Broker:
         self._node: Node | None = None
         self.listeners: list[Listener] = []
         self._servers: list[asyncio.Server] = []
-        self._connections: set[Connection] = set()
+        self.connections: set[Connection] = set()
         self._chores: list[asyncio.Task[None]] = []
 
     @property
@@ -77,7 +77,7 @@ class Broker:
         loop = asyncio.get_running_loop()
         try:
             server = await loop.create_server(
-                lambda: Connection(node, self._connections, bound),
+                lambda: Connection(node, self.connections, bound),
                 listener.host,
                 listener.port,
                 backlog=_BACKLOG,
@@ -116,7 +116,7 @@ class Broker:
             await asyncio.sleep(_IDLE_CHECK_INTERVAL_S)
             now_s = loop.time()
             self.node.security.renew_certificates()
-            for connection in list(self._connections):
+            for connection in list(self.connections):
                 connection.close_if_idle(now_s)
 
     async def stop(self) -> None:
@@ -126,7 +126,7 @@ class Broker:
         for chore in self._chores:
             chore.cancel()
         await asyncio.gather(*self._chores, return_exceptions=True)
-        for connection in list(self._connections):
+        for connection in list(self.connections):
             connection.close()
         for server in self._servers:
             await server.wait_closed()

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 import mainstem
 from mainstem.gateway.forwarding import ForwardingBackend
 from mainstem.gateway.guard import Guard, Limits
+from mainstem.gateway.log_metrics import LogMetrics, metrics_router
 from mainstem.gateway.operation_routes import operation_router
 from mainstem.gateway.problem_responses import install
 from mainstem.gateway.topic_routes import topic_router
@@ -30,15 +31,17 @@ class Problem(BaseModel):
     detail: str
 
 
-def create_app(log: Log, views: ForwardingBackend, limits: Limits) -> FastAPI:
-    """The gateway's app over a log and the view hosts' sockets."""
+def create_app(log: Log, views: ForwardingBackend, limits: Limits, metrics: LogMetrics | None = None) -> FastAPI:
+    """The gateway's app over a log, the view hosts' sockets and the one of the log's metrics, if that is known."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         await views.close()
+        if metrics is not None:
+            await metrics.close()
 
-    routers = (topic_router(log), view_router(views), operation_router(log))
+    routers = (topic_router(log), view_router(views), operation_router(log), metrics_router(metrics))
     return assemble("Mainstem", routers, limits, lifespan)
 
 

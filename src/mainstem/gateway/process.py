@@ -1,5 +1,5 @@
 """The gateway process: ``python -m mainstem.gateway.process --bootstrap HOST:PORT --http HOST:PORT [--view-host
-SOCKET]``.
+SOCKET] [--metrics-socket SOCKET]``.
 
 Prints ``ready: http HOST:PORT`` when it accepts, one line ``error: …`` when it cannot start.
 """
@@ -25,6 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--bootstrap", required=True, metavar="HOST:PORT", help="the log")
     parser.add_argument("--http", default="127.0.0.1:8080", metavar="HOST:PORT", help="where to listen")
     parser.add_argument("--view-host", action="append", default=[], type=Path, metavar="SOCKET")
+    parser.add_argument("--metrics-socket", type=Path, metavar="SOCKET", help="where the log serves its metrics")
     parser.add_argument("--insecure", action="store_true", help="listen on other addresses than loopback")
     parser.add_argument("--stop-with-parent", action="store_true", help="stop when standard input ends")
     options = parser.parse_args(argv)
@@ -45,11 +46,13 @@ def run(options: argparse.Namespace) -> None:
     from mainstem.gateway.app import create_app
     from mainstem.gateway.forwarding import ForwardingBackend
     from mainstem.gateway.guard import Limits
+    from mainstem.gateway.log_metrics import LogMetrics
 
     host, _ = split_address(options.http)
     names = LOOPBACK_NAMES | {host} if host in LOOPBACK_NAMES else None
     with Log(options.bootstrap, timeout_s=_LOG_TIMEOUT_S, client_id="mainstem-gateway") as log:
-        app = create_app(log, ForwardingBackend(options.view_host), Limits(host_names=names))
+        metrics = LogMetrics(options.metrics_socket) if options.metrics_socket is not None else None
+        app = create_app(log, ForwardingBackend(options.view_host), Limits(host_names=names), metrics)
         serve(app, listening, f"ready: http {bound_address(listening)}")
 
 

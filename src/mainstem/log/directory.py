@@ -223,6 +223,11 @@ class LogDirectory:
         return self._partitions
 
     @property
+    def open_files(self) -> int:
+        """How many segment files are open."""
+        return len(self._context.open_files)
+
+    @property
     def waiting(self) -> AbstractSet[TopicPartition]:
         """The partitions that nobody has asked for yet."""
         return self._waiting

@@ -141,6 +141,11 @@ class PartitionReads:
         """Where the producer's open transaction began in this partition; None when it has none open."""
         return self._producers.open_transactions.first_offset_of(producer_id)
 
+    @property
+    def producer_count(self) -> int:
+        """How many producers the log knows."""
+        return len(self._producers)
+
     def producers(self) -> list[ProducerEntry]:
         """The producers that the log knows, by id. To be looked at, not changed."""
         return self._producers.entries()

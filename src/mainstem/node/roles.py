@@ -37,18 +37,21 @@ def _python(module: str, *arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-P", "-m", module, *arguments, "--stop-with-parent")
 
 
-def log_role(data: Path, listen: str, settings: Sequence[str] = (), *, insecure: bool = False) -> Role:
+def log_role(data: Path, listen: str, metrics: Path, settings: Sequence[str] = (), *, insecure: bool = False) -> Role:
     """The log process. ``settings`` are NAME=VALUE by Kafka's names, checked before: what it refuses is the machine."""
     arguments = ["--data", str(data), "--listen", listen, *(["--insecure"] if insecure else [])]
+    arguments += ["--metrics-socket", str(metrics)]
     for setting in settings:
         arguments += ["--set", setting]
     argv = _python("mainstem.broker.process", *arguments)
     return Role("log", argv, "ready: kafka ", 120.0, 30.0, RANK_LOG, refusal_codes=frozenset())
 
 
-def gateway_role(bootstrap: str, http: str, view_hosts: Sequence[Path] = (), *, insecure: bool = False) -> Role:
-    """The gateway process, in front of the view hosts' sockets."""
-    arguments = ["--bootstrap", bootstrap, "--http", http]
+def gateway_role(
+    bootstrap: str, http: str, metrics: Path, view_hosts: Sequence[Path] = (), *, insecure: bool = False
+) -> Role:
+    """The gateway process, in front of the view hosts' sockets and of the log's metrics."""
+    arguments = ["--bootstrap", bootstrap, "--http", http, "--metrics-socket", str(metrics)]
     for socket in view_hosts:
         arguments += ["--view-host", str(socket)]
     if insecure:

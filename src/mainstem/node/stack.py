@@ -38,7 +38,7 @@ class Stack:
             self.layout.data, settings=pairs, insecure=insecure, listeners=parse_listeners(listen)
         )  # raises what the log would
         addresses = ",".join(_settled_listener(part) for part in listen.split(","))
-        self.supervisor.launch(roles.log_role(self.layout.data, addresses, settings, insecure=insecure))
+        self.supervisor.launch(roles.log_role(self.layout.data, addresses, self._metrics, settings, insecure=insecure))
         return addresses.partition(",")[0].rpartition("://")[2]
 
     def start_log(self, listen: str, settings: Sequence[str] = ()) -> str:
@@ -51,8 +51,13 @@ class Stack:
         """Start the gateway, before the view host's socket if there is one; its address."""
         address = settled(http)
         sockets = [self.layout.socket("views")] if views else []
-        self.supervisor.launch(roles.gateway_role(bootstrap, address, sockets, insecure=insecure))
+        self.supervisor.launch(roles.gateway_role(bootstrap, address, self._metrics, sockets, insecure=insecure))
         return address
+
+    @property
+    def _metrics(self) -> Path:
+        """The socket on which the log process serves its metrics, and the gateway asks for them."""
+        return self.layout.socket("metrics")
 
     def launch_views(self, app_file: Path, bootstrap: str) -> None:
         """Start one view host for all views of an App."""

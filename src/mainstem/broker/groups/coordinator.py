@@ -143,6 +143,11 @@ class GroupCoordinator:
             await self.log.settled(group_id)
         return held
 
+    def committed(self) -> Iterator[tuple[str, Mapping[tuple[str, int], CommittedOffset]]]:
+        """What each group has committed: (topic, partition) → offset."""
+        for group_id in self._offsets.group_ids():
+            yield group_id, self._offsets.of_group(group_id)
+
     async def delete_offsets(self, keys: Iterable[OffsetKey]) -> None:
         """Remove committed offsets; returns when that is durable."""
         for group_id, of_group in _by_group(keys).items():

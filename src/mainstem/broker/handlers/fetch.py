@@ -14,7 +14,7 @@ Deliberate: no followers: a replica id only ranks a session above consumers' whe
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from mainstem.broker.api import Answer, Api, Call
 from mainstem.broker.failures import error_code, refusal
@@ -187,6 +187,9 @@ class _Fetch:
             if self._is_incremental and told is not None and told == partition.told and not data.records:
                 continue
             self._session.answered(partition, told, gave_records=bool(data.records))
+            if data.records and partition.log is not None:
+                size_bytes = sum(len(buffer) for buffer in cast("list[memoryview]", data.records))
+                self._node.meters.fetched_bytes[partition.log.topic_partition.topic] += size_bytes
             if data.error_code == ErrorCode.FENCED_LEADER_EPOCH:
                 fenced = True
                 self._name_leader(partition, data)

@@ -206,6 +206,8 @@ def _append(
         log_append_time_ms=result.log_append_time_ms,
         log_start_offset=result.log_start_offset,
     )
+    if not result.duplicate:
+        node.meters.appended_bytes[topic.name] += len(records)
     if not result.duplicate or log.log_end_offset > log.high_watermark:
         node.commit.appended(log)
     if waiting is not None:

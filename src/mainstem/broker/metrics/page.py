@@ -1,0 +1,205 @@
+"""What ``/metrics`` says: the meters, and what the node's parts tell of themselves when they are asked.
+
+How many lines there are is bounded: topics, partitions and what groups read are listed one by one while there are at
+most ``mainstem.metrics.series.max`` of each; where there are more, sums alone. Partitions that nobody has used since
+the start are not opened for it, and are not listed. The event loop goes on between families, and between slices of
+partitions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import mainstem
+from mainstem.broker.metrics.text_format import Sample, counter, gauge, histogram
+from mainstem.model import TopicPartition
+from mainstem.protocol.apis import ApiKey
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+    from mainstem.broker.server import Broker
+    from mainstem.log.partition_log import PartitionLog
+
+_SLICE: Final = 256
+_STARTED_S: Final = time.time()
+
+
+class _Partition(NamedTuple):
+    """How one open partition stands."""
+
+    name: TopicPartition
+    log_start_offset: int
+    durable_offset: int
+    high_watermark: int
+    log_end_offset: int
+    producers: int
+    is_offline: bool
+
+
+async def metrics_page(broker: Broker) -> AsyncIterator[str]:
+    """The page, family by family."""
+    node = broker.node
+    most = int(node.config.get("mainstem.metrics.series.max"))
+    for families in (_process(), _node(broker), _requests(node), _fetches(node)):
+        for family in families:
+            yield family
+        await asyncio.sleep(0)
+    partitions: list[_Partition] = []
+    open_logs = list(node.log.directory.partitions.values())
+    for start in range(0, len(open_logs), _SLICE):
+        partitions += [_stand(log) for log in open_logs[start : start + _SLICE]]
+        await asyncio.sleep(0)
+    for families in (_topics(node, partitions, most), _partitions(node, partitions, most)):
+        for family in families:
+            yield family
+        await asyncio.sleep(0)
+    for family in _groups(node, partitions, most):
+        yield family
+
+
+def _process() -> Iterator[str]:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    yield gauge("process_start_time_seconds", "When the process started, in seconds since 1970.", _one(_STARTED_S))
+    yield counter("process_cpu_seconds_total", "CPU time, user and system.", _one(used.ru_utime + used.ru_stime))
+    yield gauge("process_resident_memory_bytes", "Memory in use.", _one(_resident_bytes(used.ru_maxrss)))
+    yield gauge("process_open_fds", "Open file descriptors.", _one(_open_descriptors()))
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    yield gauge("process_max_fds", "The most file descriptors that may be open.", _one(limit))
+
+
+def _resident_bytes(peak_kib: int) -> int:
+    """What is resident now; where the system does not tell, the most that ever was."""
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        return int(statm.read_text().split()[1]) * resource.getpagesize()
+    return peak_kib if sys.platform == "darwin" else peak_kib * 1024
+
+
+def _open_descriptors() -> int:
+    for directory in ("/proc/self/fd", "/dev/fd"):
+        if Path(directory).is_dir():
+            return len(os.listdir(directory)) - 1  # noqa: PTH208 names are wanted; one is the listing's own
+    return 0
+
+
+def _node(broker: Broker) -> Iterator[str]:
+    node, meters = broker.node, broker.node.meters
+    info = {"version": mainstem.__version__, "cluster_id": node.cluster_id, "node_id": node.node_id}
+    yield gauge("mainstem_info", "What runs here.", [(info, 1)])
+    yield gauge("mainstem_connections", "Open connections.", _one(len(broker.connections)))
+    yield counter("mainstem_connections_accepted_total", "Connections accepted.", _one(meters.connections_accepted))
+    yield counter("mainstem_connections_refused_total", "Connections over the limit.", _one(meters.connections_refused))
+    in_flight = sum(connection.requests_in_flight for connection in broker.connections)
+    yield gauge("mainstem_requests_in_flight", "Requests that were begun and are not answered.", _one(in_flight))
+    memory = node.request_memory
+    yield gauge("mainstem_request_memory_bytes", "Bytes of requests in flight.", _one(memory.used_bytes))
+    yield gauge("mainstem_request_memory_limit_bytes", "Above this nothing is read.", _one(memory.limit_bytes))
+    yield gauge("mainstem_segment_files_open", "Open segment files of the log.", _one(node.log.directory.open_files))
+
+
+def _requests(node: Node) -> Iterator[str]:
+    yield histogram(
+        "mainstem_request_seconds",
+        "From the beginning of a request to its answer: a fetch waits for data, a produce request for the disk.",
+        [({"api": _api_name(key)}, each) for key, each in sorted(node.meters.request_seconds.items())],
+    )
+    yield histogram("mainstem_flush_seconds", "Syncing one partition.", [({}, node.meters.flush_seconds)])
+    yield counter("mainstem_flush_failures_total", "Syncs that failed.", _one(node.meters.flush_failures))
+
+
+def _api_name(key: int) -> str:
+    return "".join(map(str.capitalize, ApiKey(key).name.split("_")))
+
+
+def _fetches(node: Node) -> Iterator[str]:
+    waiting, sessions = node.fetches.statistics(), node.fetch_sessions.statistics()
+    yield gauge("mainstem_delayed_fetches", "Fetches that wait for data.", _one(waiting["waiting"]))
+    yield gauge(
+        "mainstem_watched_partitions", "Partitions that fetches or sessions watch.", _one(waiting["partitions"])
+    )
+    yield gauge("mainstem_fetch_sessions", "Fetch sessions that are kept.", _one(sessions["sessions"]))
+    yield gauge("mainstem_fetch_session_partitions", "Partitions in them.", _one(sessions["partitions"]))
+    yield counter("mainstem_fetch_session_evictions_total", "Sessions evicted.", _one(sessions["evictions"]))
+
+
+def _stand(log: PartitionLog) -> _Partition:
+    return _Partition(
+        log.topic_partition,
+        log.log_start_offset,
+        log.recovery_point,
+        log.high_watermark,
+        log.log_end_offset,
+        log.producer_count,
+        log.offline_reason is not None,
+    )
+
+
+def _topics(node: Node, partitions: Sequence[_Partition], most: int) -> Iterator[str]:
+    appended, fetched = node.meters.appended_bytes, node.meters.fetched_bytes
+    yield counter("mainstem_appended_bytes_total", "Bytes of record batches appended.", _one(sum(appended.values())))
+    yield counter("mainstem_fetched_bytes_total", "Bytes of record batches fetched.", _one(sum(fetched.values())))
+    names = [topic.name for topic in node.topics.all()]
+    yield gauge("mainstem_topics", "Topics.", _one(len(names)))
+    if len(names) > most:
+        return
+    ends: Counter[str] = Counter()
+    for each in partitions:
+        ends[each.name.topic] += each.log_end_offset
+    for name, text, counts in (
+        ("mainstem_topic_appended_bytes_total", "Bytes of record batches appended to a topic.", appended),
+        ("mainstem_topic_fetched_bytes_total", "Bytes of record batches fetched from a topic.", fetched),
+        ("mainstem_topic_log_end_offset_total", "Sum of a topic's log ends: it grows by the records appended.", ends),
+    ):
+        yield counter(name, text, [({"topic": topic}, counts[topic]) for topic in names if topic in counts])
+
+
+def _partitions(node: Node, partitions: Sequence[_Partition], most: int) -> Iterator[str]:
+    producers = sum(each.producers for each in partitions)
+    offline = sum(each.is_offline for each in partitions)
+    unflushed = sum(each.log_end_offset - each.durable_offset for each in partitions)
+    yield gauge("mainstem_partitions_open", "Partitions in use since the start.", _one(len(partitions)))
+    yield gauge("mainstem_partitions_unopened", "Partitions not used yet.", _one(len(node.log.directory.waiting)))
+    yield gauge("mainstem_partitions_offline", "Partitions that take no writes until a restart.", _one(offline))
+    yield gauge("mainstem_producers", "Producers whose sequences are known, over all partitions.", _one(producers))
+    yield gauge("mainstem_undurable_records", "Records that are not on the disk yet.", _one(unflushed))
+    if len(partitions) > most:
+        return
+    for name, text, values in (
+        ("log_start_offset", "The first offset that is kept.", [each.log_start_offset for each in partitions]),
+        ("durable_offset", "What lies before it is on the disk.", [each.durable_offset for each in partitions]),
+        ("high_watermark", "What lies before it is visible.", [each.high_watermark for each in partitions]),
+        ("log_end_offset", "The next record's offset.", [each.log_end_offset for each in partitions]),
+    ):
+        yield gauge(f"mainstem_partition_{name}", text, list(_by_partition(partitions, values)))
+
+
+def _by_partition(partitions: Sequence[_Partition], values: Sequence[int]) -> Iterator[Sample]:
+    for each, value in zip(partitions, values, strict=True):
+        yield {"topic": each.name.topic, "partition": each.name.partition}, value
+
+
+def _groups(node: Node, partitions: Sequence[_Partition], most: int) -> Iterator[str]:
+    ends = {each.name: each for each in partitions}
+    lags: Counter[tuple[str, str]] = Counter()
+    for group_id, held in node.groups.committed():
+        for (topic, number), committed in held.items():
+            stands = ends.get(TopicPartition(topic, number))
+            if stands is not None:
+                lags[group_id, topic] += max(0, stands.high_watermark - max(committed.offset, stands.log_start_offset))
+    yield gauge("mainstem_group_lag_records", "Records that all groups have yet to read.", _one(sum(lags.values())))
+    if len(lags) > most:
+        return
+    samples: list[Sample] = [({"group": group, "topic": topic}, lag) for (group, topic), lag in lags.items()]
+    yield gauge("mainstem_group_topic_lag_records", "Records of a topic that a group has yet to read.", samples)
+
+
+def _one(value: float) -> list[Sample]:
+    return [({}, value)]

@@ -1,0 +1,56 @@
+"""``GET /metrics``: the log process's metrics, asked for on its Unix socket and passed on as they come.
+
+The log counts by itself and serves Prometheus' text format; the gateway adds nothing. Used by one event loop.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import httpx
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from mainstem.errors import UnavailableError
+from mainstem.gateway.queries import NoQuery
+
+_TIMEOUT_S = 10.0
+
+
+class LogMetrics:
+    """The log's socket."""
+
+    def __init__(self, socket: Path) -> None:
+        self._client = httpx.AsyncClient(
+            transport=httpx.AsyncHTTPTransport(uds=str(socket)),
+            base_url="http://localhost",
+            timeout=httpx.Timeout(_TIMEOUT_S),
+            trust_env=False,
+        )
+
+    async def page(self) -> Response:
+        """What the log says now. Raises UnavailableError."""
+        try:
+            answer = await self._client.get("/metrics")
+        except httpx.TransportError as error:
+            raise UnavailableError("the log does not tell its metrics; it is started again by itself") from error
+        if answer.status_code != httpx.codes.OK:
+            raise UnavailableError("the log is telling its metrics to others; try again in a moment")
+        return Response(answer.content, headers={"Content-Type": answer.headers["content-type"]})
+
+    async def close(self) -> None:
+        """Close the connections to the log."""
+        await self._client.aclose()
+
+
+def metrics_router(metrics: LogMetrics | None) -> APIRouter:
+    """``/metrics``, where the log's socket is known."""
+    router = APIRouter(tags=["operation"])
+    if metrics is not None:
+
+        @router.get("/metrics", summary="The log's metrics in Prometheus' text format")
+        async def tell(_: Annotated[NoQuery, Query()]) -> Response:
+            return await metrics.page()
+
+    return router

@@ -1,0 +1,79 @@
+"""``GET /metrics``: what the log tells, passed on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from socketserver import ThreadingUnixStreamServer
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from mainstem.client.log import Log
+from mainstem.gateway.app import create_app
+from mainstem.gateway.forwarding import ForwardingBackend
+from mainstem.gateway.guard import Limits
+from mainstem.gateway.log_metrics import LogMetrics
+from tests.gateway.served import served
+
+PAGE = b'# TYPE mainstem_info gauge\nmainstem_info{version="1"} 1\n'
+
+
+class _Metrics(BaseHTTPRequestHandler):
+    """Stands for the log's socket."""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/metrics" else 404)
+        self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+        self.end_headers()
+        self.wfile.write(PAGE)
+
+    def address_string(self) -> str:
+        return "unix"
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Nothing to standard error."""
+
+
+@contextmanager
+def metrics_socket() -> Iterator[Path]:
+    with TemporaryDirectory(prefix="mm-") as directory:
+        path = Path(directory) / "m.sock"
+        with ThreadingUnixStreamServer(str(path), _Metrics) as server:
+            thread = threading.Thread(target=server.serve_forever)
+            thread.start()
+            try:
+                yield path
+            finally:
+                server.shutdown()
+                thread.join(20)
+
+
+@pytest.fixture
+def nowhere() -> Iterator[Log]:
+    """A log that is never asked."""
+    with Log("127.0.0.1:1", timeout_s=0.5) as log:
+        yield log
+
+
+def test_the_logs_metrics_are_passed_on(nowhere: Log) -> None:
+    with metrics_socket() as path:
+        app = create_app(nowhere, ForwardingBackend([]), Limits(), LogMetrics(path))
+        with served(app) as api:
+            answer = api.get("/metrics")
+    assert (answer.status_code, answer.content) == (200, PAGE)
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+
+
+def test_a_log_that_does_not_tell_is_a_503(nowhere: Log, tmp_path: Path) -> None:
+    app = create_app(nowhere, ForwardingBackend([]), Limits(), LogMetrics(tmp_path / "m.sock"))
+    with served(app) as api:
+        assert api.get("/metrics").status_code == 503
+
+
+def test_without_a_socket_there_are_no_metrics(nowhere: Log) -> None:
+    with served(create_app(nowhere, ForwardingBackend([]), Limits())) as api:
+        assert api.get("/metrics").status_code == 404

@@ -70,7 +70,7 @@ class RocksKeyStore:
             self._db = Rdict(str(path), _options())
             if bulk:
                 options = WriteOptions()
-                options.disable_wal(True)
+                options.disable_wal = True  # type: ignore[assignment,method-assign]  # rocksdict's stub calls it a method
                 self._db.set_write_options(options)
         except Exception as error:  # rocksdict raises bare Exception
             raise self._failed("opened", error) from error

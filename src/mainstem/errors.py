@@ -10,6 +10,7 @@
     │   ├── RecordTooLargeError       over max.message.bytes
     │   ├── InvalidRecordError        a record batch that this topic does not take
     │   │   └── ConditionFailedError  an append whose condition does not hold; it tells the actual offset
+    │   ├── UnsupportedFeatureError   the log, or the topic as it is configured, cannot do what was asked
     │   ├── InvalidTimestampError     timestamps outside the topic's bounds, or of the wrong type
     │   ├── OffsetOutOfRangeError     before the log start offset or past the log end offset
     │   ├── SchemaError               a record or a file does not fit its topic's schema
@@ -111,6 +112,10 @@ class ConditionFailedError(InvalidRecordError):
         self.condition = condition
         self.expected = expected
         self.actual = actual
+
+
+class UnsupportedFeatureError(InputError):
+    """The log, or the topic as it is configured, cannot do what was asked, and would not say so by itself."""
 
 
 class InvalidTimestampError(InputError):

@@ -40,6 +40,7 @@ _PROBLEMS: dict[type[MainstemError], _Problem] = {
     errors.RecordTooLargeError: _Problem("record-too-large", 413, "The record is too large"),
     errors.InvalidRecordError: _Problem("invalid-record", 422, "The topic does not take the record"),
     errors.ConditionFailedError: _Problem("condition-failed", 412, "The condition does not hold"),
+    errors.UnsupportedFeatureError: _Problem("unsupported-feature", 409, "The topic does not do this"),
     errors.InvalidTimestampError: _Problem("invalid-timestamp", 422, "The timestamp is outside the topic's bounds"),
     errors.OffsetOutOfRangeError: _Problem("offset-out-of-range", 416, "No such offset"),
     errors.SchemaError: _Problem("schema", 422, "Does not fit the topic's schema"),

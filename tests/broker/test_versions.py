@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mainstem.broker.apis import APIS
-from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.apis import OWN_APIS, ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import (
     add_partitions_to_txn,
@@ -63,6 +63,7 @@ from mainstem.protocol.messages.end_txn import EndTxnRequest
 from mainstem.protocol.messages.init_producer_id import InitProducerIdRequest
 from mainstem.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from mainstem.protocol.messages.list_groups import ListGroupsRequest
+from mainstem.protocol.messages.list_key_offsets import ListKeyOffsetsRequest
 from mainstem.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from mainstem.protocol.messages.list_transactions import ListTransactionsRequest
 from mainstem.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -290,6 +291,9 @@ REQUESTS = {
     ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: DescribeTopicPartitionsRequest(topics=[TopicRequest(name="t")]),
     **SHARE_REQUESTS,
+    ApiKey.LIST_KEY_OFFSETS: ListKeyOffsetsRequest(
+        topic="t", partition=0, key=b"k", start_offset=0, end_offset=1, max_offsets=10
+    ),
 }
 
 
@@ -315,7 +319,15 @@ def test_the_table_serves_no_version_that_is_not_declared() -> None:
 async def test_api_versions_lists_what_the_handlers_serve(client: Client) -> None:
     response = await client.request(REQUESTS[ApiKey.API_VERSIONS], 3)
     listed = {item.api_key: (item.min_version, item.max_version) for item in response.api_keys}
-    assert listed == {key: tuple(api.advertised or api.versions) for key, api in APIS.items()}
+    assert listed == {key: tuple(api.advertised or api.versions) for key, api in APIS.items() if key not in OWN_APIS}
+
+
+@with_broker()
+async def test_own_apis_are_listed_for_clients_that_know_of_them_alone(client: Client) -> None:
+    for name, expected in (("mainstem", OWN_APIS), ("librdkafka", frozenset())):
+        request = ApiVersionsRequest(client_software_name=name, client_software_version="1")
+        response = await client.request(request, 4)
+        assert {item.api_key for item in response.api_keys} & OWN_APIS == expected
 
 
 @pytest.mark.parametrize("version", [5, 99, 32767])

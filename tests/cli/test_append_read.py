@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import json
 import sys
+from collections.abc import Iterator
 
 import pytest
 
+from mainstem.client.log import Log
 from tests.cli.commands import Commands
 
 
@@ -67,3 +69,42 @@ def test_what_cannot_be_is_one_line_and_nothing_is_written(
     assert (done.code, done.out) == (1, "")
     assert done.error
     assert command.run("read", mainstem_topic).out == ""
+
+
+@pytest.fixture
+def featured_topic(mainstem_log: Log) -> Iterator[str]:
+    configs = {
+        "mainstem.key.index": "true",
+        "mainstem.conditional.append": "true",
+        "mainstem.idempotency.window.ms": "60000",
+    }
+    mainstem_log.create_topic("featured", partitions=1, configs=configs)
+    yield "featured"
+    mainstem_log.delete_topic("featured")
+
+
+def test_an_append_can_state_conditions(command: Commands, featured_topic: str) -> None:
+    assert command.run("append", featured_topic, "1", "--key", "k", "--expect-key-offset", "-1").code == 0
+    refused = command.run("append", featured_topic, "2", "--key", "k", "--expect-key-offset", "-1")
+    assert refused.code == 1
+    assert "actual 0" in refused.err
+    assert command.run("append", featured_topic, "2", "--key", "k", "--expect-end", "1").code == 0
+    read = command.run("read", featured_topic, "--key", "k")
+    assert (read.out, read.err) == ("0:0\tk\t1\n0:1\tk\t2\n", "")
+
+
+def test_an_append_can_be_tried_again(command: Commands, featured_topic: str) -> None:
+    for _ in range(2):
+        done = command.run("append", featured_topic, "1", "--idempotency-key", "x")
+        assert (done.code, done.out) == (0, "featured/0:1\n")
+
+
+def test_conditions_are_for_one_record(command: Commands, featured_topic: str) -> None:
+    assert command.run("append", featured_topic, "--expect-end", "0").code == 1
+
+
+def test_a_read_by_key_that_scans_says_so(command: Commands, mainstem_topic: str) -> None:
+    command.run("append", mainstem_topic, "1", "--key", "k")
+    read = command.run("read", mainstem_topic, "--key", "k")
+    assert read.out == "0:0\tk\t1\n"
+    assert "scanning" in read.err

@@ -460,3 +460,16 @@ def test_without_a_checkpoint_the_epoch_goes_on_from_the_batches() -> None:
     assert node.kill_and_start().leader_epoch == 4
     node.commit(*numbered(1))
     assert node.kill_and_start().leader_epoch == 5
+
+
+def test_an_epoch_that_a_delete_forgot_is_known_again_when_a_kill_brings_its_records_back() -> None:
+    node = Node()
+    node.commit(b"a")
+    node.kill_and_start()
+    node.commit(b"b")
+    node.log.delete_records(1)
+    node.commit(b"c")
+    node.kill_and_start()  # before the log start was durable
+    assert node.log.log_start_offset == 0
+    first = node.log.end_offset_for_epoch(0)
+    assert (first.leader_epoch, first.end_offset) == (0, 1)

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from mainstem.broker.api import Api
 from mainstem.broker.apis import APIS
+from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.schema import Versions
 
 KAFKA_VERSION: Final = "4.3"
@@ -142,7 +143,9 @@ NOT_SERVED: Final = MappingProxyType(
 )
 """APIs of Apache Kafka that are not listed here, by intention."""
 
-OTHER_VERSIONS: Final = MappingProxyType(dict[int, str]())
+OTHER_VERSIONS: Final = MappingProxyType(
+    {int(ApiKey.LIST_KEY_OFFSETS): "Mainstem's own, listed for clients that call themselves mainstem alone"}
+)
 """APIs whose listed versions are not Apache Kafka's, by intention, and why."""
 
 _HEAD: Final = f"""# Compatibility with Apache Kafka

@@ -8,9 +8,13 @@ import typer
 
 from mainstem.cli import options
 from mainstem.cli.connect import connect
-from mainstem.cli.output import out, out_json
+from mainstem.cli.output import note, out, out_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mainstem.client.log import Log
+    from mainstem.client.start import Moment
     from mainstem.model import Record
 
 
@@ -36,9 +40,7 @@ def read(
         begin = moment(start, topic)
         wanted = None if key is None else key.encode()
         records = (
-            log.follow(topic, start=begin)
-            if follow
-            else log.read(topic, start=begin, end=moment(end, topic), key=key, limit=limit)
+            log.follow(topic, start=begin) if follow else _bounded(log, topic, begin, moment(end, topic), key, limit)
         )
         shown = 0
         for record in records:
@@ -48,6 +50,15 @@ def read(
             shown += 1
             if limit is not None and shown >= limit:
                 return
+
+
+def _bounded(log: Log, topic: str, start: Moment, end: Moment, key: str | None, limit: int | None) -> Iterator[Record]:
+    if key is None:
+        return log.read(topic, start=start, end=end, limit=limit)
+    reader = log.read_key(topic, key, start=start, end=end, limit=limit)
+    if reader.scan_reason is not None:
+        note(f"scanning the key's partition: {reader.scan_reason}")
+    return reader
 
 
 def _show(record: Record, *, as_json: bool) -> None:

@@ -10,8 +10,10 @@ import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from mainstem.client.asks import Asks, TopicFeatures, ask_headers
 from mainstem.client.records import EncodedRecord
 from mainstem.client.session import AppendSession
 from mainstem.client.wire.cluster import WireClient
@@ -20,6 +22,7 @@ from mainstem.client.wire.topics import topic_configs
 from mainstem.clock import Clock
 from mainstem.errors import (
     AuthorizationError,
+    InvalidRecordError,
     LogUnavailableError,
     MainstemError,
     RecordTooLargeError,
@@ -27,6 +30,8 @@ from mainstem.errors import (
     UnknownTopicError,
 )
 from mainstem.model import Position
+from mainstem.record.append_headers import IDEMPOTENCY_KEY
+from mainstem.record.partitioner import partition_for
 
 if TYPE_CHECKING:
     from mainstem.client.producer import BulkProducer
@@ -50,6 +55,7 @@ class Appender:
         self._clock = clock
         self._sessions = Pool(lambda: AppendSession(make_client(), clock))
         self._clients = Pool(make_client)
+        self._features = TopicFeatures(make_client, clock)
         self._lock = threading.Lock()
         self._is_closed = False
         self._producers: dict[int, BulkProducer] = {}
@@ -69,6 +75,28 @@ class Appender:
         """Append a few records, with the least latency."""
         with self._explaining(topic), self._sessions.borrow() as session:
             return session.append(topic, records)
+
+    def append_asking(self, topic: str, record: EncodedRecord, asks: Asks) -> Position:
+        """Append one record under conditions, or with an idempotency key: ``asks`` says which.
+
+        Raises ConditionFailedError, UnsupportedFeatureError, InputError, and what an append raises.
+        """
+        headers = ask_headers(asks)
+        if not headers:
+            return self.append_at_once(topic, [record])
+        with self._explaining(topic):
+            self._features.check(topic, asks)
+        partition = record.partition
+        key = dict(headers).get(IDEMPOTENCY_KEY)
+        if partition is None and record.key is None and key is not None:
+            with self._clients.borrow() as client:  # a retry has to come to the same partition
+                partition = partition_for(key, client.partition_count(topic))
+        asking = replace(record, headers=(*record.headers, *headers), partition=partition)
+        try:
+            return self.append_at_once(topic, [asking])
+        except InvalidRecordError:
+            self._features.forget(topic)
+            raise
 
     def append_in_bulk(self, topic: str, records: Iterable[EncodedRecord]) -> Position:
         """Append many records, in few batches; memory is bounded."""
@@ -91,6 +119,7 @@ class Appender:
     def forget(self, topic: str) -> None:
         """Forget what was known of a topic, as it is being deleted."""
         self._limits_bytes.pop(topic, None)
+        self._features.forget(topic)
 
     def close(self) -> None:
         """Deliver what was sent, then disconnect. Raises LogUnavailableError when something was not delivered."""
@@ -99,6 +128,7 @@ class Appender:
             producers, self._producers = list(self._producers.values()), {}
         self._sessions.close()
         self._clients.close()
+        self._features.close()
         for producer in producers:
             producer.close(self._timeout_s)
 

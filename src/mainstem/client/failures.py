@@ -29,6 +29,7 @@ from mainstem.errors import (
     UnknownTopicError,
 )
 from mainstem.protocol.errors import ErrorCode, describe
+from mainstem.record.append_headers import parse_condition
 
 _E = ErrorCode
 _LIBRDKAFKA_FIRST, _LIBRDKAFKA_LAST = -200, -100
@@ -149,6 +150,8 @@ def error_of(code: int, context: str, said: str | None = None) -> MainstemError:
     """The error that ``code`` stands for. ``context`` says what was tried; ``said`` is the log's own text, if any."""
     if _LIBRDKAFKA_FIRST <= code <= _LIBRDKAFKA_LAST:
         return _OF_LIBRDKAFKA.get(code, ProtocolError)(f"{context}: {said or f'librdkafka error {code}'}")
+    if code == _E.INVALID_RECORD and said is not None and (failed := parse_condition(said)) is not None:
+        return failed
     name, retriable, message = describe(code)
     text = f"{context}: {said or message}"
     error_class = _OF_PROTOCOL.get(code)

@@ -14,9 +14,11 @@ import datetime
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 from mainstem.client.appending import Appender
+from mainstem.client.asks import Asks
+from mainstem.client.key_reader import KeyReader
 from mainstem.client.reader import BoundedReader, Follower
 from mainstem.client.records import EncodedRecord, HeadersLike, encoded, encoded_headers
 from mainstem.client.start import Moment, bounds, end_offsets, offsets_at_time, partitions_of, start_offsets
@@ -32,7 +34,7 @@ from mainstem.errors import (
     InputError,
     TopicExistsError,
 )
-from mainstem.model import Position
+from mainstem.model import Position, TopicPartition
 from mainstem.record.partitioner import partition_for
 
 
@@ -96,14 +98,22 @@ class Log:
         headers: HeadersLike = (),
         partition: int | None = None,
         timestamp_ms: int | None = None,
+        **asks: Unpack[Asks],
     ) -> Position:
         """Append one record; returns the position just after it, once it is durable.
 
         A dict, list, dataclass or model is kept as JSON, text as UTF-8, bytes as they are, None is a tombstone.
+
+        By the topic's log features: ``expect_key_offset`` (this key's last offset, -1 for none) and ``expect_end``
+        (the partition's end) append only if that is so, else raise ConditionFailedError with the ``actual`` offset;
+        ``idempotency_key`` appends once within the topic's window, and returns the first one's position after that.
+        Raises UnsupportedFeatureError where the log or the topic's configs do not know them.
         Raises UnknownTopicError, RecordTooLargeError, SchemaError (no JSON form), LogUnavailableError (it may or may
         not have been appended), and RemoteError.
         """
         record = EncodedRecord(value_bytes(value), key_bytes(key), encoded_headers(headers), partition, timestamp_ms)
+        if asks:
+            return self._appender.append_asking(topic, record, asks)
         return self._appender.append_at_once(topic, [record])
 
     def append_many(self, topic: str, records: Iterable[Any]) -> Position:
@@ -129,8 +139,9 @@ class Log:
     ) -> BoundedReader:
         """The committed records from ``start`` up to the log's end as it is now, or to ``end`` before that.
 
-        With ``key`` only that key's records, looked for in the partition that Mainstem and Kafka's Java client give it;
-        ``every_partition`` looks in all, for writers that partition otherwise (librdkafka's own default does).
+        With ``key`` only that key's records, looked for in the partition that Mainstem and Kafka's Java client give it,
+        by its key index if it has one; ``every_partition`` scans all, for writers that partition otherwise (as
+        librdkafka's own default does).
         Raises UnknownTopicError, OffsetOutOfRangeError.
         """
         with self._pool.borrow() as client:
@@ -140,7 +151,35 @@ class Log:
                 partitions = [partitions[partition_for(wanted, len(partitions))]]
             ends = end_offsets(client, partitions, read_committed=True)
             begin = start_offsets(client, ends, start)
-            return BoundedReader(self._pool, begin, bounds(client, ends, end), key=wanted, limit=limit)
+            bound = bounds(client, ends, end)
+        if wanted is not None and not every_partition:
+            return KeyReader(self._pool, begin, bound, key=wanted, limit=limit)
+        return BoundedReader(self._pool, begin, bound, key=wanted, limit=limit)
+
+    def read_key(
+        self,
+        topic: str,
+        key: Any,
+        *,
+        start: Moment = "earliest",
+        end: Moment | None = None,
+        limit: int | None = None,
+        partition: int | None = None,
+    ) -> KeyReader:
+        """The committed records of one key, as ``read`` gives them; the reader says whether an index led to them.
+
+        ``partition`` is where to look, if not where Mainstem and Kafka's Java client put the key.
+        Raises UnknownTopicError, OffsetOutOfRangeError.
+        """
+        wanted = key_bytes(key)
+        if wanted is None:
+            raise InputError("read_key: give a key")
+        with self._pool.borrow() as client:
+            partitions = partitions_of(client, [topic])
+            number = partition_for(wanted, len(partitions)) if partition is None else partition
+            ends = end_offsets(client, [TopicPartition(topic, number)], read_committed=True)
+            begin, bound = start_offsets(client, ends, start), bounds(client, ends, end)
+        return KeyReader(self._pool, begin, bound, key=wanted, limit=limit)
 
     def follow(self, *topics: str, start: Moment = "latest") -> Follower:
         """The committed records of the topics as they come, without end; close it from any thread.

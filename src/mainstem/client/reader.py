@@ -50,6 +50,10 @@ class _Chunks:
         """Take in a partition that was not there before."""
         self._offsets.setdefault(tp, 0)
 
+    def jump(self, tp: TopicPartition, offset: int) -> None:
+        """Go on at ``offset``: nothing before it is wanted."""
+        self._offsets[tp] = max(self._offsets[tp], offset)
+
     def next_record(self) -> Record | None:
         """The next record, or None when another fetch is needed. A fetch that cannot be read on is dropped."""
         while True:
@@ -118,17 +122,24 @@ class BoundedReader(Iterator[Record]):
         raise StopIteration
 
     def _fetch(self) -> bool:
-        offsets = self._chunks.offsets
-        wanted = {tp: offsets[tp] for tp, end in self._end.items() if offsets[tp] < end}
+        wanted = self._wanted()
         if not wanted:
             return False
         with self._pool.borrow() as client:
-            fetched = client.fetch(wanted, partition_max_bytes=_PARTITION_BYTES, max_bytes=_FETCH_BYTES)
+            fetched = client.fetch(wanted, partition_max_bytes=self._partition_bytes(), max_bytes=_FETCH_BYTES)
         for tp, part in fetched.items():
             if part.error is not None and not part.heals:
                 raise part.error
             self._chunks.add(Chunk(tp, part, wanted[tp], self._end[tp]))
         return True
+
+    def _wanted(self) -> Offsets:
+        """Where to fetch from next."""
+        offsets = self._chunks.offsets
+        return {tp: offsets[tp] for tp, end in self._end.items() if offsets[tp] < end}
+
+    def _partition_bytes(self) -> int:
+        return _PARTITION_BYTES
 
 
 class Follower(Iterator[Record]):

@@ -64,8 +64,8 @@ class PathQuery(WaitQuery):
     direction: Literal["out", "in", "both"] = "out"
 
 
-class ReadQuery(NoQuery):
-    """A bounded read of a topic."""
+class KeyQuery(NoQuery):
+    """A bounded read of one key."""
 
     start: str = Field(
         "earliest",
@@ -74,8 +74,13 @@ class ReadQuery(NoQuery):
         examples=["earliest", "17", _POSITION_EXAMPLE, "2013-01-01T10:00:00Z"],
     )
     end: str = Field("latest", alias="to", description="where to stop, not included; the log's end as it is now")
-    key: str | None = Field(None, description="only records of this key")
     limit: int = Field(100, ge=1, le=10_000)
+
+
+class ReadQuery(KeyQuery):
+    """A bounded read of a topic."""
+
+    key: str | None = Field(None, description="only records of this key")
 
 
 class SqlBody(BaseModel):

@@ -11,6 +11,7 @@ import datetime
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mainstem.client.key_reader import KeyReader
 from mainstem.errors import InputError, PositionError
 from mainstem.gateway.record_json import record_json
 from mainstem.model import Position
@@ -36,10 +37,15 @@ class BoundedRead:
 
 @dataclass(frozen=True, slots=True)
 class ReadAnswer:
-    """The records, as JSON documents, and where to go on."""
+    """The records, as JSON documents, and where to go on.
+
+    Of a key: its last offset, if an index tells it, or why its partition was scanned.
+    """
 
     records: list[dict[str, Any]]
     position: Position
+    last_offset: int | None = None
+    scan_reason: str | None = None
 
 
 def read(log: Log, what: BoundedRead) -> ReadAnswer:
@@ -53,6 +59,8 @@ def read(log: Log, what: BoundedRead) -> ReadAnswer:
         size_bytes += len(record.key or b"") + len(record.value or b"")
         if size_bytes >= _ANSWER_BYTES_MAX:
             break
+    if isinstance(reader, KeyReader):
+        return ReadAnswer(records, reader.position, reader.last_offset, reader.scan_reason)
     return ReadAnswer(records, reader.position)
 
 

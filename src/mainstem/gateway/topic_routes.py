@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from mainstem.client.asks import Asks
 from mainstem.client.records import NewRecord
 from mainstem.errors import UnknownTopicError
 from mainstem.gateway.blocking import Workers
 from mainstem.gateway.bodies import body_of, read_json
+from mainstem.gateway.conditions import asks_of, entity_tag
 from mainstem.gateway.json_responses import json_response
-from mainstem.gateway.queries import NoQuery, ReadQuery
+from mainstem.gateway.queries import KeyQuery, NoQuery, ReadQuery
 from mainstem.gateway.reads import BoundedRead, read
 from mainstem.gateway.record_bodies import AppendBody, NewRecordBody
 from mainstem.gateway.topic_json import description_json, topic_json
@@ -49,7 +51,8 @@ def topic_router(log: Log) -> APIRouter:
     async def append(http: Request, topic: str, _: Annotated[NoQuery, Query()]) -> Response:
         check_name(topic)
         body = await read_json(http, AppendBody)
-        position = await appenders.run(append_records, log, topic, body)
+        asks = asks_of(http.headers, len(body.records))
+        position = await appenders.run(append_records, log, topic, body, asks)
         return json_response({"position": str(position), "records": len(body.records)}, status=201, position=position)
 
     @router.get("/topics/{topic}/records", summary="A bounded read")
@@ -60,6 +63,19 @@ def topic_router(log: Log) -> APIRouter:
         document = {"topic": topic, "records": answer.records, "position": str(answer.position)}
         return json_response(document, position=answer.position)
 
+    @router.get("/topics/{topic}/keys/{key:path}", summary="One key's records; the entity tag is its last offset")
+    async def read_key(topic: str, key: str, query: Annotated[KeyQuery, Query()]) -> Response:
+        check_name(topic)
+        what = BoundedRead(topic, query.start, query.end, key, query.limit)
+        answer = await readers.run(read, log, what)
+        document = {"topic": topic, "key": key, "records": answer.records, "position": str(answer.position)}
+        if answer.scan_reason is not None:
+            document["scanned"] = answer.scan_reason
+        response = json_response(document, position=answer.position)
+        if answer.last_offset is not None:
+            response.headers["ETag"] = entity_tag(answer.last_offset)
+        return response
+
     return router
 
 
@@ -69,8 +85,15 @@ def check_name(topic: str) -> None:
         raise UnknownTopicError(f"no topic {topic[:100]!r}: a name has letters, digits, '.', '_' and '-' only")
 
 
-def append_records(log: Log, topic: str, body: AppendBody) -> Position:
-    """Append, in order for each partition. Raises UnknownTopicError, RecordTooLargeError."""
+def append_records(log: Log, topic: str, body: AppendBody, asks: Asks) -> Position:
+    """Append, in order for each partition; with ``asks``, the one record.
+
+    Raises UnknownTopicError, RecordTooLargeError, ConditionFailedError, UnsupportedFeatureError.
+    """
+    if asks:
+        [one] = body.records
+        placed: dict[str, Any] = {"partition": one.partition, "timestamp_ms": one.timestamp_ms}
+        return log.append(topic, one.value, key=one.key, headers=one.headers, **placed, **asks)
     return log.append_many(topic, (_new_record(record) for record in body.records))
 
 

@@ -253,13 +253,13 @@ class KeyIndex:
 
     # Reading
 
-    def last_offset(self, key: bytes) -> int:
-        """The offset of the key's last record before the log end, a tombstone included; -1 when it has none.
+    def last_offset(self, key: bytes, end_offset: int | None = None) -> int:
+        """The offset of the key's last record before the log end, or ``end_offset``; -1 when it has none.
 
-        Records of transactions count whether these commit or not. Raises IndexNotReadyError.
+        Tombstones count, and records of transactions whether these commit or not. Raises IndexNotReadyError.
         """
         start = self._prefix(b"k") + layout.key_part(key)
-        end = start + _AFTER_OFFSETS
+        end = start + (_AFTER_OFFSETS if end_offset is None else layout.pack_offset(end_offset))
         while (found := self._last(start, end)) is not None:
             offset = layout.offset_in(found[0])
             if offset < self.log.log_start_offset:

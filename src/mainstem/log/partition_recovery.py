@@ -415,7 +415,7 @@ class _Recovery:
     # Step 5
 
     def _rebuild_leader_epochs(self, kept_end: int, log_start: int) -> LeaderEpochs:
-        """The epochs from their file, if it reaches to the last batch; else from the batches.
+        """The epochs from their file, if it reaches from the first batch to the last; else from the batches.
 
         A batch's epoch lies outside its checksum: one that no node has led with is not believed.
         """
@@ -427,7 +427,7 @@ class _Recovery:
         last = next((segment for segment in reversed(self._segments) if segment.size_bytes), None)
         last_epoch = last.last_leader_epoch() if last is not None else epochs.latest
         is_behind = epochs.latest != last_epoch and last_epoch <= epoch_max
-        if entries is None or is_behind or epochs.latest > epoch_max:
+        if entries is None or is_behind or epochs.latest > epoch_max or self._lacks_first_epoch(epochs, log_start):
             epochs = LeaderEpochs()
             for segment in self._segments:
                 for epoch, start_offset in segment.leader_epochs(epoch_max):
@@ -436,3 +436,14 @@ class _Recovery:
             replace_file(self._disk, path, encode_leader_epochs(epochs.entries), sync=False)
         epochs.truncate_start(log_start)
         return epochs
+
+    def _lacks_first_epoch(self, epochs: LeaderEpochs, log_start: int) -> bool:
+        """Whether the file has forgotten an epoch that the log holds again.
+
+        It forgets with a delete-records, and the log start is durable a little later: a kill in between brings it back.
+        """
+        if not epochs.entries or epochs.entries[0].start_offset <= log_start:
+            return False
+        places = (place for segment in self._segments for place in segment.walk_from(log_start))
+        first = next(places, None)
+        return first is not None and first.header.leader_epoch < epochs.entries[0].epoch

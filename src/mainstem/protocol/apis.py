@@ -74,6 +74,13 @@ class ApiKey(enum.IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    LIST_KEY_OFFSETS = 32001
+
+
+OWN_APIS = frozenset({ApiKey.LIST_KEY_OFFSETS})
+"""What Kafka does not have. Numbered where Kafka's will hardly come, and listed for clients that know of it alone."""
+OWN_CLIENT = "mainstem"
+"""The software name by which such clients ask for the versions."""
 
 
 @cache

@@ -97,6 +97,7 @@ GUARDS: Final[Mapping[int, Guard]] = MappingProxyType(
         ApiKey.DELETE_SHARE_GROUP_OFFSETS: in_turn(
             on_named(_GROUP, _O.DELETE, "group_id"), on_each(_TOPIC, _O.READ, "topics", "responses")
         ),
+        ApiKey.LIST_KEY_OFFSETS: on_named(_TOPIC, _O.READ, "topic"),
     }
 )
 

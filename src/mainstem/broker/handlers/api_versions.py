@@ -3,6 +3,7 @@
 A version that is not served is answered in version 0 with UNSUPPORTED_VERSION and the same list, so that any client,
 however new, finds a version to go on with (KIP-511). A client that names itself by what no name can be is refused with
 INVALID_REQUEST. Version 3 leaves out features whose lowest level is 0: its clients could not read them (KIP-1022).
+APIs of Mainstem's own are listed for clients that call themselves mainstem, so that they confuse nobody else.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
 from mainstem.broker.features import features
-from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.apis import OWN_APIS, OWN_CLIENT, ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.api_versions import (
     ApiVersion,
@@ -37,7 +38,7 @@ def handle(node: Node, call: Call) -> ApiVersionsResponse:
     names = (body.client_software_name, body.client_software_version)
     if call.api_version >= _NAMED_FROM and not all(map(_NAME.fullmatch, names)):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
-    response = _response(node, ErrorCode.NONE)
+    response = _response(node, ErrorCode.NONE, lists_own=body.client_software_name == OWN_CLIENT)
     listed = [each for each in features(node.apis) if each.first > 0 or call.api_version >= _LEVEL_0_FROM]
     response.supported_features = [
         SupportedFeatureKey(name=each.name, min_version=each.first, max_version=each.last) for each in listed
@@ -54,9 +55,11 @@ def _handle_unsupported(node: Node, call: Call) -> ApiVersionsResponse:
     return _response(node, ErrorCode.UNSUPPORTED_VERSION)
 
 
-def _response(node: Node, code: ErrorCode) -> ApiVersionsResponse:
+def _response(node: Node, code: ErrorCode, *, lists_own: bool = False) -> ApiVersionsResponse:
     keys = []
     for api in node.apis.values():
+        if api.key in OWN_APIS and not lists_own:
+            continue
         first, last = api.advertised or api.versions
         keys.append(ApiVersion(api_key=api.key, min_version=first, max_version=last))
     return ApiVersionsResponse(error_code=code, api_keys=keys)

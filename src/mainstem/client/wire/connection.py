@@ -19,13 +19,13 @@ from mainstem.client.wire.deadline import Deadline
 from mainstem.client.wire.transport import Dial, Stream, dial_plain
 from mainstem.errors import FrameError, MainstemError, RemoteError
 from mainstem.protocol import codec
+from mainstem.protocol.apis import OWN_CLIENT
 from mainstem.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from mainstem.protocol.schema import Buffer, Message, Versions
 
 _INT32 = struct.Struct(">i")
 _ERROR_CODE = struct.Struct(">ih")  # of an ApiVersions response of any version: correlation id, error code
 _UNSUPPORTED_VERSION = 35
-_SOFTWARE = "mainstem"
 _READ_AHEAD_BYTES = 8 * 1024
 
 
@@ -201,7 +201,7 @@ class Connection:
         self.versions = _versions_in(answer)
 
     def _ask_versions(self, version: int, deadline: Deadline) -> memoryview:
-        self._send(ApiVersionsRequest(client_software_name=_SOFTWARE, client_software_version="0"), version, deadline)
+        self._send(ApiVersionsRequest(client_software_name=OWN_CLIENT, client_software_version="0"), version, deadline)
         pending = self._pending.popleft()
         frame = self._receive_frame(deadline)
         self._check_correlation(pending, _INT32.unpack_from(frame)[0])

@@ -111,6 +111,38 @@ def test_the_first_member_leads_and_the_leaders_sync_makes_the_group_stable() ->
     assert (driver.group.state, driver.records) == (GroupState.STABLE, 1)
 
 
+def test_an_id_that_nobody_came_back_with_disturbs_nobody() -> None:
+    driver = Driver()
+    driver.stable("a")
+    pending = driver.join("b", version=4).member_id
+    driver.beat_for(12)
+    assert pending not in driver.group.pending_members
+    assert (driver.group.state, driver.group.generation_id) == (GroupState.STABLE, 1)
+    other = driver.join("b", version=4).member_id
+    left = driver.leave(MemberIdentity(member_id=other, group_instance_id=None))
+    assert (left.members[0].error_code, driver.group.state) == (0, GroupState.STABLE)
+
+
+def test_an_id_that_nobody_comes_back_with_holds_a_rebalance_up_no_longer_than_its_session() -> None:
+    driver = Driver()
+    first = driver.stable("a")["a"]
+    driver.join("b", version=4)
+    driver.join("c")
+    assert driver.join("a", first.member_id) is None
+    driver.pass_time(11)
+    assert (driver.answers["a"].generation_id, driver.answers["c"].generation_id) == (2, 2)
+
+
+def test_a_sync_that_comes_too_late_shows_that_the_member_lives() -> None:
+    driver = Driver()
+    joined = driver.stable("a", "b")
+    driver.join("c")
+    driver.time_s += 9
+    assert driver.sync("a", joined["a"]).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    driver.pass_time(9)
+    assert driver.group.members.keys() >= {joined["a"].member_id}
+
+
 def test_a_newcomer_waits_until_the_others_have_joined_again() -> None:
     driver = Driver()
     first = driver.stable("a")["a"]

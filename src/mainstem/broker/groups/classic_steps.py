@@ -306,6 +306,9 @@ def sync(group: ClassicGroup, request: SyncGroupRequest, reply: Reply, now: Now)
     try:
         member = _check_sync(group, request)
     except RemoteError as error:
+        if error.code == ErrorCode.REBALANCE_IN_PROGRESS:
+            # It has shown that it lives, and may take a while to join again.
+            _extend_session(group.members[request.member_id], now)
         effects.answer(reply, _sync_error(ErrorCode(error.code)))
         return effects
     group.pending_sync.discard(member.member_id)
@@ -395,13 +398,14 @@ def leave(group: ClassicGroup, request: LeaveGroupRequest, reply: Reply, now: No
     identities: list[tuple[str, str | None]] = [(request.member_id, None)] if request.member_id else []
     identities += [(member.member_id, member.group_instance_id) for member in request.members]
     members = []
-    left = False
+    members_before = len(group.members)
     for member_id, instance_id in identities:
         code = _leave_one(group, member_id, instance_id, effects)
-        left = left or code is ErrorCode.NONE
         members.append(MemberResponse(member_id=member_id, group_instance_id=instance_id, error_code=code))
-    if left:
+    if len(group.members) < members_before:
         _after_removal(group, now, effects)
+    else:
+        _maybe_complete(group, now, effects)
     # Before version 3 one member leaves, and its error is the answer's.
     error_code = members[0].error_code if request.member_id else ErrorCode.NONE
     effects.answer(reply, LeaveGroupResponse(error_code=error_code, members=members))
@@ -435,7 +439,12 @@ def _remove(group: ClassicGroup, member: Member, effects: Effects) -> None:
 def _after_removal(group: ClassicGroup, now: Now, effects: Effects) -> None:
     if group.is_in(_STABLE, _COMPLETING):
         _prepare_rebalance(group, now, effects)
-        return
+    else:
+        _maybe_complete(group, now, effects)
+
+
+def _maybe_complete(group: ClassicGroup, now: Now, effects: Effects) -> None:
+    """Go on if nobody is waited for any more: an id that nobody came back with was not in the generation."""
     # A new group goes on waiting for more members, unless it has none left.
     waits_for_more = group.previous_state is _EMPTY and group.members
     if group.state is _PREPARING and group.have_all_joined and not waits_for_more:
@@ -452,12 +461,13 @@ def expire(group: ClassicGroup, now: Now) -> Effects:
     for member_id, deadline_s in list(group.pending_members.items()):
         if deadline_s <= now.monotonic_s:
             group.remove(member_id)
-            removed = True
     for member in list(group.members.values()):
         if member.session_deadline_s <= now.monotonic_s:
             removed = _expire_member(group, member, effects) or removed
     if removed:
         _after_removal(group, now, effects)
+    else:
+        _maybe_complete(group, now, effects)
     if group.rebalance_deadline_s <= now.monotonic_s:
         _expire_phase(group, now, effects)
     return effects

@@ -110,13 +110,14 @@ class GroupCoordinator:
         group = self.registry.get(group_id)
         if group is None:
             return ErrorCode.ILLEGAL_GENERATION if generation_id >= 0 else ErrorCode.NONE
+        code = ErrorCode.NONE
         try:
             group.check_commit(member_id, instance_id, generation_id, api_version)
         except RemoteError as error:
-            return ErrorCode(error.code)
-        if isinstance(group, ClassicGroup):
+            code = ErrorCode(error.code)
+        if isinstance(group, ClassicGroup) and code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
             self.classic.alive(group, member_id)
-        return ErrorCode.NONE
+        return code
 
     async def commit_offsets(self, group_id: str, committed: Mapping[tuple[str, int], CommittedOffset]) -> None:
         """Keep offsets; returns when they are durable. Raises the log's errors: then nothing is kept."""

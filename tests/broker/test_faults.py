@@ -20,13 +20,15 @@ from tests.broker.harness import Client, running
 DATA = Path("/data")
 
 
-def over_restarts(disk: FaultyDisk, *lives: Callable[[Client], Awaitable[None]]) -> None:
+def over_restarts(
+    disk: FaultyDisk, *lives: Callable[[Client], Awaitable[None]], settings: dict[str, str] | None = None
+) -> None:
     """Run one broker after the other on ``disk``; a life may end with a disk that does not let it end cleanly."""
 
     async def main() -> None:
         for live in lives:
             try:
-                async with running(DATA, disk=disk) as client:
+                async with running(DATA, settings, disk=disk) as client:
                     await live(client)
             except StorageError:
                 disk.kill()

@@ -119,7 +119,14 @@ class UnsupportedFeatureError(InputError):
 
 
 class InvalidTimestampError(InputError):
-    """Timestamps outside the topic's bounds, or a timestamp type that only the log may set."""
+    """Timestamps outside the topic's bounds, or a timestamp type that only the log may set.
+
+    ``records`` says which records are at fault, by index, and why, where that is known.
+    """
+
+    def __init__(self, message: str, *, records: Mapping[int, str] | None = None) -> None:
+        super().__init__(message)
+        self.records = dict(records or {})
 
 
 class OffsetOutOfRangeError(InputError):

@@ -85,15 +85,8 @@ def test_a_timestamp_far_ahead_of_the_clock_is_refused() -> None:
         check(batch(b"a", timestamp_ms=NOW_MS + 3_600_001))
 
 
-def test_a_timestamp_far_behind_the_clock_is_refused_if_the_topic_says_so() -> None:
-    old = batch(b"a", timestamp_ms=NOW_MS - 11)
-    assert check(old) == 1
-    with pytest.raises(InvalidTimestampError, match=r"before\.max"):
-        check(old, message_timestamp_before_max_ms="10")
-
-
 def test_records_without_a_timestamp_pass() -> None:
-    assert check(build_batch([NewRecord(None, b"a")]), message_timestamp_before_max_ms="10") == 1
+    assert check(build_batch([NewRecord(None, b"a")])) == 1
 
 
 def test_log_append_time_is_not_the_producers_to_set() -> None:

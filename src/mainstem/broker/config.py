@@ -237,7 +237,10 @@ _TOPIC_DEFAULTS: Final = tuple(
     _default_of(name, topic_config)
     for name, topic_config in {
         "log.cleanup.policy": "cleanup.policy",
+        "compression.gzip.level": "compression.gzip.level",
+        "compression.lz4.level": "compression.lz4.level",
         "compression.type": "compression.type",
+        "compression.zstd.level": "compression.zstd.level",
         "log.cleaner.delete.retention.ms": "delete.retention.ms",
         "log.segment.delete.delay.ms": "file.delete.delay.ms",
         "log.flush": "flush",

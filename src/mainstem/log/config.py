@@ -1,7 +1,6 @@
 """A topic's configs: Kafka's names, types, bounds and defaults, and Mainstem's own ``flush``.
 
-``CONFIGS`` is the table that DescribeConfigs lists; ``LogConfig`` is one topic's settings, checked in one place. A
-config whose ``doc`` says "stored, not yet applied" is accepted, checked, kept and described, and changes nothing yet.
+``CONFIGS`` is the table that DescribeConfigs lists; ``LogConfig`` is one topic's settings, checked in one place.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from mainstem.errors import ConfigError
 
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
-_NOT_YET = " (stored, not yet applied)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +55,13 @@ def _boolean(text: str) -> bool:
     return lowered == "true"
 
 
+def _gzip_level(text: str) -> int:
+    value = int(text)
+    if value != -1 and not 1 <= value <= 9:
+        raise ValueError("must be from 1 to 9, or -1")
+    return value
+
+
 def _one_of(*words: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in words:
@@ -85,9 +90,24 @@ _DEFINITIONS = (
         "compression.type",
         "string",
         "producer",
-        "The codec that batches are stored with; producer keeps each as it came" + _NOT_YET,
+        "The codec that batches are stored with; producer keeps each as it came",
         _one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     ),
+    ConfigDef(
+        "compression.gzip.level",
+        "int",
+        "-1",
+        "The level of compression.type=gzip, from 1 to 9; -1: the codec's default",
+        _gzip_level,
+    ),
+    ConfigDef(
+        "compression.lz4.level",
+        "int",
+        "9",
+        "Kafka's level of compression.type=lz4; here there is one, the fast one, which is Kafka's 9",
+        _int(1, 17),
+    ),
+    ConfigDef("compression.zstd.level", "int", "3", "The level of compression.type=zstd", _int(-131072, 22)),
     ConfigDef(
         "delete.retention.ms",
         "long",
@@ -263,6 +283,8 @@ class LogConfig:
     message_timestamp_before_max_ms: int = _INT64_MAX
     message_timestamp_after_max_ms: int = 3_600_000
     compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_zstd_level: int = 3
     flush: str = "commit"
     mainstem_conditional_append: bool = False
     mainstem_idempotency_window_ms: int = 0
@@ -310,6 +332,29 @@ class LogConfig:
     @property
     def is_compacted(self) -> bool:
         return "compact" in self.cleanup_policy
+
+    @property
+    def codec(self) -> str | None:
+        """The codec that batches are to be stored with; None when they stay as they came."""
+        return None if self.compression_type == "producer" else self.compression_type
+
+    @property
+    def compression_level(self) -> int | None:
+        """The level of that codec; None for one that has none."""
+        levels = {
+            "gzip": self.compression_gzip_level,
+            "zstd": self.compression_zstd_level,
+        }
+        return levels.get(self.compression_type)
+
+    @property
+    def bounds_old_timestamps(self) -> bool:
+        return self.message_timestamp_before_max_ms < _INT64_MAX and not self.uses_log_append_time
+
+    @property
+    def looks_at_records(self) -> bool:
+        """Whether an append has to look at each record."""
+        return self.compression_type != "producer" or self.is_compacted or self.bounds_old_timestamps
 
     @property
     def roll_ms(self) -> int:

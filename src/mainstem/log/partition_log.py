@@ -24,6 +24,7 @@ from uuid import UUID
 from mainstem.clock import Clock
 from mainstem.errors import OffsetOutOfRangeError, PartitionOfflineError, StorageError
 from mainstem.log.append_check import check_batches, empty_batch, stamp_batches
+from mainstem.log.append_records import prepare_records
 from mainstem.log.checkpoints import encode_leader_epochs
 from mainstem.log.cleaning import Cleaning
 from mainstem.log.config import LogConfig
@@ -157,7 +158,9 @@ class PartitionLog(PartitionReads):
         self._refuse_if_offline()
         view = memoryview(data)
         now_ms = self._clock.time_ms()
-        batches = check_batches(view, self.config, now_ms, needs_sequence=not from_coordinator)
+        batches: Sequence[tuple[int, BatchHeader]] = check_batches(
+            view, self.config, now_ms, needs_sequence=not from_coordinator
+        )
         sent = [header for _, header in batches]
         features = self.features
         look = None if features is None else features.look(view, batches)
@@ -169,6 +172,7 @@ class PartitionLog(PartitionReads):
             time_ms = duplicate.timestamp_ms if self.config.uses_log_append_time else NO_TIMESTAMP
             return AppendResult(duplicate.base_offset, duplicate.last_offset, time_ms, self.log_start_offset, True)
         self._producers.check(sent, checks_sequence=not from_coordinator)
+        view, batches = prepare_records(view, batches, self.config, now_ms)
         if features is None or look is None:
             return self._append(view, batches, now_ms)
         features.check(look, self.log_end_offset)

@@ -17,6 +17,9 @@ import cramjam
 from mainstem.errors import CorruptBatchError
 from mainstem.record.constants import DECOMPRESSED_BYTES_MAX, Buffer, Compression
 
+GZIP_DEFAULT_LEVEL = -1
+ZSTD_DEFAULT_LEVEL = 3
+
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
@@ -40,17 +43,17 @@ _OUTPUT_FULL = "failed to write whole buffer"
 _FIRST_GUESS_BYTES_MIN = 64 * 1024
 
 
-def compress(codec: Compression, data: Buffer) -> Buffer:
-    """Compress ``data``; NONE returns it as it is."""
+def compress(codec: Compression, data: Buffer, *, level: int | None = None) -> Buffer:
+    """Compress ``data``; NONE returns it as it is. ``level`` is gzip's or zstd's; None is Kafka's default of it."""
     if codec is Compression.NONE:
         return data
     if codec is Compression.GZIP:
-        return memoryview(cramjam.gzip.compress(data))
+        return memoryview(cramjam.gzip.compress(data, level=None if level == GZIP_DEFAULT_LEVEL else level))
     if codec is Compression.SNAPPY:
         return _compress_xerial(memoryview(data))
     if codec is Compression.LZ4:
         return _compress_lz4_frame(memoryview(data))
-    return memoryview(cramjam.zstd.compress(data, 3))
+    return memoryview(cramjam.zstd.compress(data, ZSTD_DEFAULT_LEVEL if level is None else level))
 
 
 def decompress(codec: Compression, data: Buffer, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> Buffer:

@@ -177,3 +177,16 @@ async def test_producers_on_many_connections_lose_nothing(client: Client) -> Non
 
     await asyncio.gather(*(write(name) for name in range(8)))
     assert set(await client.values("t")) == {b"%d-%d" % (name, n) for name in range(8) for n in range(50)}
+
+
+@with_broker(log_cleanup_policy="compact")
+async def test_records_without_a_key_are_refused_by_name_on_a_compacted_topic(client: Client) -> None:
+    await client.create_topic("t")
+    refused = await client.produce("t", b"a", b"b", b"c", keys=[b"k", None, None])
+    assert refused.error_code == ErrorCode.INVALID_RECORD
+    assert [each.batch_index for each in refused.record_errors] == [1, 2]
+    assert "without a key" in refused.record_errors[0].batch_index_error_message
+    assert "without a key" in refused.error_message
+    old = await client.produce("t", b"a", version=7)
+    assert old.error_code == ErrorCode.INVALID_RECORD
+    assert (await client.produce("t", b"a", keys=[b"k"])).base_offset == 0

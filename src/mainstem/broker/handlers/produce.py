@@ -22,7 +22,7 @@ from mainstem.broker.failures import error_code
 from mainstem.broker.topics import Topic
 from mainstem.broker.transactions.producing import ADDS_FROM, admit_records, transactional_producer
 from mainstem.broker.transactions.state import Producer
-from mainstem.errors import FrameError, InvalidRecordError, MainstemError
+from mainstem.errors import FrameError, InvalidRecordError, InvalidTimestampError, MainstemError
 from mainstem.log.partition_log import PartitionLog
 from mainstem.model import TopicPartition
 from mainstem.protocol.apis import ApiKey
@@ -190,7 +190,7 @@ def _append(
     try:
         log = topic.partition(item.index)
         result = log.append(records)
-    except InvalidRecordError as error:
+    except (InvalidRecordError, InvalidTimestampError) as error:
         refused = _refused(item.index, error_code(error), str(error))
         refused.record_errors = [
             BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=text)

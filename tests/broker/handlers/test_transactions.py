@@ -12,6 +12,7 @@ import pytest
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from mainstem.protocol.messages.api_versions import ApiVersionsRequest
+from mainstem.protocol.messages.delete_groups import DeleteGroupsRequest
 from mainstem.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from mainstem.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from mainstem.protocol.messages.describe_transactions import DescribeTransactionsRequest
@@ -299,6 +300,18 @@ async def test_of_two_transactions_the_offset_that_was_said_last_counts(client: 
     await second.commit()
     await first.commit()
     assert await committed_offset(client, "g", "t") == (9, ErrorCode.NONE)
+
+
+@with_broker()
+async def test_a_group_that_is_deleted_does_not_come_back_with_an_older_transaction(client: Client) -> None:
+    await client.create_topic("t")
+    producer = await Producer(client).ready()
+    await client.request(commit_request(3), 8)
+    await _in_transaction(producer, "g", 5)
+    answer = await client.request(DeleteGroupsRequest(groups_names=["g"]), 2)
+    assert answer.results[0].error_code == ErrorCode.NONE
+    await producer.commit()
+    assert await committed_offset(client, "g", "t", stable=True) == (-1, ErrorCode.NONE)
 
 
 @with_broker()

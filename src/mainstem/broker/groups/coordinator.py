@@ -211,6 +211,7 @@ class GroupCoordinator:
         group_id = group.group_id
         keys = [OffsetKey(group_id, topic, number) for topic, number in self._offsets.of_group(group_id)]
         self._remove(group_id, keys, group.tombstones())
+        self.transactional.pending.overtake(self.transactional.pending.keys_of_group(group_id))
         self.registry.remove(group_id)
         self._kinds[group.group_type].forgotten(group_id)
 

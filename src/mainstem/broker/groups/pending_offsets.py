@@ -75,6 +75,10 @@ class PendingOffsets:
             if key.group_id == group_id
         )
 
+    def keys_of_group(self, group_id: str) -> list[OffsetKey]:
+        """Every offset of the group that an open transaction commits."""
+        return [OffsetKey(group_id, topic, partition) for topic, partition in self.of_group(group_id)]
+
     def keys_of_topic(self, topic: str) -> list[OffsetKey]:
         """Every offset in ``topic`` that an open transaction commits."""
         return [key for held in self._of_transaction.values() for key in held if key.topic == topic]

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.failures import refusal
+from mainstem.broker.transactions.refusals import coordinator_code
 from mainstem.broker.transactions.state import Producer
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
@@ -32,9 +33,7 @@ async def handle(node: Node, call: Call) -> AddOffsetsToTxnResponse:
         producer = Producer(body.producer_id, body.producer_epoch)
         await node.transactions.add(body.transactional_id, producer, [partition], 0)
     except MainstemError as error:
-        code = error_code(error)
-        if code is ErrorCode.PRODUCER_FENCED and call.api_version < _FENCED_FROM:
-            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        code = coordinator_code(error, knows_fenced=call.api_version >= _FENCED_FROM)
         return AddOffsetsToTxnResponse(error_code=code)
     return AddOffsetsToTxnResponse(error_code=ErrorCode.NONE)
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.failures import error_code
+from mainstem.broker.transactions.refusals import coordinator_code
 from mainstem.broker.transactions.state import Producer
 from mainstem.errors import MainstemError
 from mainstem.model import TopicPartition
@@ -83,10 +83,7 @@ async def _ask(
             return codes if version >= _ABORTABLE_FROM else {each: _older(code) for each, code in codes.items()}
         await node.transactions.add(asked.transactional_id, producer, partitions, 2 if version >= _MANY_FROM else 0)
     except MainstemError as error:
-        code = error_code(error)
-        if code is ErrorCode.PRODUCER_FENCED and version < _FENCED_FROM:
-            code = ErrorCode.INVALID_PRODUCER_EPOCH
-        return dict.fromkeys(partitions, code)
+        return dict.fromkeys(partitions, coordinator_code(error, knows_fenced=version >= _FENCED_FROM))
     return dict.fromkeys(partitions, ErrorCode.NONE)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.failures import error_code
+from mainstem.broker.transactions.refusals import coordinator_code
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
@@ -33,7 +33,7 @@ async def _describe(node: Node, transactional_id: str) -> TransactionState:
         transaction = await node.transactions.describe(transactional_id)
     except MainstemError as error:
         return TransactionState(
-            error_code=error_code(error),
+            error_code=coordinator_code(error),
             transactional_id=transactional_id,
             transaction_state="",
             transaction_timeout_ms=0,

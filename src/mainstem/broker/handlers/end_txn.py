@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.failures import error_code
+from mainstem.broker.transactions.refusals import coordinator_code
 from mainstem.broker.transactions.state import Producer
 from mainstem.broker.transactions.steps import EPOCH_BUMP_FROM
 from mainstem.errors import MainstemError
@@ -34,10 +34,7 @@ async def handle(node: Node, call: Call) -> EndTxnResponse:
     try:
         after = await node.transactions.end(body.transactional_id, producer, version, commit=body.committed)
     except MainstemError as error:
-        code = error_code(error)
-        if code is ErrorCode.PRODUCER_FENCED and call.api_version < _FENCED_FROM:
-            code = ErrorCode.INVALID_PRODUCER_EPOCH
-        return EndTxnResponse(error_code=code)
+        return EndTxnResponse(error_code=coordinator_code(error, knows_fenced=call.api_version >= _FENCED_FROM))
     return EndTxnResponse(error_code=ErrorCode.NONE, producer_id=after.producer_id, producer_epoch=after.epoch)
 
 

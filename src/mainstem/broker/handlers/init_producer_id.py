@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.failures import refusal
+from mainstem.broker.transactions.refusals import coordinator_code
 from mainstem.broker.transactions.state import NO_EPOCH, NO_ID, NO_TIMEOUT_MS, Producer, Transaction
 from mainstem.broker.transactions.steps import Init
 from mainstem.errors import MainstemError
@@ -36,9 +37,7 @@ async def handle(node: Node, call: Call) -> InitProducerIdResponse:
             return _answer(Producer(node.next_producer_id(), 0))
         transaction = await node.transactions.init(body.transactional_id, _wish(node, body))
     except MainstemError as error:
-        code = error_code(error)
-        if code is ErrorCode.PRODUCER_FENCED and call.api_version < _FENCED_FROM:
-            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        code = coordinator_code(error, knows_fenced=call.api_version >= _FENCED_FROM)
         return InitProducerIdResponse(error_code=code, producer_epoch=NO_EPOCH)
     return _answer(transaction.client, transaction if transaction.is_kept else None)
 

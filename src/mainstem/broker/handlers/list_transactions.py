@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.failures import error_code
 from mainstem.broker.groups.topic_patterns import TopicPatterns
+from mainstem.broker.transactions.refusals import coordinator_code
 from mainstem.broker.transactions.state import IDLE, TransactionState
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
@@ -32,7 +32,7 @@ async def handle(node: Node, call: Call) -> ListTransactionsResponse:
         matches = TopicPatterns().compile(body.transactional_id_pattern) if body.transactional_id_pattern else None
         transactions = await node.transactions.all()
     except MainstemError as error:
-        return _refused(error_code(error))
+        return _refused(coordinator_code(error))
     started_before_ms = node.clock.time_ms() - body.duration_filter
     listed = [
         ListedTransaction(

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.failures import refusal
 from mainstem.broker.groups.records import CommittedOffset
 from mainstem.broker.groups.transactional_offsets import as_in_transaction
+from mainstem.broker.transactions.refusals import coordinator_code
 from mainstem.broker.transactions.state import Producer
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
@@ -53,7 +54,7 @@ async def handle(node: Node, call: Call) -> TxnOffsetCommitResponse:
         try:
             await _commit(node, call.api_version, body, kept)
         except MainstemError as error:
-            _refuse(response, error_code(error))
+            _refuse(response, coordinator_code(error))
     return response
 
 

@@ -25,6 +25,7 @@
     │   ├── ProducerError             an idempotent producer out of order, fenced or unknown
     │   │   ├── OutOfOrderSequenceError    a gap before this batch, or one too old to be known as a duplicate
     │   │   ├── InvalidProducerEpochError  a newer instance of this producer has written since
+    │   │   ├── ProducerFencedError        a newer producer with the same transactional id took over
     │   │   ├── InvalidTransactionStateError        a write outside the transaction that its producer has open
     │   │   └── TransactionCoordinatorFencedError   a marker of a transaction coordinator that was replaced
     │   └── RemoteError               the log answered with an error code of the protocol
@@ -32,6 +33,7 @@
     │   ├── IndexNotReadyError        an index that the request needs is still being built
     │   ├── LogUnavailableError       the log cannot be reached, or did not answer in time
     │   ├── PositionTimeoutError      `at_least` was not reached in time
+    │   ├── TransactionTimeoutError   a transaction took too long, and was aborted
     │   ├── ViewStoppedError          a view stopped; it says why and what to do
     │   ├── PipelineFailedError       a pipeline's query failed; it says why
     │   └── PartitionOfflineError     a partition refuses writes until restart (a disk error)
@@ -181,6 +183,10 @@ class InvalidProducerEpochError(ProducerError):
     """A newer instance of the same producer has written since: this one is fenced."""
 
 
+class ProducerFencedError(ProducerError):
+    """Another producer has taken over the transactional id: this one's transaction is aborted, it can do no more."""
+
+
 class InvalidTransactionStateError(ProducerError):
     """The producer has a transaction open in this partition, and this write does not belong to it."""
 
@@ -223,6 +229,10 @@ class PositionTimeoutError(UnavailableError):
         super().__init__(message)
         self.wanted = wanted
         self.reached = reached
+
+
+class TransactionTimeoutError(UnavailableError):
+    """A transaction took longer than its time-out: the log has aborted it, and nothing of it counts."""
 
 
 class ViewStoppedError(UnavailableError):

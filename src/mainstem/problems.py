@@ -53,6 +53,12 @@ _PROBLEMS: dict[type[MainstemError], _Problem] = {
     errors.FrameError: _Problem("frame", 502, "The log's answer cannot be read"),
     errors.CorruptBatchError: _Problem("corrupt-batch", 502, "A record batch is damaged"),
     errors.ProducerError: _Problem("producer", 409, "The log refuses this producer"),
+    errors.InvalidTransactionStateError: _Problem("invalid-transaction-state", 409, "The log refuses this producer"),
+    errors.TransactionCoordinatorFencedError: _Problem(
+        "transaction-coordinator-fenced", 409, "The log refuses this producer"
+    ),
+    errors.ProducerFencedError: _Problem("producer-fenced", 409, "Another producer has taken over"),
+    errors.TransactionTimeoutError: _Problem("transaction-timeout", 503, "The transaction took too long"),
     errors.OutOfOrderSequenceError: _Problem("out-of-order-sequence", 409, "The log refuses this producer"),
     errors.InvalidProducerEpochError: _Problem("invalid-producer-epoch", 409, "The log refuses this producer"),
     errors.RemoteError: _Problem("remote", 502, "The log said no"),

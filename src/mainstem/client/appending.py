@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from mainstem.client.asks import Asks, TopicFeatures, ask_headers
 from mainstem.client.records import EncodedRecord
 from mainstem.client.session import AppendSession
+from mainstem.client.transaction import Transaction, TransactionSession
 from mainstem.client.wire.cluster import WireClient
 from mainstem.client.wire.pool import Pool
 from mainstem.client.wire.topics import topic_configs
@@ -56,6 +58,8 @@ class Appender:
         self._sessions = Pool(lambda: AppendSession(make_client(), clock))
         self._clients = Pool(make_client)
         self._features = TopicFeatures(make_client, clock)
+        self._make_client = make_client
+        self._transactions: dict[float, list[TransactionSession]] = {}
         self._lock = threading.Lock()
         self._is_closed = False
         self._producers: dict[int, BulkProducer] = {}
@@ -116,6 +120,28 @@ class Appender:
                 self._drop_broken(producer)
                 raise
 
+    def transaction(self, transactional_id: str | None, timeout_s: float) -> Transaction:
+        """A transaction that has not begun. Without an id it takes one that nobody else has, and keeps for the next."""
+
+        def borrow() -> TransactionSession:
+            with self._lock:
+                if self._is_closed:
+                    raise LogUnavailableError("the client is closed")
+                idle = self._transactions.get(timeout_s) if transactional_id is None else None
+                if idle:
+                    return idle.pop()
+            name = transactional_id or f"{self._client_id}-{uuid.uuid4()}"
+            return TransactionSession(self._make_client(), self._clock, name, timeout_s)
+
+        def give_back(session: TransactionSession) -> None:
+            with self._lock:
+                if transactional_id is None and not self._is_closed:
+                    self._transactions.setdefault(timeout_s, []).append(session)
+                    return
+            session.close()
+
+        return Transaction(borrow, give_back, self._explaining)
+
     def forget(self, topic: str) -> None:
         """Forget what was known of a topic, as it is being deleted."""
         self._limits_bytes.pop(topic, None)
@@ -126,9 +152,12 @@ class Appender:
         with self._lock:
             self._is_closed = True
             producers, self._producers = list(self._producers.values()), {}
+            transactions, self._transactions = list(self._transactions.values()), {}
         self._sessions.close()
         self._clients.close()
         self._features.close()
+        for session in itertools.chain.from_iterable(transactions):
+            session.close()
         for producer in producers:
             producer.close(self._timeout_s)
 

@@ -16,12 +16,14 @@ from mainstem.errors import (
     InvalidProducerEpochError,
     InvalidRecordError,
     InvalidTimestampError,
+    InvalidTransactionStateError,
     LogUnavailableError,
     MainstemError,
     OffsetOutOfRangeError,
     OutOfOrderSequenceError,
     PartitionOfflineError,
     ProducerError,
+    ProducerFencedError,
     ProtocolError,
     RecordTooLargeError,
     RemoteError,
@@ -64,10 +66,11 @@ _OF_PROTOCOL: dict[int, type[MainstemError]] = {
     _E.OUT_OF_ORDER_SEQUENCE_NUMBER: OutOfOrderSequenceError,
     _E.DUPLICATE_SEQUENCE_NUMBER: ProducerError,
     _E.INVALID_PRODUCER_EPOCH: InvalidProducerEpochError,
-    _E.INVALID_TXN_STATE: ProducerError,
+    _E.INVALID_TXN_STATE: InvalidTransactionStateError,
     _E.INVALID_PRODUCER_ID_MAPPING: ProducerError,
     _E.UNKNOWN_PRODUCER_ID: ProducerError,
-    _E.PRODUCER_FENCED: ProducerError,
+    _E.PRODUCER_FENCED: ProducerFencedError,
+    _E.INVALID_TRANSACTION_TIMEOUT: ConfigError,
     _E.KAFKA_STORAGE_ERROR: PartitionOfflineError,
 }
 
@@ -128,7 +131,7 @@ _OF_LIBRDKAFKA: dict[int, type[MainstemError]] = {
     -147: ProtocolError,  # _MAX_POLL_EXCEEDED
     -146: LogUnavailableError,  # _UNKNOWN_BROKER
     -145: ConfigError,  # _NOT_CONFIGURED
-    -144: ProducerError,  # _FENCED
+    -144: ProducerFencedError,  # _FENCED
     -143: ProtocolError,  # _APPLICATION
     -142: ProtocolError,  # _ASSIGNMENT_LOST
     -141: ProtocolError,  # _NOOP

@@ -22,6 +22,7 @@ from mainstem.client.key_reader import KeyReader
 from mainstem.client.reader import BoundedReader, Follower
 from mainstem.client.records import EncodedRecord, HeadersLike, encoded, encoded_headers
 from mainstem.client.start import Moment, bounds, end_offsets, offsets_at_time, partitions_of, start_offsets
+from mainstem.client.transaction import Transaction
 from mainstem.client.values import key_bytes, value_bytes
 from mainstem.client.wire import groups as wire_groups
 from mainstem.client.wire import topics as wire_topics
@@ -124,6 +125,15 @@ class Log:
         fails, the first failure is raised; others may have been appended.
         """
         return self._appender.append(topic, map(encoded, records))
+
+    def transaction(self, transactional_id: str | None = None, *, timeout_s: float = 60.0) -> Transaction:
+        """Records in any topics, and offsets of groups, that count together or not at all: ``with … as tx:``.
+
+        A ``transactional_id`` is a producer of its own over all programs that use it: beginning a transaction ends what
+        an older one left open, and fences it (its next call is a ProducerFencedError). Without one no other program is
+        touched. ``timeout_s`` is how long the transaction may take before the log aborts it.
+        """
+        return self._appender.transaction(transactional_id, timeout_s)
 
     # ---- reading
 

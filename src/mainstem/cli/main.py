@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import typer
 
-from mainstem.cli import append, bench, doctor, load, read, run, serve, topics, version, views
+from mainstem.cli import append, bench, doctor, groups, load, read, run, serve, topics, version, views
 from mainstem.cli.demo import command as demo
 from mainstem.cli.exit_codes import DONE, INTERRUPTED, OUTPUT_CLOSED, REFUSED, USAGE, exit_code_of
 from mainstem.cli.output import OutputClosedError, note
@@ -41,6 +41,7 @@ _COMMANDS: dict[str, Callable[..., int | None]] = {
 }
 for _name, _function in _COMMANDS.items():
     app.command(_name)(_function)
+app.add_typer(groups.app, name="groups")
 app.add_typer(topics.app, name="topics")
 app.add_typer(views.app, name="views")
 

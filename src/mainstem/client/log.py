@@ -18,6 +18,7 @@ from typing import Any, Unpack
 
 from mainstem.client.appending import Appender
 from mainstem.client.asks import Asks
+from mainstem.client.group_admin import GroupAdmin
 from mainstem.client.key_reader import KeyReader
 from mainstem.client.reader import BoundedReader, Follower
 from mainstem.client.records import EncodedRecord, HeadersLike, encoded, encoded_headers
@@ -65,12 +66,15 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupInfo:
-    """A consumer group: its state, the position that it has committed, and how many records lie behind it."""
+    """A group: its state, the position that it has committed, how many records lie behind it, and its type (classic,
+    consumer or share).
+    """
 
     name: str
     state: str
     committed: Position
     lag: int
+    kind: str = "classic"
 
 
 class Log:
@@ -274,6 +278,11 @@ class Log:
             existing = client.metadata()
             return {group.name: _group(client, group, existing) for group in wire_groups.list_groups(client)}
 
+    @property
+    def group_admin(self) -> GroupAdmin:
+        """What an operator does with single groups."""
+        return GroupAdmin(self._pool.borrow)
+
     # ---- life
 
     def close(self) -> None:
@@ -301,8 +310,9 @@ def _info(topic: TopicMetadata) -> TopicInfo:
 
 
 def _group(client: WireClient, group: wire_groups.ListedGroup, existing: Mapping[str, TopicMetadata]) -> GroupInfo:
-    committed = wire_groups.committed_offsets(client, group.name)
+    kind = group.kind.lower() or "classic"
+    committed = wire_groups.committed_offsets(client, group.name) if kind != "share" else Position({})
     readable = [tp for tp in committed if tp.topic in existing and tp.partition in existing[tp.topic].partitions]
     ends = end_offsets(client, readable, read_committed=False)
     lag = sum(max(0, end - committed[tp]) for tp, end in ends.items())
-    return GroupInfo(group.name, group.state, committed, lag)
+    return GroupInfo(group.name, group.state, committed, lag, kind)

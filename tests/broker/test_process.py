@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from tests.broker.harness import TIMEOUT_S, LogProcess, child_environment
+from mainstem.exit_codes import MACHINE, REFUSED
+from tests.broker.harness import TIMEOUT_S, Client, LogProcess, child_environment
 
 HEAVY = (
     "pyspark",
@@ -40,11 +44,12 @@ def run_to_its_end(process: LogProcess, *more: str) -> subprocess.CompletedProce
     )
 
 
-def refusal(process: LogProcess, *more: str) -> str:
+def refusal(process: LogProcess, *more: str, code: int = MACHINE) -> str:
     """The one line with which the process refuses to run."""
     done = run_to_its_end(process, *more)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (code, "")
     (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ")
     return line
 
 
@@ -97,8 +102,8 @@ def test_a_directory_that_is_not_writable_is_one_clear_line(tmp_path: Path) -> N
     if os.geteuid() == 0:  # root may write everywhere, unless it gives that up
         argv = ["setpriv", "--bounding-set=-dac_override", *argv]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.splitlines() == [f"cannot make the directory {tmp_path / 'data'}: Permission denied"]
+    assert (done.returncode, done.stdout) == (MACHINE, "")
+    assert done.stderr.splitlines() == [f"error: cannot make the directory {tmp_path / 'data'}: Permission denied"]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +120,7 @@ def test_a_directory_that_is_not_writable_is_one_clear_line(tmp_path: Path) -> N
     ],
 )
 def test_an_impossible_setting_is_one_clear_line(tmp_path: Path, arguments: list[str], says: str) -> None:
-    assert says in refusal(LogProcess(tmp_path / "data"), *arguments)
+    assert says in refusal(LogProcess(tmp_path / "data"), *arguments, code=REFUSED)
 
 
 def test_it_listens_elsewhere_when_someone_insists(tmp_path: Path) -> None:
@@ -128,3 +133,28 @@ def test_the_log_process_loads_nothing_heavy() -> None:
     code = f"import sys, mainstem.broker.process; print([name for name in {HEAVY!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_who_asks_for_a_change_is_told_when_that_is_wanted_and_nothing_secret_is(tmp_path: Path) -> None:
+    argv = LogProcess(tmp_path / "data").argv("--log-format", "json", "--log-level", "INFO")
+    with subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=child_environment()
+    ) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().decode().rpartition(" ")[2].strip()
+        host, _, port = address.rpartition(":")
+
+        async def ask() -> None:
+            client = await Client((host, int(port)), cast("Any", None)).connect()
+            await client.create_topic("t")
+            await client.produce("t", b"a secret value")
+            client.close()
+
+        asyncio.run(ask())
+        process.terminate()
+        _, errors = process.communicate(timeout=TIMEOUT_S)
+    events = [json.loads(line) for line in errors.decode().splitlines()]
+    (change,) = [event for event in events if event["event"] == "request answered"]
+    assert (change["api"], change["client_id"], change["principal"]) == ("CREATE_TOPICS", "test", "User:ANONYMOUS")
+    assert [event["event"] for event in events][-1] == "stopped"
+    assert b"secret value" not in errors

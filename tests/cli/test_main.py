@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mainstem.cli import exit_codes, settings
+from mainstem import exit_codes
+from mainstem.cli import settings
 from mainstem.errors import ConfigError, LogUnavailableError, StorageError, UnknownTopicError
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.cli.commands import Commands

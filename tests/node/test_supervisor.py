@@ -53,6 +53,40 @@ def test_a_process_that_dies_later_is_started_again(tmp_path: Path) -> None:
     assert "fake ended with SIGKILL; it starts again in 0.2 s" in reports.lines[0]
 
 
+def test_a_process_that_says_it_cannot_work_is_not_started_again(tmp_path: Path) -> None:
+    program = """
+    import sys
+    print("ready: fake", flush=True)
+    print("error: no such setting", file=sys.stderr, flush=True)
+    raise SystemExit({code})
+    """
+    reports = Reports()
+    with Supervisor(tmp_path, reports) as supervisor:
+        supervisor.start(role(program.format(code=1)))
+        with pytest.raises(InputError, match="no such setting"):
+            supervisor.wait()
+        assert supervisor.statistics()["fake"]["restarts"] == 0
+    assert "is not started again: no such setting" in reports.lines[0]
+
+
+@pytest.mark.parametrize("end", ["raise SystemExit(4)", "raise ValueError('a defect')"])
+def test_a_process_that_this_machine_or_a_defect_ended_is_started_again(tmp_path: Path, end: str) -> None:
+    program = f"""
+    import os, sys
+    again = os.path.exists({str(tmp_path / "again")!r})
+    open({str(tmp_path / "again")!r}, "w").close()
+    print("ready: fake", flush=True)
+    if not again:
+        print("error: no room", file=sys.stderr, flush=True)
+        {end}
+    sys.stdin.read()
+    """
+    reports = Reports()
+    with Supervisor(tmp_path, reports) as supervisor:
+        supervisor.start(role(program))
+        reports.wait_for("fake is ready again")
+
+
 def test_processes_stop_in_the_order_of_their_ranks(tmp_path: Path) -> None:
     program = """
     import signal, sys

@@ -24,6 +24,7 @@ from mainstem.broker.listeners import Listener
 from mainstem.broker.sasl import State
 from mainstem.broker.session import NO_SESSION
 from mainstem.errors import AuthenticationError, FrameError
+from mainstem.logs import fields
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.codec import Chunks, RequestHeader, decode_header, decode_request, encode_response
 from mainstem.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -34,6 +35,25 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger("mainstem.broker")
 _BEGUN_MAX: Final = 100
+_CHANGES: Final = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.DELETE_GROUPS,
+        ApiKey.OFFSET_DELETE,
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+    }
+)
+"""Who asked for one of these is told at INFO; of other requests at DEBUG."""
 
 
 class _Slot:
@@ -67,6 +87,7 @@ class Connection(asyncio.BufferedProtocol):
         self._tasks: set[asyncio.Future[Any]] = set()
         self._is_reading = True
         self._can_write = True
+        self._tells_requests = _LOG.isEnabledFor(logging.INFO)
         self._now_s = asyncio.get_running_loop().time
         self._last_seen_s = self._opened_s = self._now_s()
 
@@ -83,7 +104,8 @@ class Connection(asyncio.BufferedProtocol):
         self._peer = f"{peer[0]}:{peer[1]}"
         self._client_host = f"/{peer[0]}"
         if len(self._open_connections) >= self._node.connections_max:
-            _LOG.warning("%s: closed, %d connections are open", self._peer, len(self._open_connections))
+            count = len(self._open_connections)
+            _LOG.warning("connection refused: %d are open", count, extra=fields(connection=self._peer))
             self._node.meters.connections_refused += 1
             self._transport.abort()
             self._transport = None
@@ -147,7 +169,7 @@ class Connection(asyncio.BufferedProtocol):
         """Close at once; ``reason`` goes to the log."""
         if self._transport is not None:
             if reason:
-                _LOG.warning("%s: connection closed: %s", self._peer, reason)
+                _LOG.warning("connection closed: %s", reason, extra=fields(connection=self._peer))
             self._transport.abort()
             self._transport = None
 
@@ -239,7 +261,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         error = task.exception()
         if error is not None:
-            _LOG.error("%s: %s failed", self._peer, ApiKey(call.api_key).name, exc_info=error)
+            _LOG.error("a request failed", exc_info=error, extra=self._about(call))
             self.close("a request failed in a way that was not expected")
             return
         self._answered(slot, call, task.result())
@@ -247,7 +269,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def _answered(self, slot: _Slot, call: Call, answer: Message | None, version: int | None = None) -> None:
         slot.is_done = True
-        self._node.meters.answered(call.api_key, self._now_s() - slot.began_s)
+        seconds = self._now_s() - slot.began_s
+        self._node.meters.answered(call.api_key, seconds)
+        if self._tells_requests:
+            level = logging.INFO if call.api_key in _CHANGES else logging.DEBUG
+            _LOG.log(level, "request answered", extra=self._about(call, ms=round(seconds * 1000, 3)))
         if self._transport is None:
             return
         if call.api_version < 0:
@@ -257,6 +283,17 @@ class Connection(asyncio.BufferedProtocol):
         self._send()
         if self._must_prove:
             self._follow_authentication()
+
+    def _about(self, call: Call, **more: object) -> dict[str, Any]:
+        """An event's fields: who asked for what. Nothing of the request's body."""
+        return fields(
+            connection=self._peer,
+            api=ApiKey(call.api_key).name,
+            version=call.api_version,
+            client_id=call.client_id,
+            principal=str(call.principal),
+            **more,
+        )
 
     def _send(self) -> None:
         """Send the answers that are due: those of the oldest requests, up to the first that still waits."""
@@ -288,7 +325,7 @@ class Connection(asyncio.BufferedProtocol):
         if authentication.state is State.DONE:
             self._receiver.frame_bytes_max = self._node.frame_bytes_max
         elif authentication.state is State.FAILED and self._transport is not None:
-            _LOG.warning("%s: authentication failed", self._peer)
+            _LOG.warning("authentication failed", extra=fields(connection=self._peer))
             self._transport.close()
             self._transport = None
 

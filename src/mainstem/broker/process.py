@@ -2,8 +2,9 @@
 
 Prints one line, ``ready: kafka HOST:PORT``, when it accepts connections, and nothing else to standard output; warnings
 go to standard error. SIGTERM and SIGINT stop it cleanly, and so does the end of its standard input if it was started
-with ``--stop-with-parent``. Exit code 0 after a clean stop, 1 with one line of text when it cannot run, 2 for wrong
-arguments.
+with ``--stop-with-parent``. Exit code 0 after a clean stop, 2 for wrong arguments; when it cannot run, one line
+``error: …`` and 1 for a setting or an address that cannot be, 4 for what this machine refuses: an address or a
+directory in use, a disk (``mainstem.exit_codes``).
 """
 
 from __future__ import annotations
@@ -20,12 +21,16 @@ from typing import Final
 
 import uvloop
 
+from mainstem import __version__, logs
 from mainstem.broker.config import BrokerConfig
 from mainstem.broker.listeners import address_text, parse_listeners
 from mainstem.broker.metrics.serving import METRICS_SOCKET, MetricsServer
 from mainstem.broker.server import Broker
 from mainstem.errors import ConfigError, MainstemError
+from mainstem.exit_codes import DONE, told
+from mainstem.logs import fields
 
+_LOG: Final = logging.getLogger("mainstem.broker")
 _LISTEN_HELP: Final = "HOST:PORT, or PROTOCOL://HOST:PORT, several with commas between; port 0 takes a free one"
 _ADVERTISE_HELP: Final = "the addresses that clients are told, if they are others; in the form of --listen"
 
@@ -33,7 +38,7 @@ _ADVERTISE_HELP: Final = "the addresses that clients are told, if they are other
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until stopped; returns the exit code."""
     arguments = _parser().parse_args(argv)
-    logging.basicConfig(level=arguments.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logs.configure(arguments.log_format, arguments.log_level)
     try:
         run(
             _config(arguments),
@@ -41,9 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             metrics_socket=arguments.metrics_socket,
         )
     except MainstemError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    return 0
+        return told(error)
+    return DONE
 
 
 def run(config: BrokerConfig, *, stop_with_parent: bool = False, metrics_socket: Path | None = None) -> None:
@@ -63,11 +67,14 @@ async def _serve(config: BrokerConfig, stop_with_parent: bool, metrics_socket: P
     await metrics.start()
     if stop_with_parent:
         loop.add_reader(sys.stdin.fileno(), _read_stdin, loop, stopping)
+    _LOG.info("serving %s", config.data_dir, extra=fields(address=address_text(host, port), version=__version__))
     sys.stdout.write(f"ready: kafka {address_text(host, port)}\n")
     sys.stdout.flush()
     await stopping.wait()
+    _LOG.info("stopping")
     await metrics.stop()
     await broker.stop()
+    _LOG.info("stopped")
 
 
 def _read_stdin(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
@@ -109,7 +116,8 @@ def _parser() -> argparse.ArgumentParser:
         help=f"where metrics are served; DATA/{METRICS_SOCKET} by default",
     )
     parser.add_argument("--stop-with-parent", action="store_true", help="stop when standard input ends")
-    parser.add_argument("--log-level", default="WARNING", choices=["DEBUG", "INFO", "WARNING", "ERROR"])
+    parser.add_argument("--log-format", default="text", choices=logs.FORMATS, help="events as text or as JSON")
+    parser.add_argument("--log-level", default="WARNING", choices=logs.LEVELS)
     return parser
 
 

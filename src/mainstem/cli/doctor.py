@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mainstem.cli import options
-from mainstem.cli.exit_codes import DONE, NO
 from mainstem.cli.output import out, out_json, out_table
+from mainstem.exit_codes import DONE, NO
 
 
 def doctor(data: options.Data = options.DEFAULT_DATA, json: options.Json = False) -> int:

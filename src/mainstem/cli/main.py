@@ -14,10 +14,10 @@ import typer
 
 from mainstem.cli import append, bench, doctor, groups, load, read, run, serve, topics, version, views
 from mainstem.cli.demo import command as demo
-from mainstem.cli.exit_codes import DONE, INTERRUPTED, OUTPUT_CLOSED, REFUSED, USAGE, exit_code_of
 from mainstem.cli.output import OutputClosedError, note
 from mainstem.cli.settings import defaults
 from mainstem.errors import MainstemError
+from mainstem.exit_codes import DONE, INTERRUPTED, OUTPUT_CLOSED, REFUSED, USAGE, exit_code_of
 
 app = typer.Typer(
     name="mainstem",

@@ -12,6 +12,7 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 DEFAULT_URL = "http://127.0.0.1:8080"
 DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_HTTP = "127.0.0.1:8080"
+DEFAULT_LOG_FORMAT = "text:warning"
 
 Bootstrap: TypeAlias = Annotated[
     str, typer.Option("--bootstrap", envvar="MAINSTEM_BOOTSTRAP", metavar="HOST:PORT", help="The log's address.")
@@ -38,6 +39,15 @@ Insecure: TypeAlias = Annotated[
 Settings: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A broker setting by Kafka's own name; repeatable."),
+]
+LogFormat: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--log-format",
+        envvar="MAINSTEM_LOG_FORMAT",
+        metavar="FORMAT[:LEVEL]",
+        help="How the log tells its events: text or json, from a level on, e.g. json:info.",
+    ),
 ]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="The result as one line of JSON.")]
 AtLeast: TypeAlias = Annotated[

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mainstem.cli import options
-from mainstem.cli.exit_codes import DONE, REFUSED
 from mainstem.cli.output import note, out, out_json
+from mainstem.exit_codes import DONE, REFUSED
 
 if TYPE_CHECKING:
     from mainstem.node.stack import Stack

@@ -13,17 +13,20 @@ def serve(
     no_http: options.NoHttp = False,
     settings: options.Settings = None,
     insecure: options.Insecure = False,
+    log_format: options.LogFormat = options.DEFAULT_LOG_FORMAT,
     json: options.Json = False,
 ) -> None:
     """Start the log and the HTTP gateway; ctrl-C stops them."""
     from mainstem.cli.foreground import stay_up, stopping_cleanly
     from mainstem.node.extras import require
+    from mainstem.node.roles import LogOutput
     from mainstem.node.stack import Stack
 
     if not no_http:
         require("gateway", otherwise=", or start the log alone with --no-http")
     with stopping_cleanly(), Stack(data, note) as stack:
-        ready = {"kafka": stack.launch_log(listen, settings or (), insecure=insecure)}
+        output = LogOutput.parse(log_format)
+        ready = {"kafka": stack.launch_log(listen, settings or (), insecure=insecure, output=output)}
         if not no_http:
             ready["http"] = stack.launch_gateway(ready["kafka"], http, insecure=insecure)
         stack.supervisor.wait_ready("log")

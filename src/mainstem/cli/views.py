@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mainstem.cli import options
-from mainstem.cli.exit_codes import DONE, NO
 from mainstem.cli.output import out, out_json, out_rows
+from mainstem.exit_codes import DONE, NO
 
 if TYPE_CHECKING:
     from mainstem.client.views import Answer, ViewClient

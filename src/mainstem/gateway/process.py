@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mainstem.errors import MainstemError
+from mainstem.exit_codes import told
 from mainstem.gateway.addresses import LOOPBACK_NAMES, bound_address, split_address
-from mainstem.gateway.ending import told
 from mainstem.gateway.serving import listen_tcp, serve, stop_with_parent
 
 _LOG_TIMEOUT_S = 10.0

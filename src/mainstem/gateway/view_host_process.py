@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mainstem.errors import MainstemError
-from mainstem.gateway.ending import told
+from mainstem.exit_codes import told
 from mainstem.pipelines.load import load_app
 
 # A thread that computes must hand the interpreter lock over soon: appliers and stores take it for every record.

@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import IO
 
 from mainstem.errors import InputError, MachineError, MainstemError, UnavailableError
+from mainstem.exit_codes import NOT_NOW
 from mainstem.node.roles import Role
 
 _TAIL_LINES = 20
 _LOG_BYTES_MAX = 8 << 20
-_UNAVAILABLE = 3  # the exit code of a process that may succeed later, as the commands' own
 _PREFIX = re.compile(r"^(mainstem: |error: )+")
 
 
@@ -98,6 +98,13 @@ class Child:
         self._reaper.join(timeout_s)
         return None if self._reaper.is_alive() else self._process.returncode
 
+    def refusal(self) -> InputError | None:
+        """Why it ended, when it said that it cannot work as it was started; None when it may another time."""
+        self._pump.join(5)  # what it said last may still be in the pipe
+        if self._process.returncode not in self.role.refusal_codes or not self._said_why:
+            return None
+        return InputError(self._last_words()) if _PREFIX.match(self._tail[-1]) else None
+
     def terminate(self) -> None:
         """Ask it to stop; returns at once."""
         if self.running:
@@ -150,7 +157,7 @@ class Child:
         code = self._process.returncode
         if self._said_why and code in self.role.refusal_codes:
             return InputError(self._last_words())
-        if self._said_why and code == _UNAVAILABLE:
+        if self._said_why and code == NOT_NOW:
             return UnavailableError(self._last_words())
         return ChildFailedError(self._last_words(), exit_code=code)
 

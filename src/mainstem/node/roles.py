@@ -12,6 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mainstem.errors import ConfigError
+from mainstem.exit_codes import FINAL
+from mainstem.logs import FORMATS, LEVELS
+
 RANK_GATEWAY, RANK_APPLIERS, RANK_LOG = 0, 1, 2
 
 
@@ -19,7 +23,7 @@ RANK_GATEWAY, RANK_APPLIERS, RANK_LOG = 0, 1, 2
 class Role:
     """A process to supervise. Its standard output has one line that starts with ``ready_prefix`` once it is up.
 
-    ``refusal_codes``: the exit codes by which it says that what it was asked for is wrong.
+    ``refusal_codes``: the exit codes by which it says that what it was asked for is wrong: it is not started again.
     """
 
     name: str
@@ -29,7 +33,7 @@ class Role:
     grace_s: float = 10.0
     stop_rank: int = RANK_GATEWAY
     environment: Mapping[str, str] = field(default_factory=dict)
-    refusal_codes: frozenset[int] = frozenset({1, 2})
+    refusal_codes: frozenset[int] = FINAL
 
 
 def _python(module: str, *arguments: str) -> tuple[str, ...]:
@@ -37,14 +41,42 @@ def _python(module: str, *arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-P", "-m", module, *arguments, "--stop-with-parent")
 
 
-def log_role(data: Path, listen: str, metrics: Path, settings: Sequence[str] = (), *, insecure: bool = False) -> Role:
-    """The log process. ``settings`` are NAME=VALUE by Kafka's names, checked before: what it refuses is the machine."""
+@dataclass(frozen=True)
+class LogOutput:
+    """How the log process tells its events."""
+
+    format: str = "text"
+    level: str = "WARNING"
+
+    @classmethod
+    def parse(cls, text: str) -> LogOutput:
+        """``json``, or ``json:info``. Raises ConfigError."""
+        log_format, _, level = text.partition(":")
+        output = cls(log_format, level.upper() or cls.level)
+        if output.format not in FORMATS or output.level not in LEVELS:
+            raise ConfigError(
+                f"{text!r} is no log format: {' or '.join(FORMATS)}, and behind a colon one of {', '.join(LEVELS)}"
+            )
+        return output
+
+
+def log_role(
+    data: Path,
+    listen: str,
+    metrics: Path,
+    settings: Sequence[str] = (),
+    *,
+    insecure: bool = False,
+    output: LogOutput = LogOutput(),  # immutable
+) -> Role:
+    """The log process. ``settings`` are NAME=VALUE by Kafka's names."""
     arguments = ["--data", str(data), "--listen", listen, *(["--insecure"] if insecure else [])]
     arguments += ["--metrics-socket", str(metrics)]
+    arguments += ["--log-format", output.format, "--log-level", output.level]
     for setting in settings:
         arguments += ["--set", setting]
     argv = _python("mainstem.broker.process", *arguments)
-    return Role("log", argv, "ready: kafka ", 120.0, 30.0, RANK_LOG, refusal_codes=frozenset())
+    return Role("log", argv, "ready: kafka ", 120.0, 30.0, RANK_LOG)
 
 
 def gateway_role(

@@ -17,6 +17,7 @@ from mainstem.broker.listeners import parse_listeners
 from mainstem.errors import ConfigError
 from mainstem.node import roles
 from mainstem.node.layout import Layout
+from mainstem.node.roles import LogOutput
 from mainstem.node.supervisor import Report, Supervisor
 
 
@@ -28,7 +29,14 @@ class Stack:
         self.layout.make_directories()
         self.supervisor = Supervisor(self.layout.run, report)
 
-    def launch_log(self, listen: str, settings: Sequence[str] = (), *, insecure: bool = False) -> str:
+    def launch_log(
+        self,
+        listen: str,
+        settings: Sequence[str] = (),
+        *,
+        insecure: bool = False,
+        output: LogOutput = LogOutput(),  # noqa: B008  # immutable
+    ) -> str:
         """Start the log; the address of its first listener. ``supervisor.wait_ready("log")`` tells when it accepts.
 
         Raises ConfigError for a setting that is wrong.
@@ -38,7 +46,8 @@ class Stack:
             self.layout.data, settings=pairs, insecure=insecure, listeners=parse_listeners(listen)
         )  # raises what the log would
         addresses = ",".join(_settled_listener(part) for part in listen.split(","))
-        self.supervisor.launch(roles.log_role(self.layout.data, addresses, self._metrics, settings, insecure=insecure))
+        role = roles.log_role(self.layout.data, addresses, self._metrics, settings, insecure=insecure, output=output)
+        self.supervisor.launch(role)
         return addresses.partition(",")[0].rpartition("://")[2]
 
     def start_log(self, listen: str, settings: Sequence[str] = ()) -> str:

@@ -2,7 +2,8 @@
 
 * A process that ends before it was ever ready is a start that failed: its own error line is raised, nothing is retried.
 * A process that ends later is started again, after 0.2 s, then twice as long each time up to 10 s; having run for half
-  a minute it starts with 0.2 s again.
+  a minute it starts with 0.2 s again. One that says that it cannot work as it was started (a setting, an address) is
+  not started again: ``wait`` raises what it said.
 * ``stop`` asks in the order of the roles' ranks, waits for each one's grace time, and kills what is left with its whole
   process group. A second interrupt while stopping kills at once.
 * When this process is killed, the children's standard input closes and they stop by themselves.
@@ -20,7 +21,7 @@ from types import TracebackType
 from typing import Any
 
 from mainstem.clock import Clock, SystemClock
-from mainstem.errors import MainstemError
+from mainstem.errors import InputError, MainstemError
 from mainstem.node.child import Child, exit_text
 from mainstem.node.roles import Role
 
@@ -39,11 +40,14 @@ class Supervisor:
         self._clock = clock or SystemClock()
         self._stopping = threading.Event()
         self._keepers: dict[str, _Keeper] = {}
+        self._refusal: InputError | None = None
         run_directory.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def launch(self, role: Role) -> None:
         """Start a process and return at once; ``wait_ready`` waits for it."""
-        self._keepers[role.name] = _Keeper(role, self._run_directory, self._report, self._clock, self._stopping)
+        self._keepers[role.name] = _Keeper(
+            role, self._run_directory, self._report, self._clock, self._stopping, self._give_up
+        )
 
     def wait_ready(self, name: str) -> str:
         """What the process says on its ready line. Raises its own error line, see ``Child``."""
@@ -59,8 +63,17 @@ class Supervisor:
         return self._keepers[name].wait_ended()
 
     def wait(self) -> None:
-        """Block until another thread, or an exception out of a signal handler, stops the node."""
+        """Block until another thread, or an exception out of a signal handler, stops the node.
+
+        Raises InputError, what a process said that cannot be started again.
+        """
         self._stopping.wait()
+        if self._refusal is not None:
+            raise self._refusal
+
+    def _give_up(self, refusal: InputError) -> None:
+        self._refusal = refusal
+        self._stopping.set()
 
     def statistics(self) -> dict[str, dict[str, Any]]:
         """For each role: its process id, whether it runs, and how often it was restarted."""
@@ -101,13 +114,20 @@ class _Keeper:
     """Keeps one role running: the current child, and the thread that starts the next one."""
 
     def __init__(
-        self, role: Role, run_directory: Path, report: Report, clock: Clock, stopping: threading.Event
+        self,
+        role: Role,
+        run_directory: Path,
+        report: Report,
+        clock: Clock,
+        stopping: threading.Event,
+        give_up: Callable[[InputError], None],
     ) -> None:
         self.role = role
         self._run_directory = run_directory
         self._report = report
         self._clock = clock
         self._stopping = stopping
+        self._give_up = give_up
         self._lock = threading.Lock()  # guards _child against a restart while it is being stopped
         self._restarts = 0
         self._started_s = clock.monotonic_s()
@@ -146,6 +166,11 @@ class _Keeper:
         while True:
             code = self._child.wait_ended()
             if self._stopping.is_set():
+                return
+            refusal = self._child.refusal()
+            if refusal is not None:
+                self._report(f"{self.role.name} cannot work as it was started, and is not started again: {refusal}")
+                self._give_up(refusal)
                 return
             if self._clock.monotonic_s() - self._started_s >= _STEADY_S:
                 back_off_s = _BACK_OFF_MIN_S

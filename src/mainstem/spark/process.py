@@ -16,7 +16,8 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from mainstem.errors import MachineError, MainstemError, MissingDependencyError, UnavailableError
+from mainstem.errors import MainstemError, MissingDependencyError
+from mainstem.exit_codes import DONE, told
 from mainstem.pipelines.app import App
 from mainstem.pipelines.load import load_app
 
@@ -28,11 +29,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         app = load_app(arguments.app)
         _run(app, arguments)
     except KeyboardInterrupt:
-        return 0  # an interrupt while Spark was starting
+        return DONE  # an interrupt while Spark was starting
     except MainstemError as error:
-        print(f"mainstem: {error}", file=sys.stderr)  # noqa: T201 - the process's own voice
-        return 3 if isinstance(error, UnavailableError) else 4 if isinstance(error, MachineError) else 1
-    return 0
+        return told(error)
+    return DONE
 
 
 def _run(app: App, arguments: argparse.Namespace) -> None:

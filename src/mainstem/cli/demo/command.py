@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from mainstem.cli import options
-from mainstem.cli.exit_codes import DONE, NO
 from mainstem.cli.output import note, out_json
+from mainstem.exit_codes import DONE, NO
 
 
 def demo(

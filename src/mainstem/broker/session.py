@@ -40,6 +40,10 @@ class Session:
         """Make ``call`` when the connection is closed; it replaces an earlier one for the same thing."""
         self._at_end[what] = call
 
+    def forget(self, what: object) -> None:
+        """Do not make the call for ``what`` any more."""
+        self._at_end.pop(what, None)
+
     def close(self) -> None:
         """The connection is closed: say so to everyone who asked."""
         calls, self._at_end = self._at_end, {}

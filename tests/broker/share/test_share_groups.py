@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mainstem.log.checkpoints import encode_uuid
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.delete_groups import DeleteGroupsRequest
 from mainstem.protocol.messages.delete_records import (
@@ -20,9 +21,13 @@ from mainstem.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequestTopic,
 )
 from mainstem.protocol.messages.delete_topics import DeleteTopicsRequest
+from mainstem.protocol.messages.find_coordinator import FindCoordinatorRequest
 from mainstem.protocol.messages.list_groups import ListGroupsRequest
+from mainstem.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from mainstem.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from mainstem.record.writer import NewRecord, build_batch
 from mainstem.testing import ManualClock
+from tests.broker.handlers.test_groups import commit, described, join, sync
 from tests.broker.harness import Client, running, with_broker
 from tests.broker.share.member import (
     ACCEPT,
@@ -75,6 +80,52 @@ async def test_a_group_begins_at_the_end_unless_it_says_otherwise(client: Client
     await client.produce("t", b"after")
     assert await member.acquire() == [(1, 1, 1)]
     assert member.values == [b"after"]
+
+
+@with_broker()
+async def test_a_group_begins_so_long_ago_as_it_says(client: Client) -> None:
+    await client.create_topic("t")
+    an_hour_ago_ms = int(time.time() * 1000) - 3_600_000
+    old = build_batch([NewRecord(None, b"an hour ago", (), an_hour_ago_ms)])
+    data = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=old)])
+    await client.request(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[data]), 9)
+    await client.produce("t", b"now")
+    await set_config(client, "share.auto.offset.reset", "by_duration:PT30M")
+    member = Member(client)
+    await member.join()
+    assert await member.acquire() == [(1, 1, 1)]
+
+
+@with_broker()
+async def test_a_group_id_has_one_type(client: Client) -> None:
+    member = await with_records(client, 1)
+    assert (await join(client)).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert await commit(client, 5) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert (await described(client, version=6)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    await sync(client, await join(client, group="classic"), group="classic")
+    other = Member(client, "m2", group="classic")
+    assert (await other.heartbeat(["t"], epoch=0)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert (await member.heartbeat()).error_code == 0
+
+
+@with_broker()
+async def test_the_coordinator_of_a_share_partition_is_this_node(client: Client) -> None:
+    member = await with_records(client, 1)
+    keys = [f"g:{encode_uuid(member.topic_id)}:0", "g", "g:x:0", f"g:{encode_uuid(member.topic_id)}:-1"]
+    request = FindCoordinatorRequest(key_type=2, coordinator_keys=keys)
+    answers = (await client.request(request, 6)).coordinators
+    assert [answer.error_code for answer in answers] == [0, *[ErrorCode.INVALID_REQUEST] * 3]
+
+
+@with_broker()
+async def test_sessions_that_ended_leave_nothing_with_their_connection(client: Client) -> None:
+    member = await with_records(client, 1)
+    for number in range(5):
+        member.member_id = f"m{number}"
+        await member.fetch(epoch=0)
+        await member.fetch(epoch=-1)
+    sessions = client.broker.node.share.sessions
+    assert sessions.statistics() == {"sessions": 0}
 
 
 @with_broker()

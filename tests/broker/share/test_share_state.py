@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
-from typing import Any
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from mainstem.broker.server import Broker
 from mainstem.broker.topics import SHARE_STATE_TOPIC
 from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from mainstem.protocol.messages.delete_groups import DeleteGroupsRequest
 from mainstem.testing.disk import FaultyDisk
-from tests.broker.harness import Client, with_broker
+from tests.broker.harness import Client, LogProcess, with_broker
 from tests.broker.share.member import ACCEPT, REJECT, RELEASE, Member, begin_early, offsets, partition_of
 from tests.broker.test_faults import over_restarts
 
@@ -172,6 +177,45 @@ def test_the_state_s_log_is_cut_at_snapshots_and_gives_the_same_state_again() ->
         assert {partition.key.text: partition.in_flight for partition in state.all()} == kept
 
     over_restarts(disk, works, after, settings=settings)
+
+
+def test_records_that_a_topic_lost_do_not_hide_the_new_ones_at_their_offsets(tmp_path: Path) -> None:
+    async def loses(client: Client) -> None:
+        topic = CreatableTopic(
+            name="t",
+            num_partitions=1,
+            replication_factor=1,
+            assignments=(),
+            configs=[CreatableTopicConfig(name="flush", value="os")],
+        )
+        await client.request(CreateTopicsRequest(topics=[topic]), 7)
+        await begin_early(client)
+        member = await new_member(client)
+        await client.produce("t", b"lost", b"lost")
+        assert await member.acquire() == [(0, 1, 1)]
+        assert await member.acknowledge(0, 1, ACCEPT) == (0, 0)
+
+    async def goes_on(client: Client) -> None:
+        assert await client.values("t") == []
+        await client.produce("t", b"new")
+        member = await new_member(client, "m2")
+        assert await member.acquire() == [(0, 0, 1)]
+        assert member.values == [b"new"]
+
+    with LogProcess(tmp_path / "data") as log:
+        asyncio.run(_talk(log, loses))
+        log.kill()
+        for path in (tmp_path / "data" / "t-0").glob("*.log"):
+            path.write_bytes(b"")  # as a power cut may leave what was never synced
+        log.start()
+        asyncio.run(_talk(log, goes_on))
+
+
+async def _talk(log: LogProcess, life: Callable[[Client], Awaitable[None]]) -> None:
+    host, _, port = log.bootstrap.rpartition(":")
+    client = await Client((host, int(port)), cast("Broker", None)).connect()
+    await life(client)
+    client.close()
 
 
 def test_state_that_outlived_its_group_is_removed_at_the_start() -> None:

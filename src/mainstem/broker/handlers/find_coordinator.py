@@ -1,6 +1,7 @@
-"""FindCoordinator (10), versions 0–6: who coordinates a group or a transactional id; it is always this node.
+"""FindCoordinator (10), versions 0–6: who coordinates a group (of any type), a transactional id or the state of a share
+partition; it is always this node.
 
-Deliberate: share groups (key type 2) are not served yet: INVALID_REQUEST.
+A share partition's key (type 2, from version 6) is GROUP:TOPIC_ID:PARTITION; another one is INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
+from mainstem.log.checkpoints import decode_uuid
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -18,7 +20,10 @@ if TYPE_CHECKING:
 
 _GROUP: Final = 0
 _TRANSACTION: Final = 1
+_SHARE: Final = 2
+_SHARE_FROM: Final = 6
 _MANY_FROM: Final = 4
+_UUID_LENGTH: Final = 22
 
 
 def handle(node: Node, call: Call) -> FindCoordinatorResponse:
@@ -39,14 +44,23 @@ def handle(node: Node, call: Call) -> FindCoordinatorResponse:
 
 
 def _find(node: Node, call: Call, key_type: int, key: str) -> Coordinator:
-    if key_type not in (_GROUP, _TRANSACTION):
-        message = f"this node coordinates groups and transactions, not keys of type {key_type}"
+    is_share = key_type == _SHARE and call.api_version >= _SHARE_FROM
+    if key_type not in (_GROUP, _TRANSACTION) and not (is_share and _names_share_partition(key)):
+        message = f"key {key[:300]!r} of type {key_type} names no group, transaction or share partition"
         return Coordinator(
             key=key, node_id=-1, host="", port=-1, error_code=ErrorCode.INVALID_REQUEST, error_message=message
         )
     host, port = call.advertised
     return Coordinator(
         key=key, node_id=node.node_id, host=host, port=port, error_code=ErrorCode.NONE, error_message=None
+    )
+
+
+def _names_share_partition(key: str) -> bool:
+    group_id, _, rest = key.partition(":")
+    topic_id, _, partition = rest.partition(":")
+    return (
+        bool(group_id) and len(topic_id) == _UUID_LENGTH and decode_uuid(topic_id) is not None and partition.isdigit()
     )
 
 

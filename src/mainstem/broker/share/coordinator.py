@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from mainstem.broker.share.state_log import SharePartition, ShareStateLog
     from mainstem.broker.topics import Topic, Topics
     from mainstem.clock import Clock
+    from mainstem.log.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("mainstem.broker.share")
 
@@ -92,11 +93,20 @@ class ShareCoordinator:
             topic = self._topics.by_id(partition.key.topic_id)
             if partition.key.group_id not in known or topic is None:
                 self._remove([partition])
+            elif partition.key.partition < len(topic.partitions):
+                self._compare(partition, topic.partitions[partition.key.partition])
         for group in self._groups():
             now = self._now(group.group_id)
             for member in group.members.values():
                 member.session_deadline_s = now.monotonic_s + now.limits.session_timeout_ms / 1000
             self._watch(group)
+
+    def _compare(self, partition: SharePartition, log: PartitionLog | None) -> None:
+        try:
+            if log is not None:
+                self._deliveries.cut_to(partition, log)
+        except MainstemError as error:
+            _LOG.error("%s: what it says of lost records could not be removed: %s", partition.key.text, error)
 
     def forgotten(self, group_id: str) -> None:
         """A share group was deleted, and is out of the registry."""

@@ -15,7 +15,7 @@ from mainstem.broker.groups.timers import GroupTimers
 from mainstem.broker.share import delivery
 from mainstem.broker.share.batches import holding, read_batches
 from mainstem.broker.share.delivery import Acknowledgement, Acquired, AcquireMode, Limits, Taker
-from mainstem.broker.share.in_flight import InFlight, Run
+from mainstem.broker.share.in_flight import NEVER, InFlight, Run
 from mainstem.broker.share.state_records import ShareKey
 from mainstem.errors import MainstemError
 
@@ -118,6 +118,16 @@ class Deliveries:
         if runs:
             self._state.change(partition, runs)
 
+    def cut_to(self, partition: SharePartition, log: PartitionLog) -> None:
+        """Forget what is said of offsets that the log has no records for: it lost its end in a power cut, which a topic
+        that does not flush before it acknowledges may. New records will get these offsets. Raises the log's errors.
+        """
+        state = partition.in_flight
+        end = log.log_end_offset
+        if state.end_offset > end:
+            _LOG.warning("%s: the log ends at %d, before what was delivered", partition.key.text, end)
+            self._state.replace(partition, InFlight(min(state.start_offset, end), tuple(state.within(0, end - 1))))
+
     # ---- what members do
 
     def acquire(self, partition: SharePartition, log: PartitionLog, wanted: Wanted, max_bytes: int) -> Delivered:
@@ -172,9 +182,12 @@ class Deliveries:
     # ---- the clock
 
     def _watch(self, partition: SharePartition) -> None:
-        name = partition.key.text
-        self._locked[name] = partition
-        self._timers.watch(name, partition.in_flight.next_deadline_s)
+        name, deadline_s = partition.key.text, partition.in_flight.next_deadline_s
+        self._timers.watch(name, deadline_s)
+        if deadline_s == NEVER:
+            self._locked.pop(name, None)
+        else:
+            self._locked[name] = partition
 
     def _expire(self, name: str) -> None:
         partition = self._locked.pop(name)

@@ -58,6 +58,14 @@ class ForgottenTopic(Protocol):
     def partitions(self) -> Iterable[int]: ...
 
 
+class Ending(Protocol):
+    """What ends: a connection, as far as sessions need to know it."""
+
+    def when_closed(self, what: object, call: Callable[[], None]) -> None: ...
+
+    def forget(self, what: object) -> None: ...
+
+
 @dataclass(slots=True)
 class ShareSession:
     """One session. ``epoch`` is what its next request must carry; ``untold`` are the partitions that the next answer
@@ -65,6 +73,7 @@ class ShareSession:
     """
 
     key: SessionKey
+    connection: Ending
     epoch: int = INITIAL_EPOCH
     partitions: dict[SharedPartition, None] = field(default_factory=dict)
     untold: set[SharedPartition] = field(default_factory=set)
@@ -98,12 +107,6 @@ class ShareSession:
         self.epoch = 1 if self.epoch == _INT32_MAX else self.epoch + 1
 
 
-class Ending(Protocol):
-    """What ends: a connection, as far as sessions need to know it."""
-
-    def when_closed(self, what: object, call: Callable[[], None]) -> None: ...
-
-
 class ShareSessions:
     """The sessions that are kept. ``ended`` is told of each that ends, unless a new one takes its place."""
 
@@ -117,9 +120,10 @@ class ShareSessions:
         before = self._sessions.pop(key, None)
         if before is not None:
             before.is_closed = True
+            before.connection.forget(key)
         if len(self._sessions) >= self._sessions_max:
             raise refusal(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
-        session = self._sessions[key] = ShareSession(key)
+        session = self._sessions[key] = ShareSession(key, connection)
 
         def connection_closed() -> None:
             if self._sessions.get(key) is session:
@@ -141,6 +145,7 @@ class ShareSessions:
         """Forget a session, and say so."""
         if self._sessions.get(session.key) is session:
             del self._sessions[session.key]
+            session.connection.forget(session.key)
         session.is_closed = True
         self._ended(session)
 

@@ -156,6 +156,10 @@ class ShareStateLog:
         epochs = partition.epochs._replace(state=partition.epochs.state + 1)
         self._write_snapshot(partition, epochs, InFlight(start_offset))
 
+    def replace(self, partition: SharePartition, in_flight: InFlight) -> None:
+        """Let the share partition have another state, whatever it had."""
+        self._write_snapshot(partition, partition.epochs, in_flight)
+
     def change(self, partition: SharePartition, runs: Sequence[Run], start_offset: int = -1) -> None:
         """Apply what a step says; ``start_offset`` is the log's, where it has moved."""
         before = partition.in_flight

@@ -51,6 +51,8 @@ class Listener:
         return prefix + address_text(self.host, self.port)
 
 
+ADVERTISED: Final = "advertised.listeners"
+"""Kafka's setting of what clients are told."""
 _PROTOCOLS: Final = ", ".join(protocol.value for protocol in Protocol)
 
 
@@ -69,7 +71,7 @@ def parse_listeners(listen: str, advertise: str = "") -> tuple[Listener, ...]:
             told[protocol] = host, port
     for protocol in told:
         if all(listener.protocol is not protocol for listener in listeners):
-            raise ConfigError(f"--advertise names {protocol.value}, but nothing listens in that protocol")
+            raise ConfigError(f"advertised.listeners names {protocol.value}, but nothing listens in that protocol")
     return tuple(Listener(each.protocol, each.host, each.port, told.get(each.protocol)) for each in listeners)
 
 

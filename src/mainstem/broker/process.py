@@ -23,7 +23,7 @@ import uvloop
 
 from mainstem import __version__, logs
 from mainstem.broker.config import BrokerConfig
-from mainstem.broker.listeners import address_text, parse_listeners
+from mainstem.broker.listeners import ADVERTISED, address_text, parse_listeners
 from mainstem.broker.metrics.serving import METRICS_SOCKET, MetricsServer
 from mainstem.broker.server import Broker
 from mainstem.errors import ConfigError, MainstemError
@@ -94,7 +94,7 @@ def _config(arguments: argparse.Namespace) -> BrokerConfig:
         data_dir=Path(arguments.data),
         settings=settings,
         insecure=arguments.insecure,
-        listeners=parse_listeners(arguments.listen, arguments.advertise or ""),
+        listeners=parse_listeners(arguments.listen, arguments.advertise or settings.get(ADVERTISED, "")),
     )
 
 

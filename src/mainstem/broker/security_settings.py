@@ -68,6 +68,13 @@ def _words_of(*words: str) -> Callable[[str], tuple[str, ...]]:
 
 SECURITY_SETTINGS: Final = (
     Row(
+        "advertised.listeners",
+        "string",
+        "",
+        str,
+        "PROTOCOL://HOST:PORT that clients of the listener in that protocol are told, with commas between several",
+    ),
+    Row(
         "sasl.enabled.mechanisms",
         "list",
         ",".join(SASL_MECHANISMS),

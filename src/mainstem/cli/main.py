@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 import typer
 
-from mainstem.cli import append, bench, doctor, groups, load, read, run, serve, topics, version, views
+from mainstem.cli import acls, append, bench, doctor, groups, load, read, run, serve, topics, users, version, views
 from mainstem.cli.demo import command as demo
 from mainstem.cli.output import OutputClosedError, note
-from mainstem.cli.settings import defaults
+from mainstem.cli.settings import defaults, export_security
 from mainstem.errors import MainstemError
 from mainstem.exit_codes import DONE, INTERRUPTED, OUTPUT_CLOSED, REFUSED, USAGE, exit_code_of
 
@@ -43,6 +43,8 @@ for _name, _function in _COMMANDS.items():
     app.command(_name)(_function)
 app.add_typer(groups.app, name="groups")
 app.add_typer(topics.app, name="topics")
+app.add_typer(users.app, name="users")
+app.add_typer(acls.app, name="acls")
 app.add_typer(views.app, name="views")
 
 
@@ -54,6 +56,7 @@ def main(argv: list[str] | None = None) -> None:
 def execute(argv: list[str]) -> int:
     """Run one command; its exit code."""
     try:
+        export_security(client_config=os.environ.get("MAINSTEM_CLIENT_CONFIG", ""))
         result = app(argv, prog_name="mainstem", standalone_mode=False, default_map=defaults([*_COMMANDS]))
     except MainstemError as error:
         return _failed(str(error), exit_code_of(error))

@@ -26,7 +26,10 @@ Data: TypeAlias = Annotated[
 Listen: TypeAlias = Annotated[
     str,
     typer.Option(
-        "--listen", envvar="MAINSTEM_LISTEN", metavar="HOST:PORT", help="Where the log listens (0: any port)."
+        "--listen",
+        envvar="MAINSTEM_LISTEN",
+        metavar="ADDRESSES",
+        help="Where the log listens: HOST:PORT or PROTOCOL://HOST:PORT, several with commas (port 0: any).",
     ),
 ]
 Http: TypeAlias = Annotated[

@@ -1,6 +1,8 @@
 """``mainstem.toml`` in the current directory: defaults for options, so that a command line can stay short.
 
     bootstrap = "kafka1:9092"        # for every command that has --bootstrap
+    security.protocol = "SASL_SSL"   # Kafka's security options, for every command and what it starts
+    sasl.username = "alice"
     [serve]
     data = "/var/lib/mainstem"       # for one command
     set = ["num.partitions=4"]
@@ -10,13 +12,15 @@ What stands on the command line or in a ``MAINSTEM_…`` variable wins over the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from mainstem.errors import ConfigError
 
 FILE_NAME = "mainstem.toml"
+SECURITY = ("security", "sasl", "ssl")
 SHARED = ("bootstrap", "url", "data", "listen", "http")
 
 
@@ -24,18 +28,64 @@ def defaults(commands: Iterable[str], path: Path = Path(FILE_NAME)) -> dict[str,
     """The defaults for each command, in typer's form. Raises ConfigError for a file that is wrong."""
     if not path.is_file():
         return {}
-    import tomllib
-
-    try:
-        document = tomllib.loads(path.read_text())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise ConfigError(f"{path}: {error}") from error
+    document = _read(path)
     names = set(commands)
-    unknown = [name for name in document if name not in SHARED and name not in names]
+    unknown = [name for name in document if name not in (*SHARED, *SECURITY) and name not in names]
     if unknown:
         raise ConfigError(f"{path}: {unknown[0]!r} is neither a command nor one of {', '.join(SHARED)}")
     shared = {name: document[name] for name in SHARED if name in document}
     return {name: {**shared, **_table(path, name, document.get(name, {}))} for name in names}
+
+
+def export_security(path: Path = Path(FILE_NAME), client_config: str = "") -> None:
+    """Put security options into the environment, where this command and what it starts look for them.
+
+    A variable that is set wins over ``client_config`` (a properties file of NAME=VALUE lines), and that over the
+    settings file. Raises ConfigError.
+    """
+    found = _security_of_toml(path) if path.is_file() else {}
+    if client_config:
+        found.update(_properties(Path(client_config)))
+    if found:
+        from mainstem.client.security import OPTIONS, variable_of
+
+        for name, value in found.items():
+            if name not in OPTIONS:
+                raise ConfigError(f"unknown security option {name!r}; there are {', '.join(OPTIONS)}")
+            os.environ.setdefault(variable_of(name), value)
+
+
+def _security_of_toml(path: Path) -> dict[str, str]:
+    document = _read(path)
+    return dict(_flattened({name: document[name] for name in SECURITY if name in document}))
+
+
+def _flattened(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flattened(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, str(value)
+
+
+def _properties(path: Path) -> dict[str, str]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    pairs = [line.split("=", 1) for line in lines if line.strip() and not line.lstrip().startswith(("#", "!"))]
+    if any(len(pair) < 2 for pair in pairs):
+        raise ConfigError(f"{path}: write lines of NAME=VALUE")
+    return {name.strip(): value.strip() for name, value in pairs if name.strip() != "bootstrap.servers"}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise ConfigError(f"{path}: {error}") from error
 
 
 def _table(path: Path, name: str, table: Any) -> dict[str, Any]:

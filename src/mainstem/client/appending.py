@@ -12,10 +12,11 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mainstem.client.asks import Asks, TopicFeatures, ask_headers
 from mainstem.client.records import EncodedRecord
+from mainstem.client.security import Security
 from mainstem.client.session import AppendSession
 from mainstem.client.transaction import Transaction, TransactionSession
 from mainstem.client.wire.cluster import WireClient
@@ -45,15 +46,20 @@ _MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 _MAX_MESSAGE_BYTES_DEFAULT: Final = 1_048_588
 
 
-class Appender:
-    """Appends to the log at ``bootstrap``."""
+class LogPlace(NamedTuple):
+    """Which log, and as whom; ``timeout_s`` is how long to wait for it."""
 
-    def __init__(
-        self, bootstrap: str, make_client: Callable[[], WireClient], clock: Clock, *, client_id: str, timeout_s: float
-    ) -> None:
-        self._bootstrap = bootstrap
-        self._client_id = client_id
-        self._timeout_s = timeout_s
+    bootstrap: str
+    client_id: str
+    timeout_s: float
+    security: Security
+
+
+class Appender:
+    """Appends to the log at ``place``."""
+
+    def __init__(self, place: LogPlace, make_client: Callable[[], WireClient], clock: Clock) -> None:
+        self._place = place
         self._clock = clock
         self._sessions = Pool(lambda: AppendSession(make_client(), clock))
         self._clients = Pool(make_client)
@@ -159,7 +165,7 @@ class Appender:
         for session in itertools.chain.from_iterable(transactions):
             session.close()
         for producer in producers:
-            producer.close(self._timeout_s)
+            producer.close(self._place.timeout_s)
 
     @contextmanager
     def _explaining(self, topic: str) -> Iterator[None]:
@@ -206,7 +212,7 @@ class Appender:
                 raise LogUnavailableError("the client is closed")
             producer = self._producers.get(batch_bytes)
             if producer is None:
-                options = ProducerOptions(self._bootstrap, self._timeout_s, self._client_id)
+                options = ProducerOptions(*self._place)
                 producer = self._producers[batch_bytes] = BulkProducer(options, self._clock, batch_bytes)
             return producer
 

@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from mainstem.client.failures import error_of
 from mainstem.client.librdkafka import LOGGER
 from mainstem.client.log import Log
+from mainstem.client.security import Security
 from mainstem.errors import ConfigError, LogUnavailableError
 from mainstem.model import Position
 
@@ -140,6 +141,7 @@ def _producer(bootstrap: str, linger_ms: int, timeout_s: float) -> Producer:
     return Producer(
         {
             "bootstrap.servers": bootstrap,
+            **Security.from_environment().to_librdkafka(),
             "acks": "all",
             "enable.idempotence": True,
             "linger.ms": linger_ms,
@@ -154,6 +156,7 @@ def _consumer(bootstrap: str, start: Position) -> Consumer:
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
+            **Security.from_environment().to_librdkafka(),
             "group.id": "mainstem-bench",
             "enable.auto.commit": False,
             "check.crcs": True,

@@ -16,12 +16,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Unpack
 
-from mainstem.client.appending import Appender
+from mainstem.client.appending import Appender, LogPlace
 from mainstem.client.asks import Asks
 from mainstem.client.group_admin import GroupAdmin
 from mainstem.client.key_reader import KeyReader
 from mainstem.client.reader import BoundedReader, Follower
 from mainstem.client.records import EncodedRecord, HeadersLike, encoded, encoded_headers
+from mainstem.client.security import Security
 from mainstem.client.start import Moment, bounds, end_offsets, offsets_at_time, partitions_of, start_offsets
 from mainstem.client.transaction import Transaction
 from mainstem.client.values import key_bytes, value_bytes
@@ -81,16 +82,29 @@ class Log:
     """A log, by the addresses of its brokers; a context manager. See the module's docstring for its contract."""
 
     def __init__(
-        self, bootstrap: str, *, timeout_s: float = 30.0, client_id: str = "mainstem", clock: Clock | None = None
+        self,
+        bootstrap: str,
+        *,
+        timeout_s: float = 30.0,
+        client_id: str = "mainstem",
+        security: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
     ) -> None:
-        """``timeout_s`` is how long any call may wait for the log. Raises ConfigError when there is no address."""
+        """``timeout_s`` is how long any call may wait for the log.
+
+        ``security`` are Kafka's security options by name, e.g. ``{"security.protocol": "SASL_SSL", …}``; without them
+        the ``MAINSTEM_…`` variables say (see ``client.security``). Raises ConfigError when there is no address, and for
+        options that cannot be.
+        """
         parse_bootstrap(bootstrap)
         self.bootstrap = bootstrap
         self.timeout_s = timeout_s
         self._client_id = client_id
         self._clock = clock or SystemClock()
+        self._security = Security.from_environment() if security is None else Security.of(security)
         self._pool = Pool(self._wire_client)
-        self._appender = Appender(bootstrap, self._wire_client, self._clock, client_id=client_id, timeout_s=timeout_s)
+        place = LogPlace(bootstrap, client_id, timeout_s, self._security)
+        self._appender = Appender(place, self._wire_client, self._clock)
 
     # ---- appending
 
@@ -302,7 +316,13 @@ class Log:
     # ---- how
 
     def _wire_client(self) -> WireClient:
-        return WireClient(self.bootstrap, client_id=self._client_id, timeout_s=self.timeout_s, clock=self._clock)
+        return WireClient(
+            self.bootstrap,
+            client_id=self._client_id,
+            timeout_s=self.timeout_s,
+            clock=self._clock,
+            security=self._security,
+        )
 
 
 def _info(topic: TopicMetadata) -> TopicInfo:

@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from mainstem.client.failures import error_of
 from mainstem.client.librdkafka import LOGGER
 from mainstem.client.records import EncodedRecord
+from mainstem.client.security import Security
 from mainstem.client.wire.deadline import Deadline
 from mainstem.clock import Clock
 from mainstem.errors import LogUnavailableError, MainstemError
@@ -30,11 +31,12 @@ _LINGER_MS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class ProducerOptions:
-    """Which log, and how long to wait for it."""
+    """Which log, as whom, and how long to wait for it."""
 
     bootstrap: str
-    timeout_s: float = 30.0
     client_id: str = "mainstem"
+    timeout_s: float = 30.0
+    security: Security = field(default_factory=Security)
 
     def to_librdkafka(self, batch_bytes: int) -> dict[str, Any]:
         """Librdkafka's own words for it; no batch is larger than ``batch_bytes``, unless a single record is."""
@@ -42,6 +44,7 @@ class ProducerOptions:
         return {
             "bootstrap.servers": self.bootstrap,
             "client.id": self.client_id,
+            **self.security.to_librdkafka(),
             "enable.idempotence": True,
             "acks": "all",
             "partitioner": "murmur2_random",  # as `record.partitioner`; librdkafka's own default is CRC32

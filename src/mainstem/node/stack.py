@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from mainstem.broker.config import BrokerConfig
-from mainstem.broker.listeners import parse_listeners
+from mainstem.broker.listeners import ADVERTISED, parse_listeners
 from mainstem.errors import ConfigError
 from mainstem.node import roles
 from mainstem.node.layout import Layout
@@ -43,7 +43,10 @@ class Stack:
         """
         pairs = dict(_setting(text) for text in settings)
         BrokerConfig(
-            self.layout.data, settings=pairs, insecure=insecure, listeners=parse_listeners(listen)
+            self.layout.data,
+            settings=pairs,
+            insecure=insecure,
+            listeners=parse_listeners(listen, pairs.get(ADVERTISED, "")),
         )  # raises what the log would
         addresses = ",".join(_settled_listener(part) for part in listen.split(","))
         role = roles.log_role(self.layout.data, addresses, self._metrics, settings, insecure=insecure, output=output)

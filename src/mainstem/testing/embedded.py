@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Final
 
 from mainstem.broker.config import BrokerConfig
+from mainstem.broker.listeners import Listener, Protocol
 from mainstem.broker.server import Broker
 from mainstem.clock import Clock
 from mainstem.log.disk import Disk
+from mainstem.protocol.scram import MECHANISMS, SHA_256, make_credential
 
 _TIMEOUT_S: Final = 30.0
 _HOST: Final = "127.0.0.1"
@@ -38,12 +40,17 @@ class EmbeddedBroker:
         port: int = 0,
         disk: Disk | None = None,
         clock: Clock | None = None,
+        users: Mapping[str, str] | None = None,
     ) -> None:
-        """Without a ``directory`` it makes one, and removes it at the end. ``settings`` are Kafka's, by name."""
+        """Without a ``directory`` it makes one, and removes it at the end. ``settings`` are Kafka's, by name.
+
+        With ``users``, passwords by name, only they are let in: over TLS when ``ssl.keystore.location`` is set.
+        """
         self._own_directory = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="mainstem-test-"))
         self.port = port
         self._settings = dict(settings or {})
+        self._users = dict(users or {})
         self._disk = disk
         self._clock = clock
         self._thread: threading.Thread | None = None
@@ -54,6 +61,21 @@ class EmbeddedBroker:
     def bootstrap(self) -> str:
         """The broker's address, for any Kafka client."""
         return f"{_HOST}:{self.port}"
+
+    def security(self, user: str) -> dict[str, str]:
+        """Kafka's options by which a client is let in as ``user``; for TLS it has to say what authority it believes."""
+        return {
+            "security.protocol": self._protocol.value,
+            "sasl.mechanism": SHA_256,
+            "sasl.username": user,
+            "sasl.password": self._users[user],
+        }
+
+    @property
+    def _protocol(self) -> Protocol:
+        if not self._users:
+            return Protocol.PLAINTEXT
+        return Protocol.SASL_SSL if "ssl.keystore.location" in self._settings else Protocol.SASL_PLAINTEXT
 
     def start(self) -> EmbeddedBroker:
         """Start it, and return when it accepts connections. Raises what the broker raises."""
@@ -107,9 +129,13 @@ class EmbeddedBroker:
             started.set_exception(error)
 
     async def _serve(self, started: Future[int]) -> None:
-        config = BrokerConfig(data_dir=self.directory, host=_HOST, port=self.port, settings=self._settings)
+        listeners = (Listener(self._protocol, _HOST, self.port),)
+        config = BrokerConfig(data_dir=self.directory, settings=self._settings, listeners=listeners)
         broker = Broker(config, self._disk, self._clock)
         _, port = await broker.start()
+        broker.node.credentials.change(
+            {(user, name): make_credential(name, word) for user, word in self._users.items() for name in MECHANISMS}
+        )
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         started.set_result(port)
         try:

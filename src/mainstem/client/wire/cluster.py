@@ -19,6 +19,7 @@ from enum import IntEnum
 from typing import Any, Final, TypeVar
 
 from mainstem.client.failures import error_of, heals
+from mainstem.client.security import Security
 from mainstem.client.wire.address import Address, parse_bootstrap
 from mainstem.client.wire.connection import Connection, ConnectionOptions, ReceiveBuffer
 from mainstem.client.wire.connections import Connections
@@ -56,6 +57,18 @@ class Isolation(IntEnum):
     READ_COMMITTED = 1
 
 
+def _options(client_id: str, dial: Dial | None, security: Security | None, clock: Clock) -> ConnectionOptions:
+    """Raises ConfigError for a file of the security options that cannot be used."""
+    security = security or Security.from_environment()
+    if dial is None:
+        dial = dial_plain
+        if security.has_tls:
+            from mainstem.client.wire.tls import dial_tls
+
+            dial = dial_tls(security.tls_context())
+    return ConnectionOptions(client_id=client_id, dial=dial, security=security, clock=clock)
+
+
 class _MayHealError(Exception):
     """An attempt failed in a way that may heal. Never leaves this module."""
 
@@ -74,19 +87,21 @@ class WireClient:
         client_id: str = "mainstem",
         timeout_s: float = 30.0,
         reuse_buffers: bool = False,
-        dial: Dial = dial_plain,
+        dial: Dial | None = None,
         clock: Clock | None = None,
+        security: Security | None = None,
     ) -> None:
         """Connects to nothing yet. Raises ConfigError when ``bootstrap`` is no list of addresses.
 
-        With ``reuse_buffers`` the records of a fetch last only until the next fetch: no memory is taken for each.
+        Without ``security`` the environment says how to log in. With ``reuse_buffers`` the records of a fetch last only
+        until the next fetch: no memory is taken for each.
         """
         self.timeout_s = timeout_s
         self._bootstrap = parse_bootstrap(bootstrap)
-        self._connections = Connections(ConnectionOptions(client_id=client_id, dial=dial))
+        self._clock = clock or SystemClock()
+        self._connections = Connections(_options(client_id, dial, security, self._clock))
         self._cluster = ClusterMetadata()
         self._buffers: dict[Address, ReceiveBuffer] | None = {} if reuse_buffers else None
-        self._clock = clock or SystemClock()
         self._partition_counts: dict[str, tuple[int, float]] = {}
         self._closed = threading.Event()
         self._in_use = threading.Lock()

@@ -1,7 +1,8 @@
 """One connection to one broker: frames out, frames in, versions agreed on.
 
 At opening it asks for the broker's API versions; every request is then sent in the highest version that both sides
-know. (SASL belongs into ``open``, right behind that.) Requests are answered in the order they were sent.
+know. Then the user is proven, where there is one; and again on an idle moment before the log would end the session.
+Requests are answered in the order they were sent.
 
 Invariant: after any error but a refused version the connection is closed, because nobody knows what its next bytes are.
 Owned by one thread; ``abort`` may be called from any.
@@ -9,14 +10,18 @@ Owned by one thread; ``abort`` may be called from any.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from mainstem.client.security import Security
 from mainstem.client.wire.address import Address
 from mainstem.client.wire.deadline import Deadline
+from mainstem.client.wire.login import log_in
 from mainstem.client.wire.transport import Dial, Stream, dial_plain
+from mainstem.clock import Clock, SystemClock
 from mainstem.errors import FrameError, MainstemError, RemoteError
 from mainstem.protocol import codec
 from mainstem.protocol.apis import OWN_CLIENT
@@ -26,6 +31,7 @@ from mainstem.protocol.schema import Buffer, Message, Versions
 _INT32 = struct.Struct(">i")
 _ERROR_CODE = struct.Struct(">ih")  # of an ApiVersions response of any version: correlation id, error code
 _UNSUPPORTED_VERSION = 35
+_SESSION_PART = 0.85
 _READ_AHEAD_BYTES = 8 * 1024
 
 
@@ -35,6 +41,8 @@ class ConnectionOptions:
 
     client_id: str = "mainstem"
     dial: Dial = dial_plain
+    security: Security = field(default_factory=Security)
+    clock: Clock = field(default_factory=SystemClock)
     response_bytes_max: int = 256 * 1024 * 1024
 
 
@@ -73,14 +81,19 @@ class Connection:
         self._correlation_id = 0
         self._pending: deque[Pending] = deque()
         self._scratch = memoryview(bytearray(_READ_AHEAD_BYTES))
+        self._log_in_again_s = math.inf
         self._ahead = 0  # so many bytes of the scratch buffer are filled
 
     @classmethod
     def open(cls, address: Address, options: ConnectionOptions, deadline: Deadline) -> Connection:
-        """Connect and agree on versions. Raises LogUnavailableError, FrameError or RemoteError."""
+        """Connect, agree on versions, prove the user.
+
+        Raises AuthenticationError, LogUnavailableError, FrameError or RemoteError.
+        """
         connection = cls(options.dial(address, deadline), address, options)
         try:
             connection._agree_on_versions(deadline)
+            connection._log_in(deadline)
         except MainstemError:
             connection.close()
             raise
@@ -102,6 +115,8 @@ class Connection:
 
     def send(self, body: Message, deadline: Deadline, version_max: int | None = None) -> Pending:
         """Send a request; its answer is read by ``receive``, in the order of sending."""
+        if self._log_in_again_s < math.inf and not self._pending:
+            self._maybe_log_in_again(deadline)
         return self._send(body, self.version_of(type(body), version_max), deadline)
 
     def receive(self, deadline: Deadline, buffer: ReceiveBuffer | None = None) -> Any:
@@ -182,6 +197,23 @@ class Connection:
     def _check_correlation(self, pending: Pending, correlation_id: int) -> None:
         if correlation_id != pending.correlation_id:
             raise FrameError(f"{self.address} answered request {correlation_id}, not {pending.correlation_id}")
+
+    def _log_in(self, deadline: Deadline) -> None:
+        if not self._options.security.has_sasl:
+            return
+        self._log_in_again_s = math.inf
+        session_ms = log_in(self, self._options.security, deadline)
+        if session_ms:
+            self._log_in_again_s = self._options.clock.monotonic_s() + _SESSION_PART * session_ms / 1000
+
+    def _maybe_log_in_again(self, deadline: Deadline) -> None:
+        """Prove the user again while the session lasts."""
+        if self._options.clock.monotonic_s() >= self._log_in_again_s:
+            try:
+                self._log_in(deadline)
+            except MainstemError:
+                self.close()
+                raise
 
     def _agree_on_versions(self, deadline: Deadline) -> None:
         """Ask in the newest version; a broker that does not know it answers in version 0 with what it does know."""

@@ -1,4 +1,4 @@
-"""Bytes to and from a broker: the one place that opens sockets. TLS is another ``Dial``.
+"""Bytes to and from a broker: the one place that opens sockets. TLS is another ``Dial`` (``tls``).
 
 A ``Stream`` is owned by one thread; ``abort`` alone may be called from any, and wakes the owner.
 """
@@ -109,6 +109,11 @@ Dial: TypeAlias = Callable[[Address, Deadline], Stream]
 
 def dial_plain(address: Address, deadline: Deadline) -> Stream:
     """Connect without TLS. Raises NotConnectedError."""
+    return Stream(connect(address, deadline), address)
+
+
+def connect(address: Address, deadline: Deadline) -> socket.socket:
+    """A connected socket. Raises NotConnectedError."""
     timeout_s = min(_CONNECT_TIMEOUT_S, deadline.left_s())
     try:
         sock = socket.create_connection(address, timeout=max(timeout_s, 0.001))
@@ -119,7 +124,7 @@ def dial_plain(address: Address, deadline: Deadline) -> Stream:
         raise LogUnavailableError(
             f"the log at {address} cannot be reached: {_reason(error)}; is it running?"
         ) from error
-    return Stream(sock, address)
+    return sock
 
 
 def _reason(error: OSError) -> str:

@@ -136,7 +136,7 @@ class Appender:
                 idle = self._transactions.get(timeout_s) if transactional_id is None else None
                 if idle:
                     return idle.pop()
-            name = transactional_id or f"{self._client_id}-{uuid.uuid4()}"
+            name = transactional_id or f"{self._place.client_id}-{uuid.uuid4()}"
             return TransactionSession(self._make_client(), self._clock, name, timeout_s)
 
         def give_back(session: TransactionSession) -> None:

@@ -39,16 +39,18 @@ def records_of(header: BatchHeader, batch: Buffer, *, limit_bytes: int = DECOMPR
 def scan_keys(header: BatchHeader, records: bytes) -> list[ScannedKey]:
     """The keys of the batch whose records these are, in order. Raises CorruptBatchError.
 
-    Written out for numbers of one byte, which most are: this runs for each record of an indexed topic.
+    Written out for numbers of one byte and of two, which most are: this runs for each record of an indexed topic.
     """
     found: list[ScannedKey] = []
     add = found.append
     at, end = 0, len(records)
     try:
         for _ in range(header.record_count):
-            length = records[at]
-            if length < 0x80:
-                length, at = (length >> 1) ^ -(length & 1), at + 1
+            low = records[at]
+            if low < 0x80:
+                length, at = (low >> 1) ^ -(low & 1), at + 1
+            elif (high := records[at + 1]) < 0x80:
+                length, at = (high << 6 | (low & 0x7F) >> 1) ^ -(low & 1), at + 2
             else:
                 length, at = _varint(records, at)
             stop = at + length
@@ -57,14 +59,16 @@ def scan_keys(header: BatchHeader, records: bytes) -> list[ScannedKey]:
             at += 1  # its attributes, unused by the format
             while records[at] >= 0x80:  # its timestamp delta
                 at += 1
-            offset_delta = records[at + 1]
-            if offset_delta < 0x80:
-                offset_delta, at = (offset_delta >> 1) ^ -(offset_delta & 1), at + 2
+            low = records[at + 1]
+            if low < 0x80:
+                offset_delta, at = (low >> 1) ^ -(low & 1), at + 2
+            elif (high := records[at + 2]) < 0x80:
+                offset_delta, at = (high << 6 | (low & 0x7F) >> 1) ^ -(low & 1), at + 3
             else:
                 offset_delta, at = _varint(records, at + 1)
-            size = records[at]
-            if size < 0x80:
-                size, at = (size >> 1) ^ -(size & 1), at + 1
+            low = records[at]
+            if low < 0x80:
+                size, at = (low >> 1) ^ -(low & 1), at + 1
             else:
                 size, at = _varint(records, at)
             if size > stop - at:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from mainstem.broker.groups import consumer_steps as steps
 from mainstem.broker.groups.assignors import Assignment
 from mainstem.broker.groups.consumer import ConsumerGroup, assignment_of
-from mainstem.broker.groups.consumer_records import read_record
+from mainstem.broker.groups.consumer_records import current_record, member_record, read_record
 from mainstem.broker.groups.consumer_replay import replay_into, settle
 from mainstem.errors import RemoteError
 from mainstem.protocol.errors import ErrorCode
@@ -65,10 +66,14 @@ class Driver:
         self.log: list[tuple[Any, Any]] = []
         self.time_s = 0.0
         self.settings = steps.ConsumerSettings(session_timeout_ms=45_000, members_max=members_max)
+        self.hidden: set[str] = set()
 
     @property
     def now(self) -> steps.Moment:
-        return steps.Moment(self.time_s, int(self.time_s * 1000), self.settings, self.topics)
+        return steps.Moment(self.time_s, int(self.time_s * 1000), self.settings, self.topics, self.may_see)
+
+    def may_see(self, topic: str) -> bool:
+        return topic not in self.hidden
 
     def keep(self, step: steps.Step) -> Any:
         self.group = step.group
@@ -277,6 +282,23 @@ def test_a_regular_expression_follows_the_topics() -> None:
     assert count(given_by(driver.beat("a", 1))) == 3
     driver.beat("a", 2, subscribed_topic_regex="")
     assert driver.group.patterns == {}
+
+
+def test_a_regular_expression_finds_no_topic_that_the_member_may_not_see() -> None:
+    driver = Driver(orders=1, orbit=1)
+    driver.hidden = {"orbit"}
+    answer = driver.join("a", subscribed_topic_names=None, subscribed_topic_regex="or.*")
+    assert count(given_by(answer)) == 1
+    assert driver.group.patterns["or.*"].topics == {"orders"}
+
+
+def test_two_owners_of_a_partition_in_a_rotten_log_are_not_believed() -> None:
+    driver = Driver(t=2)
+    driver.join("a")
+    other = replace(driver.group.members["a"], member_id="b")
+    for record in (member_record("g", other), current_record("g", other)):
+        driver.log.append(read_record(record.key, record.value))
+    assert list(driver.replayed().members) == ["a"]
 
 
 def test_a_topic_that_nobody_subscribes_to_any_more_is_taken_back() -> None:

@@ -339,6 +339,27 @@ def test_a_deleted_group_stays_deleted_after_a_restart(tmp_path: Path) -> None:
     after_restart(tmp_path, before, after)
 
 
+@with_broker()
+async def test_clients_of_old_versions_join_commit_and_go_on(client: Client) -> None:
+    """As kafka-go does: JoinGroup 2, OffsetCommit 2, OffsetFetch 1, and the others in their first versions."""
+    await client.create_topic("t")
+    joined = await client.request(join_request(), 2)
+    assert (joined.error_code, joined.leader == joined.member_id) == (0, True)
+    given = [SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"mine")]
+    identity = {"group_id": "g", "generation_id": joined.generation_id, "member_id": joined.member_id}
+    assert (await client.request(SyncGroupRequest(**identity, assignments=given), 0)).assignment == b"mine"
+    assert (await client.request(HeartbeatRequest(**identity), 0)).error_code == 0
+    committed_at_2 = await client.request(commit_request(7, joined=joined), 2)
+    assert committed_at_2.topics[0].partitions[0].error_code == 0
+    topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[0])]
+    fetched = await client.request(OffsetFetchRequest(group_id="g", topics=topics), 1)
+    assert fetched.topics[0].partitions[0].committed_offset == 7
+    left = await client.request(LeaveGroupRequest(group_id="g", member_id=joined.member_id), 0)
+    assert (left.error_code, (await described(client)).group_state) == (0, "Empty")
+    again = await client.request(join_request(), 2)
+    assert (again.error_code, again.generation_id) == (0, joined.generation_id + 2)
+
+
 @pytest.mark.parametrize("groups", [3])
 @with_broker(offsets_topic_num_partitions="4")
 async def test_groups_that_rebalance_at_once_do_not_disturb_each_other(client: Client, groups: int) -> None:

@@ -19,7 +19,8 @@ from uuid import UUID
 
 Assignment: TypeAlias = Mapping[UUID, frozenset[int]]
 """The partitions of a member by topic; topics without partitions are left out."""
-_Partition: TypeAlias = tuple[UUID, int]
+_Partition: TypeAlias = tuple[int, int]
+"""A topic's place in the order of topic ids, and the partition: as numbers, which compare and hash fast."""
 _ROUNDS_MAX: Final = 16
 
 
@@ -39,16 +40,15 @@ Assignor: TypeAlias = Callable[[Sequence[Subscriber], Mapping[UUID, int]], dict[
 
 def assign_range(members: Sequence[Subscriber], partitions: Mapping[UUID, int]) -> dict[str, Assignment]:
     """Each topic in runs, one a subscriber, the first ones longer by one."""
-    ordered = sorted(members, key=_range_order)
     assigned: dict[str, dict[UUID, frozenset[int]]] = {member.member_id: {} for member in members}
-    for topic_id, subscribers in _subscribers(ordered, partitions).items():
-        quota, longer = divmod(partitions[topic_id], len(subscribers))
-        first = 0
-        for number, member in enumerate(subscribers):
-            end = first + quota + (number < longer)
-            if end > first:
+    for subscribers, topic_ids in _alike(sorted(members, key=_range_order), partitions):
+        for topic_id in topic_ids:
+            quota, longer = divmod(partitions[topic_id], len(subscribers))
+            first = 0
+            for number, member in enumerate(subscribers[: partitions[topic_id]]):
+                end = first + quota + (number < longer)
                 assigned[member.member_id][topic_id] = frozenset(range(first, end))
-            first = end
+                first = end
     return dict(assigned)
 
 
@@ -58,15 +58,16 @@ def _range_order(member: Subscriber) -> tuple[bool, str]:
 
 def assign_uniform(members: Sequence[Subscriber], partitions: Mapping[UUID, int]) -> dict[str, Assignment]:
     """Balanced first, sticky second."""
-    plan = _Plan(sorted(members, key=lambda member: member.member_id))
-    alike: dict[tuple[str, ...], list[UUID]] = {}
-    for topic_id, subscribers in _subscribers(plan.members, partitions).items():
-        alike.setdefault(tuple(member.member_id for member in subscribers), []).append(topic_id)
+    ordered = sorted(members, key=lambda member: member.member_id)
+    alike = _alike(ordered, partitions)
+    topic_ids = sorted(topic_id for _, together in alike for topic_id in together)
+    plan = _Plan(ordered, topic_ids)
     pools = [
         _Pool(
-            member_ids, [(topic_id, number) for topic_id in sorted(topic_ids) for number in range(partitions[topic_id])]
+            tuple(member.member_id for member in subscribers),
+            [(plan.places[topic_id], number) for topic_id in together for number in range(partitions[topic_id])],
         )
-        for member_ids, topic_ids in alike.items()
+        for subscribers, together in alike
     ]
     # Who can give work away to few is filled first: the others then level out.
     pools.sort(key=lambda pool: (-len(pool.partitions) / len(pool.member_ids), len(pool.member_ids), pool.member_ids))
@@ -96,13 +97,16 @@ class _Pool:
 class _Plan:
     """How many partitions each member has over all pools; changed pool by pool."""
 
-    def __init__(self, members: Sequence[Subscriber]) -> None:
+    def __init__(self, members: Sequence[Subscriber], topic_ids: Sequence[UUID]) -> None:
         self.members = members
+        self._topic_ids = topic_ids
+        self.places = places = {topic_id: place for place, topic_id in enumerate(topic_ids)}
         self._load = {member.member_id: 0 for member in members}
         self._was = {
-            (topic_id, number): member.member_id
+            (places[topic_id], number): member.member_id
             for member in members
             for topic_id, numbers in member.assigned.items()
+            if topic_id in places
             for number in numbers
         }
 
@@ -149,13 +153,13 @@ class _Plan:
 
     def result(self, pools: Iterable[_Pool]) -> dict[str, Assignment]:
         """Everyone's partitions."""
-        sets: dict[str, dict[UUID, set[int]]] = {member.member_id: {} for member in self.members}
+        sets: dict[str, dict[int, set[int]]] = {member.member_id: {} for member in self.members}
         for pool in pools:
             for member_id, owned in pool.owned.items():
-                for topic_id, number in owned:
-                    sets[member_id].setdefault(topic_id, set()).add(number)
+                for topic, number in owned:
+                    sets[member_id].setdefault(topic, set()).add(number)
         return {
-            member_id: {topic_id: frozenset(numbers) for topic_id, numbers in topics.items()}
+            member_id: {self._topic_ids[topic]: frozenset(numbers) for topic, numbers in topics.items()}
             for member_id, topics in sets.items()
         }
 
@@ -167,14 +171,30 @@ def _top(heap: list[tuple[int, str]], is_current: Callable[[int, str], bool]) ->
     return heap[0][1] if heap else None
 
 
-def _subscribers(members: Iterable[Subscriber], partitions: Mapping[UUID, int]) -> dict[UUID, list[Subscriber]]:
-    """Who subscribes to each topic that is there, in the order of ``members``; topics in the order of their ids."""
-    by_topic: dict[UUID, list[Subscriber]] = {}
-    for member in members:
-        for topic_id in member.topic_ids:
+def _alike(members: Sequence[Subscriber], partitions: Mapping[UUID, int]) -> list[tuple[list[Subscriber], list[UUID]]]:
+    """Topics that are there, those that the same members subscribe to together; members in their order.
+
+    Members mostly subscribe to the same topics, so that what is looked at is subscriptions, not members times topics.
+    """
+    places: dict[frozenset[UUID], list[int]] = {}
+    for place, member in enumerate(members):
+        places.setdefault(member.topic_ids, []).append(place)
+    subscriptions_of: dict[UUID, list[int]] = {}
+    for number, topic_ids in enumerate(places):
+        for topic_id in topic_ids:
             if partitions.get(topic_id, 0) > 0:
-                by_topic.setdefault(topic_id, []).append(member)
-    return dict(sorted(by_topic.items()))
+                subscriptions_of.setdefault(topic_id, []).append(number)
+    together: dict[tuple[int, ...], list[UUID]] = {}
+    for topic_id in sorted(subscriptions_of):
+        together.setdefault(tuple(subscriptions_of[topic_id]), []).append(topic_id)
+    of_subscription = list(places.values())
+    return [
+        (
+            [members[place] for place in sorted(place for number in numbers for place in of_subscription[number])],
+            topic_ids,
+        )
+        for numbers, topic_ids in together.items()
+    ]
 
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = MappingProxyType({"uniform": assign_uniform, "range": assign_range})

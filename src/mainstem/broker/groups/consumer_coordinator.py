@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.failures import error_code, refusal
@@ -105,13 +106,16 @@ class ConsumerCoordinator:
 
     # ---- members
 
-    async def heartbeat(self, call: Call) -> Message:
-        """ConsumerGroupHeartbeat: answered when what it changed is durable."""
+    async def heartbeat(self, call: Call, may_see: Callable[[str], bool]) -> Message:
+        """ConsumerGroupHeartbeat: answered when what it changed is durable.
+
+        ``may_see`` says whether the sender may know of a topic that its regular expression matches.
+        """
         request: ConsumerGroupHeartbeatRequest = call.body
         future, reply = new_reply()
         try:
             await self._resolve_patterns(request)
-            step = self._step(request, call)
+            step = self._step(request, call, may_see)
         except MainstemError as error:
             return ConsumerGroupHeartbeatResponse(
                 error_code=error_code(error), error_message=str(error), member_epoch=0, heartbeat_interval_ms=0
@@ -123,7 +127,12 @@ class ConsumerCoordinator:
         return await future
 
     async def _resolve_patterns(self, request: ConsumerGroupHeartbeatRequest) -> None:
-        """Know what the patterns stand for that the step will look at. Raises RemoteError."""
+        """Know what the patterns stand for that the step will look at. Raises RemoteError.
+
+        Who leaves is not kept waiting: its connection may be gone before the patterns are known.
+        """
+        if request.member_epoch < 0:
+            return
         group = self._groups.get(request.group_id)
         patterns = set(group.wanted_patterns()) if isinstance(group, ConsumerGroup) else set()
         if request.subscribed_topic_regex:
@@ -131,10 +140,10 @@ class ConsumerCoordinator:
         if patterns:
             await self._catalog.resolve(patterns)
 
-    def _step(self, request: ConsumerGroupHeartbeatRequest, call: Call) -> steps.Step:
+    def _step(self, request: ConsumerGroupHeartbeatRequest, call: Call, may_see: Callable[[str], bool]) -> steps.Step:
         if code := self._log.refusal(request.group_id):
             raise refusal(code)
-        now = self._now(request.group_id)
+        now = replace(self._now(request.group_id), may_see=may_see if request.member_epoch >= 0 else None)
         steps.check_request(request, call.api_version, now.settings)
         if not request.member_id:
             request.member_id = str(uuid.uuid4())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -11,6 +12,8 @@ from mainstem.broker.groups.assignors import Assignment
 from mainstem.broker.groups.consumer import ConsumerGroup, ConsumerMember, MatchedTopics, MemberState, assignment_of
 from mainstem.errors import FrameError
 from mainstem.protocol.messages import consumer_group_records as kafka
+
+_LOG: Final = logging.getLogger("mainstem.broker.groups")
 
 
 def replay_into(group: ConsumerGroup, key: Any, value: Any) -> None:
@@ -91,10 +94,16 @@ def _assignment(items: Any) -> Assignment:
 
 
 def settle(group: ConsumerGroup) -> None:
-    """All records are in: find out who owns what and who is static."""
+    """All records are in: find out who owns what and who is static.
+
+    A member that would own what another owns, which no sound log says, is left out: it has to join again.
+    """
     members, group.members = group.members, {}
     for member in members.values():
-        group.put(member)
+        if any(partition in group.owners for partition in member.owned()):
+            _LOG.error("member %r of group %r owns what another owns, and is put out", member.member_id, group.group_id)
+        else:
+            group.put(member)
     group.targets = {member_id: target for member_id, target in group.targets.items() if member_id in group.members}
 
 

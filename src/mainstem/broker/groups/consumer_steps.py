@@ -9,7 +9,7 @@ assignment computed if the epoch has passed the last one's, and the member broug
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
@@ -70,12 +70,15 @@ class ConsumerSettings:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When a step happens, and in what world."""
+    """When a step happens, and in what world. ``may_see`` says which topics a pattern may find for who asks; without it
+    (who leaves, and the clock, ask for nothing) patterns stand for what they stood for.
+    """
 
     monotonic_s: float
     time_ms: int
     settings: ConsumerSettings
     catalog: Catalog
+    may_see: Callable[[str], bool] | None = None
 
 
 class Caller(NamedTuple):
@@ -284,18 +287,20 @@ def _refresh(step: Step, *, bump: bool) -> None:
 
 def _resolve_patterns(step: Step) -> bool:
     """See what the patterns stand for now; whether that is known of all."""
-    group, catalog = step.group, step.now.catalog
+    group, catalog, may_see = step.group, step.now.catalog, step.now.may_see
     wanted = group.wanted_patterns()
     for pattern in sorted(group.patterns.keys() - wanted):
         del group.patterns[pattern]
         step.records.append(records.pattern_tombstone(group.group_id, pattern))
     is_current = True
     for pattern in sorted(wanted):
-        topics = catalog.matching(pattern)
+        matching = catalog.matching(pattern) if may_see is not None else None
         before = group.patterns.get(pattern)
-        if topics is None:
+        if matching is None or may_see is None:
             is_current = False
-        elif before is None or before.topics != topics:
+            continue
+        topics = frozenset(filter(may_see, matching))
+        if before is None or before.topics != topics:
             matched = group.patterns[pattern] = MatchedTopics(topics, catalog.version, step.now.time_ms)
             step.records.append(records.pattern_record(group.group_id, pattern, matched))
     return is_current

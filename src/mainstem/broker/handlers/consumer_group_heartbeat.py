@@ -1,8 +1,9 @@
 """ConsumerGroupHeartbeat (68), versions 0–1: a consumer group's member joins, lives, gives partitions up and leaves.
 
 Answered when what it changed is durable. From version 1 members bring ids of their own and may subscribe with a regular
-expression (RE2's syntax). Deliberate: a member of the classic protocol cannot be in a consumer group, so a group is
-moved from one protocol to the other while it is empty; of a classic group with members it is said GROUP_ID_NOT_FOUND.
+expression (RE2's syntax), which finds those topics that its sender may describe. Deliberate: a member of the classic
+protocol cannot be in a consumer group, so a group is moved from one protocol to the other while it is empty; of a
+classic group with members it is said GROUP_ID_NOT_FOUND.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access.acls import Operation, ResourceType
+from mainstem.broker.access.authorizer import Access
 from mainstem.broker.api import Answer, Api, Call
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.schema import Versions
@@ -20,7 +23,12 @@ if TYPE_CHECKING:
 
 def handle(node: Node, call: Call) -> Awaitable[Answer]:
     """Serve one request; the top of the file says how."""
-    return node.groups.consumer.heartbeat(call)
+    access = Access(node.authorizer, call.principal, call.client_host[1:])
+
+    def may_see(topic: str) -> bool:
+        return access.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic)
+
+    return node.groups.consumer.heartbeat(call, may_see)
 
 
 API = Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, Versions(0, 1), handle)

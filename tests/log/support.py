@@ -12,7 +12,7 @@ from mainstem.log.partition_log import PartitionLog
 from mainstem.model import TopicPartition
 from mainstem.record.constants import ControlType
 from mainstem.record.header import iter_headers
-from mainstem.record.reader import DecodedRecord, EndMarker, iter_records, read_end_marker
+from mainstem.record.reader import DecodedRecord, iter_records, read_end_marker
 from mainstem.record.writer import NewRecord, ProducerStamp, build_batch
 from mainstem.testing.clock import ManualClock
 from mainstem.testing.disk import FaultyDisk
@@ -51,6 +51,8 @@ def read_committed(log: PartitionLog, offset: int = 0, max_bytes: int = 1 << 20)
     found: list[bytes | None] = []
     while offset < log.last_stable_offset:
         result = log.read(offset, max_bytes, committed=True)
+        if not result.buffers:
+            break
         pending = sorted(result.aborted, key=lambda each: each.first_offset)
         aborted: set[int] = set()
         for buffer in result.buffers:
@@ -58,7 +60,8 @@ def read_committed(log: PartitionLog, offset: int = 0, max_bytes: int = 1 << 20)
                 while pending and pending[0].first_offset <= header.last_offset:
                     aborted.add(pending.pop(0).producer_id)
                 batch = memoryview(buffer)[at : at + header.size_bytes]
-                if header.is_control and read_end_marker(batch) == EndMarker(ControlType.ABORT, 0):
+                marker = read_end_marker(batch) if header.is_control else None
+                if marker is not None and marker.control_type is ControlType.ABORT:
                     aborted.discard(header.producer_id)
                 elif not header.is_control and not (header.is_transactional and header.producer_id in aborted):
                     found += [record.value for record in iter_records(batch) if record.offset >= offset]

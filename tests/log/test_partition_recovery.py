@@ -11,7 +11,7 @@ import pytest
 from mainstem.errors import CorruptBatchError
 from mainstem.log.names import LEADER_EPOCH_CHECKPOINT
 from mainstem.model import TopicPartition
-from mainstem.record.constants import LEADER_EPOCH_AT
+from mainstem.record.constants import LAST_OFFSET_DELTA_AT, LEADER_EPOCH_AT
 from mainstem.record.reader import iter_records
 from mainstem.testing.disk import PowerCutError
 from tests.log.support import DATA, DIRECTORY, PARTITION, Node, batch, read_all, sent_by, values
@@ -473,3 +473,34 @@ def test_an_epoch_that_a_delete_forgot_is_known_again_when_a_kill_brings_its_rec
     assert node.log.log_start_offset == 0
     first = node.log.end_offset_for_epoch(0)
     assert (first.leader_epoch, first.end_offset) == (0, 1)
+
+
+def test_a_rotten_last_offset_hides_no_other_batch() -> None:
+    node = node_with(*numbered(6), checkpointed=6)
+    node.restart()
+    node.directory.close()
+    node.faulty.flip_bit(FIRST_LOG, 1 * SIZE + LAST_OFFSET_DELTA_AT + 3, 1)  # it seems to reach to offset 3
+    log = node.start()
+    with pytest.raises(CorruptBatchError):
+        log.read(1, 100)
+    for offset in (2, 3, 4, 5):
+        assert values(log, offset) == numbered(6)[offset:]
+
+
+def test_producers_are_not_restored_from_before_segments_that_are_gone() -> None:
+    node = Node(segment_bytes=str(SIZE * 2))
+    for number in range(2):
+        node.log.append(sent_by(1, number * 2, b"a" * 20, b"b" * 20))
+        node.log.flush()
+    node.log.write_retrace_point()
+    for number in range(2, 8):
+        node.log.append(sent_by(1, number * 2, b"a" * 20, b"b" * 20))
+        node.log.flush()
+    node.log.delete_records(12)
+    node.directory.write_checkpoints()
+    node.directory.write_checkpoints()
+    for path in node.files(".snapshot"):
+        if int(path.stem) > 4:
+            node.overwrite(path, b"")
+    log = node.kill_and_start()
+    log.append(sent_by(1, 16, b"next"))

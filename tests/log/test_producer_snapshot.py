@@ -88,18 +88,24 @@ def test_two_are_kept_that_a_start_may_use(disk: FaultyDisk) -> None:
 
 def test_a_snapshot_past_the_recovery_point_is_not_used(disk: FaultyDisk) -> None:
     write_states(disk, 1, 2)
-    state = read_newest_snapshot(disk, DIRECTORY, 3, TOPIC_ID, 0)
+    state = read_newest_snapshot(disk, DIRECTORY, (0, 3), TOPIC_ID, 0)
     assert state is not None
     assert state.end_offset == 2
+
+
+def test_a_snapshot_before_the_log_begins_is_not_used(disk: FaultyDisk) -> None:
+    write_states(disk, 1, 2)
+    assert read_newest_snapshot(disk, DIRECTORY, (3, 3), TOPIC_ID, 0) is None
+    assert disk.list(DIRECTORY) == []
 
 
 def test_a_rotten_snapshot_gives_way_to_the_one_before(disk: FaultyDisk) -> None:
     write_states(disk, 1, 2)
     disk.flip_bit(DIRECTORY / "00000000000000000004.snapshot", 20)
-    state = read_newest_snapshot(disk, DIRECTORY, 4, TOPIC_ID, 0)
+    state = read_newest_snapshot(disk, DIRECTORY, (0, 4), TOPIC_ID, 0)
     assert state is not None
     assert state.end_offset == 2
 
 
 def test_without_a_snapshot_there_is_none(disk: FaultyDisk) -> None:
-    assert read_newest_snapshot(disk, DIRECTORY, 4, TOPIC_ID, 0) is None
+    assert read_newest_snapshot(disk, DIRECTORY, (0, 4), TOPIC_ID, 0) is None

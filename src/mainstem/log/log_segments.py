@@ -118,9 +118,16 @@ class LogSegments(Sequence[Segment]):
         while segment.base_offset <= end.segment.base_offset:
             segment_end = end.file_position if segment is end.segment else segment.size_bytes
             if file_position < segment_end:
-                data = _read_one(
-                    segment, file_position, room, segment_end, is_first=not buffers, minimum_one=minimum_one
-                )
+                try:
+                    data = segment.read(file_position, room, segment_end, minimum_one=minimum_one and not buffers)
+                except CorruptBatchError:
+                    if buffers:
+                        break  # the next read begins there, and reports it
+                    place = segment.locate(offset, prove=True)
+                    if place is None or not file_position < place.file_position < segment_end:
+                        raise
+                    file_position = place.file_position  # a rotten header had led to the place before
+                    data = segment.read(file_position, room, segment_end, minimum_one=minimum_one)
                 if data:
                     buffers.append(data)
                 room -= len(data)
@@ -151,15 +158,3 @@ def link(segments: Sequence[Segment]) -> None:
     for previous, segment in pairwise((None, *segments)):
         assert segment is not None
         segment.previous = previous
-
-
-def _read_one(
-    segment: Segment, file_position: int, max_bytes: int, end: int, *, is_first: bool, minimum_one: bool
-) -> memoryview:
-    """What one segment gives; nothing where damage begins, unless nothing was read before it."""
-    try:
-        return segment.read(file_position, max_bytes, end, minimum_one=minimum_one and is_first)
-    except CorruptBatchError:
-        if is_first:
-            raise
-        return memoryview(b"")  # the next read begins there, and reports it

@@ -226,7 +226,8 @@ class _Recovery:
     def _restore_producers(self, slot: int, indexes: SegmentIndexes) -> None:
         """The producers' state where ``indexes``, of the segment at ``slot``, end."""
         partition, end = self._name.partition, indexes.end
-        state = read_newest_snapshot(self._disk, self._directory, end.offset_min, self._topic_id, partition)
+        offsets = (self._segments[0].base_offset, end.offset_min)
+        state = read_newest_snapshot(self._disk, self._directory, offsets, self._topic_id, partition)
         if state is None:
             state = ProducerState((), min(self._last_known.log_start_offset, end.offset_min))
         self._producers = state

@@ -138,18 +138,19 @@ def list_snapshots(disk: Disk, directory: PurePath) -> list[int]:
 
 
 def read_newest_snapshot(
-    disk: Disk, directory: PurePath, recovery_point: int, topic_id: UUID, partition: int
+    disk: Disk, directory: PurePath, offsets: tuple[int, int], topic_id: UUID, partition: int
 ) -> ProducerState | None:
-    """The newest state of the log up to ``recovery_point``; snapshots past that, or not to be believed, are removed.
+    """The newest state of the log within ``offsets``; snapshots outside, or not to be believed, are removed.
 
-    What follows the recovery point may be another log than the one that a snapshot there was taken of.
+    The first is where the log begins: it cannot go on from a snapshot before. The other is the recovery point: what
+    follows that may be another log than the one that a snapshot there was taken of.
     """
     for offset in reversed(list_snapshots(disk, directory)):
         path = directory / offset_file(offset, SNAPSHOT)
         try:
-            if offset <= recovery_point:
+            if offsets[0] <= offset <= offsets[1]:
                 return decode_snapshot(read_file(disk, path) or b"", offset, topic_id, partition)
-            _logger.info("%s: removed, the recovery point is %d", path, recovery_point)
+            _logger.info("%s: removed, it is not within %s", path, offsets)
         except SnapshotError as error:
             _logger.warning("%s: removed: %s", path, error)
         disk.remove(path)

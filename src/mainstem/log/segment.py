@@ -347,12 +347,15 @@ class Segment:
         """Whether a record may have at least this timestamp."""
         return self.max_timestamp_ms >= timestamp_ms or self._is_damaged
 
-    def locate(self, offset: int) -> BatchPlace | None:
+    def locate(self, offset: int, *, prove: bool = False) -> BatchPlace | None:
         """The first batch that ends at or behind ``offset``; None when all of the segment lies before.
 
-        Raises CorruptBatchError when the place is damaged.
+        By headers, so the batch there must be proven when it is read; should it fail, the header may have been rotten,
+        and with ``prove`` it is found by proven batches alone. Raises CorruptBatchError when the place is damaged.
         """
         start = self.indexes().offsets.lookup(max(offset, self.base_offset))
+        if prove:
+            return self._locate_carefully(start, offset)
         found = skip_before(self.file(), start, self.size_bytes, offset)
         with suppress(CorruptBatchError):  # found again, and judged, below
             header = read_header(self.file().read(found.file_position, HEADER_BYTES))
@@ -363,7 +366,7 @@ class Segment:
     def _locate_carefully(self, start: Start, offset: int) -> BatchPlace | None:
         """As ``locate``, where ``offset`` is in no batch that follows on: before the first, in damage, or behind."""
         end = start.file_position
-        for place in self._walk_past_damage(start):
+        for place in self.walk_proving(start):
             if place.header.last_offset >= offset:
                 if place.header.base_offset <= offset or (place.file_position == 0 and offset < self.base_offset):
                     return place

@@ -11,6 +11,8 @@
 * ``fail_syncs`` makes syncs fail with an input/output error. As in Linux, the pages are then taken for clean: a later
   sync succeeds and writes nothing.
 * ``capacity_bytes`` makes writes fail half way when the disk is full. ``flip_bit`` rots what is stored.
+* ``on_call`` is told of every call before its work is done, and may take a copy of the disk as a power cut there would
+  find it: so one history can be cut at each of its calls without being run again for each.
 
 The same seed and calls give the same result. Not safe from several threads at once.
 """
@@ -21,7 +23,7 @@ import random
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatch
 from pathlib import PurePath
-from typing import Final
+from typing import Final, NamedTuple
 
 from mainstem.errors import DirectoryLockedError, StorageError
 
@@ -80,11 +82,19 @@ class _Content:
         self.pending.append(write)
 
     def sync(self) -> None:
-        content = bytearray(self.on_platter)
-        for write in self.pending:
-            write.apply(content)
-        self.on_platter = bytes(content)
-        self.pending.clear()
+        if self.pending:
+            content = bytearray(self.on_platter)
+            for write in self.pending:
+                write.apply(content)
+            self.on_platter = bytes(content)
+            self.pending.clear()
+
+    def copy(self) -> _Content:
+        twin = _Content()
+        twin.seen = bytearray(self.seen)
+        twin.on_platter = self.on_platter
+        twin.pending = list(self.pending)
+        return twin
 
     def give_up(self, chance: random.Random) -> None:
         """A sync has failed: some sectors got there, the rest never will, and programs see them all the same."""
@@ -102,6 +112,22 @@ class _Content:
         self.seen = bytearray(self.on_platter)
 
 
+class _NameStep(NamedTuple):
+    """One change of a directory's names: ``name`` is made, or, if ``entry`` is None, moved or removed."""
+
+    name: str
+    entry: _Content | _Directory | None
+    renamed_to: str | None = None
+
+    def apply(self, names: dict[str, _Content | _Directory]) -> None:
+        if self.entry is not None:
+            names[self.name] = self.entry
+        elif self.renamed_to is not None:
+            names[self.renamed_to] = names.pop(self.name)
+        else:
+            names.pop(self.name, None)
+
+
 class _Directory:
     """Names, as programs see them and as they are on the platter."""
 
@@ -110,10 +136,10 @@ class _Directory:
     def __init__(self) -> None:
         self.seen: dict[str, _Content | _Directory] = {}
         self.on_platter: dict[str, _Content | _Directory] = {}
-        self.pending: list[Callable[[dict[str, _Content | _Directory]], object]] = []
+        self.pending: list[_NameStep] = []
 
-    def change(self, step: Callable[[dict[str, _Content | _Directory]], object]) -> None:
-        step(self.seen)
+    def change(self, step: _NameStep) -> None:
+        step.apply(self.seen)
         self.pending.append(step)
 
     def sync(self) -> None:
@@ -121,14 +147,50 @@ class _Directory:
 
     def keep(self, steps: int) -> None:
         for step in self.pending[:steps]:
-            step(self.on_platter)
+            step.apply(self.on_platter)
         self.pending.clear()
+
+    def copy(self, twins: dict[int, _Content | _Directory]) -> _Directory:
+        """The same, of twins of all that is in it; ``twins`` are by the identity of what they were made of."""
+        twin = _Directory()
+        twin.seen = {name: _twin(entry, twins) for name, entry in self.seen.items()}
+        twin.on_platter = {name: _twin(entry, twins) for name, entry in self.on_platter.items()}
+        twin.pending = [
+            step if step.entry is None else step._replace(entry=_twin(step.entry, twins)) for step in self.pending
+        ]
+        return twin
 
     def lose_power(self, chance: random.Random) -> None:
         self.keep(chance.choice((0, chance.randint(0, len(self.pending)), len(self.pending))))
         self.seen = dict(self.on_platter)
         for _, entry in sorted(self.seen.items()):
             entry.lose_power(chance)
+
+
+def _twin(entry: _Content | _Directory, twins: dict[int, _Content | _Directory]) -> _Content | _Directory:
+    twin = twins.get(id(entry))
+    if twin is None:
+        twin = twins[id(entry)] = entry.copy() if isinstance(entry, _Content) else entry.copy(twins)
+    return twin
+
+
+class CutDisk(NamedTuple):
+    """What ``on_call`` is given: the disk as it is, in the middle of a call that may be a write."""
+
+    disk: FaultyDisk
+    torn: tuple[_Content, _Write] | None
+
+    def copy(self, seed: int) -> FaultyDisk:
+        """A disk of its own in that state; ``power_cut`` it. The seed decides what survives."""
+        twins: dict[int, _Content | _Directory] = {}
+        disk = FaultyDisk(seed)
+        disk._root = self.disk._root.copy(twins)
+        if self.torn is not None:
+            content, write = self.torn
+            twin = twins.get(id(content))
+            if isinstance(twin, _Content):
+                twin.change(write)
+        return disk
 
 
 class FaultyDisk:
@@ -138,6 +200,7 @@ class FaultyDisk:
         self.calls = 0
         self.cut_power_at_call: int | None = None
         self.capacity_bytes: int | None = None
+        self.on_call: Callable[[CutDisk], None] | None = None
         self._chance = random.Random(seed)
         self._root = _Directory()
         self._is_off = False
@@ -233,17 +296,14 @@ class FaultyDisk:
         if source.name not in directory.seen:
             raise StorageError(f"cannot rename {source}: No such file or directory")
 
-        def step(names: dict[str, _Content | _Directory]) -> None:
-            names[target.name] = names.pop(source.name)
-
-        directory.change(step)
+        directory.change(_NameStep(source.name, None, target.name))
 
     def remove(self, path: PurePath) -> None:
         """Remove a file if it is there."""
         self._call()
         directory = self._directory(path.parent)
         if path.name in directory.seen:
-            directory.change(lambda names: names.pop(path.name, None))
+            directory.change(_NameStep(path.name, None))
 
     def remove_directory(self, path: PurePath) -> None:
         """Remove a directory with all that is in it."""
@@ -270,11 +330,11 @@ class FaultyDisk:
 
     def write(self, path: PurePath, content: _Content, file_position: int, data: bytes) -> None:
         """One write call: all of it, or as much as there was power or space for."""
-        half = data[: len(data) // 2]
+        half = _Write(file_position, data[: len(data) // 2])
         try:
-            self._call()
+            self._call((content, half))
         except PowerCutError:
-            content.change(_Write(file_position, half))
+            content.change(half)
             raise
         if self.capacity_bytes is not None:
             room = self.capacity_bytes - self.used_bytes() + max(0, len(content.seen) - file_position)
@@ -300,10 +360,12 @@ class FaultyDisk:
         """One call that changes nothing."""
         self._call()
 
-    def _call(self) -> None:
+    def _call(self, torn: tuple[_Content, _Write] | None = None) -> None:
         if self._is_off:
             raise PowerCutError
         self.calls += 1
+        if self.on_call is not None:
+            self.on_call(CutDisk(self, torn))
         if self.cut_power_at_call is not None:
             self.cut_power_at_call -= 1
             if self.cut_power_at_call <= 0:
@@ -318,10 +380,7 @@ class FaultyDisk:
         return False
 
     def _put(self, directory: _Directory, name: str, entry: _Content | _Directory) -> None:
-        def step(names: dict[str, _Content | _Directory]) -> None:
-            names[name] = entry
-
-        directory.change(step)
+        directory.change(_NameStep(name, entry))
 
     def _find(self, path: PurePath) -> _Content | _Directory | None:
         entry: _Content | _Directory | None = self._root

@@ -62,6 +62,13 @@ def _boolean(text: str) -> bool:
     return text.lower() == "true"
 
 
+def _not_negative(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise ValueError("must not be negative")
+    return value
+
+
 def _isolation_level(text: str) -> str:
     if text not in ("read_committed", "read_uncommitted"):
         raise ValueError("must be read_committed or read_uncommitted")
@@ -85,6 +92,13 @@ def _consumer(name: str, doc: str) -> GroupConfigDef:
 _DEFINITIONS: Final = (
     _consumer("consumer.heartbeat.interval.ms", "How often a member of a consumer group says that it lives"),
     _consumer("consumer.session.timeout.ms", "A member of a consumer group that is silent for so long is out"),
+    GroupConfigDef(
+        "share.assignment.interval.ms",
+        "int",
+        "1000",
+        "Kafka's least time between two assignments of a share group; here they are made at once",
+        _not_negative,
+    ),
     GroupConfigDef(
         "share.auto.offset.reset",
         "string",

@@ -130,6 +130,7 @@ def _look(
     left_bytes = max(0, min(body.max_bytes, node.fetch_bytes_max))
     left_records = body.max_records
     mode = AcquireMode(body.share_acquire_mode)
+    limits = node.share.deliveries.limits(group_id)
     for partition in session.in_turn():
         if left_records <= 0 or (left_bytes <= 0 and found):
             break
@@ -137,7 +138,7 @@ def _look(
             log = find_log(node, partition)
             share_partition = node.share.deliveries.open(ShareKey(group_id, *partition), log)
             wanted = Wanted(member_id, left_records, max(1, body.batch_size), mode)
-            delivered = node.share.deliveries.acquire(share_partition, log, wanted, left_bytes)
+            delivered = node.share.deliveries.acquire(share_partition, log, wanted, limits, left_bytes)
         except MainstemError as error:
             found[partition] = _data(partition, code=error_code(error), message=str(error))
             continue

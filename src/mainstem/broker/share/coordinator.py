@@ -185,7 +185,7 @@ class ShareCoordinator:
             topic = self._topics.get(name)
             if topic is None:
                 continue
-            held = shared[topic.topic_id].partitions if topic.topic_id in shared else ()
+            held = set(shared[topic.topic_id].partitions) if topic.topic_id in shared else set()
             new = [number for number in range(len(topic.partitions)) if number not in held]
             for number in new:
                 if topic.partitions[number] is not None:

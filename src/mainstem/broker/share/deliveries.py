@@ -15,7 +15,7 @@ from mainstem.broker.groups.timers import GroupTimers
 from mainstem.broker.share import delivery
 from mainstem.broker.share.batches import holding, read_batches
 from mainstem.broker.share.delivery import Acknowledgement, Acquired, AcquireMode, Limits, Taker
-from mainstem.broker.share.in_flight import NEVER, InFlight, Run
+from mainstem.broker.share.in_flight import NEVER, InFlight, RecordState, Run
 from mainstem.broker.share.state_records import ShareKey
 from mainstem.errors import MainstemError
 
@@ -81,6 +81,7 @@ class Deliveries:
             lock_duration_s=self.lock_duration_ms(group_id) / 1000,
             locks_max=self._configs.get(group_id, "share.partition.max.record.locks"),
             may_renew=self._configs.get(group_id, "share.renew.acknowledge.enable"),
+            reads_committed=self._configs.get(group_id, "share.isolation.level") == "read_committed",
         )
 
     def lock_duration_ms(self, group_id: str) -> int:
@@ -114,9 +115,9 @@ class Deliveries:
         if log.log_start_offset > state.start_offset:
             self._state.change(partition, (), log.log_start_offset)
             state = partition.in_flight
-        runs = delivery.expire(state, self._clock.monotonic_s(), self.limits(partition.key.group_id))
-        if runs:
-            self._state.change(partition, runs)
+        now_s = self._clock.monotonic_s()
+        if state.next_deadline_s <= now_s:
+            self._state.change(partition, delivery.expire(state, now_s, self.limits(partition.key.group_id)))
 
     def cut_to(self, partition: SharePartition, log: PartitionLog) -> None:
         """Forget what is said of offsets that the log has no records for: it lost its end in a power cut, which a topic
@@ -130,11 +131,11 @@ class Deliveries:
 
     # ---- what members do
 
-    def acquire(self, partition: SharePartition, log: PartitionLog, wanted: Wanted, max_bytes: int) -> Delivered:
-        """Give a member what is available, as far as it wants. Raises the log's errors."""
-        group_id = partition.key.group_id
-        limits = self.limits(group_id)
-        committed = self._configs.get(group_id, "share.isolation.level") == "read_committed"
+    def acquire(
+        self, partition: SharePartition, log: PartitionLog, wanted: Wanted, limits: Limits, max_bytes: int
+    ) -> Delivered:
+        """Give a member what is available, as far as it wants. ``limits`` are the group's. Raises the log's errors."""
+        committed = limits.reads_committed
         deadline_s = self._clock.monotonic_s() + limits.lock_duration_s
         taker = Taker(wanted.member_id, wanted.records_max, wanted.batch_size, wanted.mode, deadline_s)
         self.refresh(partition, log)
@@ -168,10 +169,12 @@ class Deliveries:
         self.refresh(partition, log)
         limits = self.limits(partition.key.group_id)
         limits = replace(limits, may_renew=limits.may_renew and may_renew)
-        runs = delivery.acknowledge(partition.in_flight, member_id, batches, limits, self._clock.monotonic_s())
+        before = partition.in_flight
+        runs = delivery.acknowledge(before, member_id, batches, limits, self._clock.monotonic_s())
         self._state.change(partition, runs)
         self._watch(partition)
-        self._fetches.wake(log)
+        if before.size >= limits.locks_max or any(run.state is RecordState.AVAILABLE for run in runs):
+            self._fetches.wake(log)
 
     def release(self, partitions: Iterable[SharePartition], member_id: str) -> None:
         """Give back all that a member holds in these."""

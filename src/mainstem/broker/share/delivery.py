@@ -46,6 +46,7 @@ class Limits:
     lock_duration_s: float = 30.0
     locks_max: int = 2000
     may_renew: bool = True
+    reads_committed: bool = False
 
 
 class Extent(NamedTuple):

@@ -71,6 +71,7 @@ class ShareStateLog:
         self._updates_per_snapshot = updates_per_snapshot
         self._partitions: dict[str, dict[ShareKey, SharePartition]] = {}
         self._damaged: set[PartitionLog] = set()
+        self._pruned_at: dict[PartitionLog, int] = {}
 
     # ---- start
 
@@ -137,7 +138,7 @@ class ShareStateLog:
 
     def check(self, key: ShareKey) -> None:
         """Whether the state of a share partition is known. Raises RemoteError, PartitionOfflineError."""
-        topic = self._topics.get(SHARE_STATE_TOPIC)
+        topic = self._topics.get(SHARE_STATE_TOPIC) if self._damaged else None
         if topic is not None and topic.partition(partition_of(key.text, len(topic.partitions))) in self._damaged:
             raise refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the state of this share partition is damaged")
 
@@ -222,10 +223,12 @@ class ShareStateLog:
         self._commit.when_durable(log, offset + 1, durable)
 
     def _prune(self, log: PartitionLog) -> None:
-        """Delete what no state needs any more, once that is enough to be worth it."""
+        """Delete what no state needs any more, when enough was written since the last time to be worth it."""
         topic = self._topics.get(SHARE_STATE_TOPIC)
-        if topic is None:
+        a_round = self._updates_per_snapshot + 1
+        if topic is None or log.log_end_offset - self._pruned_at.get(log, log.log_start_offset) < a_round:
             return
+        self._pruned_at[log] = log.log_end_offset
         number = log.topic_partition.partition
         here = [
             partition
@@ -234,7 +237,6 @@ class ShareStateLog:
             if partition_of(key.text, len(topic.partitions)) == number
         ]
         floor = min((partition.snapshot_offset for partition in here), default=-1)
-        a_round = self._updates_per_snapshot + 1
         if floor - log.log_start_offset >= a_round:
             log.delete_records(floor)
         coldest = min(here, key=_snapshot_offset_of, default=None)

@@ -12,7 +12,7 @@ from mainstem.cli.output import out, out_json
 from mainstem.cli.progress_bar import progress_bar
 
 
-def load(
+def load(  # noqa: PLR0913 - a command's options are its parameters
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help=".csv, .jsonl or .parquet; .gz or .zip around the first two.")
     ],
@@ -28,10 +28,11 @@ def load(
     null: Annotated[
         list[str] | None, typer.Option("--null", help='CSV: what stands for null; default "" and NA.')
     ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Load all rows, also if they were loaded before.")] = False,
     bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP,
     json: options.Json = False,
 ) -> None:
-    """Load a file into a topic. At least once: a load that is cut short and run again repeats records."""
+    """Load a file into a topic, each row exactly once: a load that was cut short goes on when it is run again."""
     from mainstem.client.log import Log
     from mainstem.connectors import files
 
@@ -40,6 +41,7 @@ def load(
         derived=dict(_derivation(text) for text in derive or ()),
         partitions=partitions,
         nulls=tuple(null) if null is not None else files.DEFAULT_NULLS,
+        again=again,
     )
     with Log(bootstrap) as log, progress_bar(file.name, shown=not json) as on_progress:
         loaded = files.load(log, file, topic, settings, on_progress=on_progress)
@@ -47,6 +49,8 @@ def load(
         out_json(loaded.to_json())
     else:
         out(f"{loaded.records:,} records into {topic} in {loaded.seconds:.1f} s ({loaded.records_per_second:,.0f}/s)")
+        if loaded.records_before:
+            out(f"{loaded.records_before:,} were loaded before; --again loads them once more")
         out(f"position {loaded.position}")
 
 

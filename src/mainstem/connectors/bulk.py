@@ -5,6 +5,9 @@ batches without a step for each record in Python, and sent over ``client.wire`` 
 connection of its own. A partition belongs to one lane, so its rows keep their order; batches carry a producer's stamp,
 so that one whose answer got lost is sent again without standing in the log twice. Memory is bounded: a lane holds at
 most a few batches. Used by one thread; ``finish`` returns only when everything is durable.
+
+With a transactional producer all of it is part of that one's transaction, which is the caller's to end after
+``finish``; then it goes on in the next.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import pyarrow as pa
 
 from mainstem.client.wire.cluster import WireClient
 from mainstem.client.wire.producers import ProducerIdentity, init_producer_id
+from mainstem.errors import MainstemError
 from mainstem.model import Position, TopicPartition
 from mainstem.record.arrow_encode import MAX_BATCH_BYTES, encode
 from mainstem.record.arrow_partition import partitions_for
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from mainstem.client.log import Log
+    from mainstem.client.wire.transactions import TransactionalProducer
 
 _LANES_MAX = 2
 _BATCHES_IN_FLIGHT_MAX = 4
@@ -38,22 +43,28 @@ _BATCHES_IN_FLIGHT_MAX = 4
 class BulkAppender:
     """A context manager; after an error nothing more is sent."""
 
-    def __init__(self, log: Log, topic: str) -> None:
+    def __init__(self, log: Log, topic: str, transaction: TransactionalProducer | None = None) -> None:
         """Raises UnknownTopicError, LogUnavailableError."""
         described = log.describe_topic(topic)
         limit = described.configs.get("max.message.bytes")
         self._topic = topic
         self._partitions = described.info.partitions
         self._batch_bytes = min(int(limit), MAX_BATCH_BYTES) if limit else MAX_BATCH_BYTES
-        self._lanes = [_Lane(log) for _ in range(min(_LANES_MAX, self._partitions))]
+        self._transaction = transaction
+        self._lanes = [_Lane(log, transaction) for _ in range(min(_LANES_MAX, self._partitions))]
         self._sequences = [0] * self._partitions
         self._keyless = 0
-        self._producer: ProducerIdentity = self._lanes[0].run(init_producer_id).result()
+        self._producer: ProducerIdentity = (
+            self._lanes[0].run(init_producer_id).result() if transaction is None else transaction.identity
+        )
 
     def append(self, keys: pa.Array | None, values: pa.Array) -> None:
         """Send rows on their way; returns when a lane has room. Raises what an earlier send failed with."""
+        split = self._split(keys, len(values))
+        if self._transaction is not None:
+            self._join(self._transaction, [number for number, chosen in split if len(chosen)])
         producer, now_ms = self._producer, time.time_ns() // 1_000_000
-        for partition, chosen in self._split(keys, len(values)):
+        for partition, chosen in split:
             part_keys = None if keys is None else keys.take(chosen)
             batches = encode(
                 part_keys,
@@ -61,11 +72,23 @@ class BulkAppender:
                 timestamps_ms=now_ms,
                 compression=Compression.LZ4,
                 max_batch_bytes=self._batch_bytes,
-                producer=ProducerStamp(producer.producer_id, producer.producer_epoch, self._sequences[partition]),
+                producer=ProducerStamp(
+                    producer.producer_id,
+                    producer.producer_epoch,
+                    self._sequences[partition],
+                    is_transactional=self._transaction is not None,
+                ),
             )
             self._sequences[partition] = (self._sequences[partition] + len(chosen)) & INT32_MAX
             for batch in batches:
                 self._lanes[partition % len(self._lanes)].send(TopicPartition(self._topic, partition), batch)
+
+    def _join(self, transaction: TransactionalProducer, partitions: list[int]) -> None:
+        """Make partitions part of the transaction; a new epoch's sequences begin at 0."""
+        transaction.add([TopicPartition(self._topic, number) for number in partitions])
+        if transaction.identity != self._producer:
+            self._producer = transaction.identity
+            self._sequences = [0] * self._partitions
 
     def finish(self) -> Position:
         """Wait for everything; the position just after it. Raises the first error."""
@@ -83,17 +106,22 @@ class BulkAppender:
     def __enter__(self) -> BulkAppender:
         return self
 
+    def close(self) -> None:
+        """Drop what is not sent, and disconnect."""
+        for lane in self._lanes:
+            lane.close()
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for lane in self._lanes:
-            lane.close()
+        self.close()
 
 
 class _Lane:
     """One thread with one connection; its batches go out one after the other."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, transaction: TransactionalProducer | None) -> None:
+        self._transaction = transaction
         self._client = WireClient(log.bootstrap, client_id="mainstem-load", timeout_s=log.timeout_s)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="append")
         self._in_flight: deque[Future[Position]] = deque()
@@ -121,6 +149,14 @@ class _Lane:
         self._client.close()
 
     def _produce(self, topic_partition: TopicPartition, batch: bytes) -> Position:
-        base_offset = self._client.produce(topic_partition, batch)
+        if self._transaction is None:
+            base_offset = self._client.produce(topic_partition, batch)
+        else:
+            try:
+                base_offset = self._client.produce(
+                    topic_partition, batch, transactional_id=self._transaction.transactional_id
+                )
+            except MainstemError as error:
+                raise self._transaction.explained(error) from error
         next_offset = base_offset + read_header(batch).record_count
         return Position({topic_partition: next_offset})

@@ -4,7 +4,8 @@ The steps: look at the whole file (every row must fit, or nothing is written), c
 append all rows in the file's order, and return the position after them. When the topic has a schema, its columns must
 be in the file and its types decide how text is read.
 
-**At least once**: a load that is cut short has appended a part of its rows, and run again it repeats them. Memory is
+**Exactly once**: rows go out in transactions that also say how far the load is (``load_progress``). A load that is cut
+short, at any time and in any way, goes on where it was when it is run again; one that is done does nothing. Memory is
 bounded by a few blocks of the file. One thread runs one load.
 """
 
@@ -16,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mainstem.connectors.bulk import BulkAppender
+from mainstem.connectors.load_progress import ResumableLoad, load_identity
 from mainstem.connectors.sources import inner_suffix
-from mainstem.connectors.tables import RowsFile, check_columns, pieces_of
+from mainstem.connectors.tables import EncodedRows, RowsFile, check_columns, pieces_of
 from mainstem.errors import InputError
 from mainstem.model import Position
 
@@ -43,7 +44,7 @@ class LoadOptions:
 
     ``key``: the key's columns; default: the topic's own, if it has a schema. ``derived``: column → template of other
     columns, ``{"id": "{carrier}-{flight}"}``. ``partitions`` and ``compacted`` are for a topic that is created.
-    ``nulls``: what stands for null in a CSV file.
+    ``nulls``: what stands for null in a CSV file. ``again``: from the first row on, whatever was loaded before.
     """
 
     key: tuple[str, ...] = ()
@@ -51,6 +52,7 @@ class LoadOptions:
     partitions: int | None = None
     compacted: bool = False
     nulls: tuple[str, ...] = DEFAULT_NULLS
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +67,16 @@ class LoadProgress:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A load that is done; every record of it lies before ``position`` and is durable."""
+    """A load that is done; every record of it lies before ``position`` and is durable.
+
+    ``records`` are those that this run has appended, ``records_before`` those that earlier runs had.
+    """
 
     topic: str
     records: int
     position: Position
     seconds: float
+    records_before: int = 0
 
     @property
     def records_per_second(self) -> float:
@@ -82,6 +88,7 @@ class Loaded:
         return {
             "topic": self.topic,
             "records": self.records,
+            "records_before": self.records_before,
             "position": str(self.position),
             "seconds": round(self.seconds, 3),
         }
@@ -94,10 +101,10 @@ def load(
     options: LoadOptions | None = None,
     on_progress: Callable[[LoadProgress], None] | None = None,
 ) -> Loaded:
-    """Load ``source`` into ``topic``. At least once.
+    """Load ``source`` into ``topic``, each row exactly once.
 
     Raises InputError for a file that cannot be read or whose format is not known, SchemaError for one whose rows do not
-    fit, each before anything is written.
+    fit, each before anything is written; ProducerFencedError when another run of the same load takes over.
     """
     options = options or LoadOptions()
     started_s = time.monotonic()
@@ -106,17 +113,28 @@ def load(
     key = options.key or (registered[1] if registered else ())
     _check(file, Path(source), registered[0] if registered else None, key, options)
     configs = {"cleanup.policy": "compact"} if options.compacted else {}
-    log.create_topic(topic, partitions=options.partitions, configs=configs, exist_ok=True)
-    records = 0
-    with BulkAppender(log, topic) as appender:
-        for rows in file.encoded(key, options.derived):
-            appender.append(rows.keys, rows.values)
-            records += len(rows.values)
-            if on_progress is not None:
-                rate = records / max(time.monotonic() - started_s, 1e-6)
-                on_progress(LoadProgress(records, rows.bytes_read, rows.bytes_total, rate))
-        position = appender.finish()
-    return Loaded(topic, records, position, time.monotonic() - started_s)
+    info = log.create_topic(topic, partitions=options.partitions, configs=configs, exist_ok=True)
+    written_with = (key, sorted(options.derived.items()), options.nulls, registered[0] if registered else None)
+    identity = load_identity(info, Path(source), written_with)
+    with ResumableLoad(log, topic, identity, again=options.again) as target:
+        before, seen = target.progress.rows, 0
+        if not target.progress.is_done:
+            for rows in file.encoded(key, options.derived):
+                _append_new(target, rows, before - seen)
+                seen += len(rows.values)
+                if on_progress is not None:
+                    rate = max(0, seen - before) / max(time.monotonic() - started_s, 1e-6)
+                    on_progress(LoadProgress(seen, rows.bytes_read, rows.bytes_total, rate))
+        done = target.finish()
+    return Loaded(topic, done.rows - before, done.position, time.monotonic() - started_s, before)
+
+
+def _append_new(target: ResumableLoad, rows: EncodedRows, skipped: int) -> None:
+    """Append the rows behind the first ``skipped``, which an earlier run has loaded."""
+    if skipped <= 0:
+        target.append(rows.keys, rows.values)
+    elif skipped < len(rows.values):
+        target.append(None if rows.keys is None else rows.keys.slice(skipped), rows.values.slice(skipped))
 
 
 def open_rows(path: Path, options: LoadOptions) -> RowsFile:

@@ -47,8 +47,23 @@ def list_groups(client: WireClient) -> list[ListedGroup]:
     return sorted(groups)
 
 
+class CommittedEntry(NamedTuple):
+    """Where a group goes on in one partition, and the text that it keeps with that."""
+
+    offset: int
+    metadata: str
+
+
 def committed_offsets(client: WireClient, group: str, *, require_stable: bool = False) -> Position:
     """The position that a group has committed; empty for one that never did."""
+    entries = committed_entries(client, group, require_stable=require_stable)
+    return Position({tp: entry.offset for tp, entry in entries.items()})
+
+
+def committed_entries(
+    client: WireClient, group: str, *, require_stable: bool = False
+) -> dict[TopicPartition, CommittedEntry]:
+    """All that a group has committed. With ``require_stable`` not before open transactions that change it are ended."""
     node = find_coordinator(client, group)
     request = OffsetFetchRequest(
         group_id=group,
@@ -62,14 +77,14 @@ def committed_offsets(client: WireClient, group: str, *, require_stable: bool = 
     for code in _offset_fetch_codes(answer):
         if code != ErrorCode.NONE:
             raise error_of(code, f"the committed offsets of group {group!r} cannot be read")
-    return Position(
-        {
-            TopicPartition(topic.name, partition.partition_index): partition.committed_offset
-            for topic in _offset_fetch_topics(answer)
-            for partition in topic.partitions
-            if partition.committed_offset >= 0
-        }
-    )
+    return {
+        TopicPartition(topic.name, partition.partition_index): CommittedEntry(
+            partition.committed_offset, partition.metadata or ""
+        )
+        for topic in _offset_fetch_topics(answer)
+        for partition in topic.partitions
+        if partition.committed_offset >= 0
+    }
 
 
 def _coordinator(answer: FindCoordinatorResponse) -> tuple[int, str | None, int]:

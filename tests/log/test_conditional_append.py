@@ -117,3 +117,24 @@ def test_a_power_cut_takes_the_record_and_its_entry_together() -> None:
         node.put((b"other", b"x"))  # may take the lost record's offset
         assert node.index.last_offset(b"k") == there - 1
         node.put((b"k", b"3", expect_key(there - 1)))
+
+
+def test_in_a_transaction_conditions_are_refused(node: FeatureNode) -> None:
+    stamp = ProducerStamp(9, 0, 0, is_transactional=True)
+    for headers in (expect_key(-1), expect_end(0)):
+        with pytest.raises(InvalidRecordError, match="not for transactions"):
+            node.put((b"k", b"a", headers), producer=stamp)
+    node.put((b"k", b"a"), producer=stamp)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_transactions_record_counts_whether_it_commits_or_not(node: FeatureNode, commit: bool) -> None:
+    node.put((b"k", b"a"), producer=ProducerStamp(9, 0, 0, is_transactional=True))
+    node.log.append_marker(9, 0, commit=commit, coordinator_epoch=0, timestamp_ms=node.clock.time_ms())
+    with pytest.raises(ConditionFailedError) as failed:
+        node.put((b"k", b"b", expect_key(-1)))
+    assert failed.value.actual == 0
+    assert node.put((b"k", b"b", (*expect_key(0), *expect_end(2)))) == 2
+    node.log.flush()
+    node.kill_and_start()
+    assert node.index.last_offset(b"k") == 2

@@ -117,3 +117,24 @@ def test_without_a_window_the_header_says_nothing() -> None:
     node = FeatureNode(mainstem_conditional_append="true")
     assert node.put((None, b"a", idempotency_key("x"))) == 0
     assert node.put((None, b"a", idempotency_key("x"))) == 1
+
+
+@pytest.mark.parametrize("timestamp_type", ["CreateTime", "LogAppendTime"])
+def test_a_batch_without_records_has_no_say_in_the_greatest_timestamp(timestamp_type: str) -> None:
+    node = FeatureNode(**ALL, message_timestamp_type=timestamp_type)
+    node.put((None, b"a", idempotency_key("x")), producer=ProducerStamp(9, 0, 0))
+    node.clock.advance(5)
+    assert node.put((None, b"a", idempotency_key("x")), producer=ProducerStamp(9, 0, 1)) == 0
+    node.log.flush()
+    assert node.log.log_end_offset == 2
+    greatest = node.log.max_timestamp()
+    assert greatest is not None
+    assert greatest.offset == 0
+
+
+def test_in_a_transaction_it_is_refused(node: FeatureNode) -> None:
+    stamp = ProducerStamp(9, 0, 0, is_transactional=True)
+    with pytest.raises(InvalidRecordError, match="not for transactions") as refused:
+        node.put((None, b"a"), (None, b"b", idempotency_key("x")), producer=stamp)
+    assert list(refused.value.records) == [1]
+    assert node.log.log_end_offset == 0

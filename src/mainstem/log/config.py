@@ -325,7 +325,7 @@ class LogConfig:
         return self.mainstem_key_index or self.remembers_idempotency_keys
 
     @property
-    def looks_into_records(self) -> bool:
+    def has_log_features(self) -> bool:
         """Whether an append is looked at record by record."""
         return self.needs_key_index or self.mainstem_conditional_append
 

@@ -50,7 +50,7 @@ class LogFeatures:
 
     def attach(self, log: PartitionLog) -> None:
         """Give a partition the features that its configs ask for, or take them away."""
-        if not log.config.looks_into_records:
+        if not log.config.has_log_features:
             self._drop(log)
             log.features = None
             return

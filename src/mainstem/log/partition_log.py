@@ -221,7 +221,8 @@ class PartitionLog(PartitionReads):
         now_ms: int,
         marker: EndMarker | None = None,
     ) -> AppendResult:
-        append_time_ms = now_ms if self.config.uses_log_append_time else None
+        has_records = batches[0][1].record_count > 0  # the time of a batch without any would be no record's
+        append_time_ms = now_ms if self.config.uses_log_append_time and has_records else None
         headers, buffers = stamp_batches(view, batches, self.log_end_offset, self.leader_epoch, append_time_ms)
         self._maybe_roll(len(view), headers, now_ms)
         self._write(headers, buffers, len(view), marker)

@@ -94,12 +94,14 @@ def test_the_oldest_segments_go_while_retention_bytes_stay() -> None:
 
 
 def test_without_delete_in_the_policy_nothing_expires() -> None:
-    node = hourly(retention_ms="1", retention_bytes="1", cleanup_policy="compact")
+    node = hourly()
+    node.log.update_config(LogConfig.of({"retention.ms": "1", "retention.bytes": "1", "cleanup.policy": "compact"}))
     assert node.log.cleaning.expire(node.clock.time_ms() + HOUR_MS) == 0
 
 
 def test_with_both_policies_records_expire() -> None:
-    node = hourly(retention_ms=str(HOUR_MS), cleanup_policy="compact,delete")
+    node = hourly()
+    node.log.update_config(LogConfig.of({"retention.ms": str(HOUR_MS), "cleanup.policy": "compact,delete"}))
     assert node.log.cleaning.expire(node.clock.time_ms()) == 4
 
 

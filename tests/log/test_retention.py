@@ -69,7 +69,8 @@ def test_a_partition_that_is_too_large_is_opened_and_cut_down() -> None:
 
 
 def test_a_compacted_partition_is_not_looked_at() -> None:
-    node = filled(cleanup_policy="compact", retention_ms="1")
+    node = filled(retention_ms="1")
+    node.configs["cleanup.policy"] = "compact"
     calls = node.faulty.calls
     run_round(node)
     assert node.faulty.calls == calls

@@ -32,6 +32,7 @@ from mainstem.model import TopicPartition
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
+    from mainstem.log.config import LogConfig
     from mainstem.log.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("mainstem.broker.compaction")
@@ -172,12 +173,15 @@ class Compaction:
         """Open the partitions that nobody has asked for, but that have closed segments which are not clean yet."""
         turn_ends_s = asyncio.get_running_loop().time() + _TURN_S
         self._looked_at &= self._directory.waiting
+        configs: dict[str, LogConfig] = {}
         for name in self._directory.waiting - self._looked_at:
             if name not in self._directory.waiting:
                 continue
             self._looked_at.add(name)
             try:
-                if self._node.log.config_of(name).is_compacted and self._may_be_dirty(name):
+                if name.topic not in configs:
+                    configs[name.topic] = self._node.log.config_of(name)
+                if configs[name.topic].is_compacted and self._may_be_dirty(name):
                     self._directory.get(name)
             except MainstemError as error:
                 _LOG.warning("%s cannot be compacted: %s", name, error)

@@ -121,9 +121,10 @@ class Node:
 
     async def delete_topic(self, topic: Topic) -> None:
         """Delete a topic, tell who waits for it, and forget what groups committed in it. Raises StorageError."""
+        logs = topic.partitions.opened()
         self.topics.delete(topic)
         self.meters.forget(topic.name)
-        for log in topic.logs:
+        for log in logs:
             self.commit.forget(log)
             self.fetches.wake(log)
         self.share.coordinator.topic_deleted(topic.topic_id)

@@ -13,9 +13,11 @@ import argparse
 import asyncio
 import logging
 import os
+import resource
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -48,6 +50,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MainstemError as error:
         return told(error)
     return DONE
+
+
+def raise_open_files_limit() -> None:
+    """As many files and connections as the machine allows: the usual soft limit of 1,024 is for ``select``."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with suppress(OSError, ValueError):  # a system that does not let it be raised so far: as it was
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def run(config: BrokerConfig, *, stop_with_parent: bool = False, metrics_socket: Path | None = None) -> None:

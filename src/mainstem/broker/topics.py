@@ -5,7 +5,7 @@ Every change is durable when the call returns: the node's metadata log says so f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -13,12 +13,13 @@ from uuid import UUID
 
 from mainstem.broker.config import BrokerConfig
 from mainstem.broker.failures import refusal
+from mainstem.broker.topic_partitions import TopicPartitions
 from mainstem.errors import PartitionOfflineError, StorageError, TopicExistsError, UnknownTopicError
 from mainstem.log.config import LogConfig
 from mainstem.log.metadata import METADATA_PARTITION, PARTITIONS_MAX, TopicMetadata
 from mainstem.log.node_log import NodeLog
 from mainstem.log.partition_log import PartitionLog
-from mainstem.model import TopicPartition, is_topic_name
+from mainstem.model import is_topic_name
 from mainstem.protocol.errors import ErrorCode
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
@@ -30,12 +31,12 @@ _INTERNAL_MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """One topic as it is now; a change makes a new one. A partition that is None could not be opened: it is offline."""
+    """One topic as it is now; a change makes a new one. Its partitions are opened when they are asked for."""
 
     name: str
     topic_id: UUID
     configs: Mapping[str, str]
-    partitions: Sequence[PartitionLog | None]
+    partitions: TopicPartitions
 
     @property
     def is_internal(self) -> bool:
@@ -44,7 +45,7 @@ class Topic:
 
     @property
     def logs(self) -> list[PartitionLog]:
-        """The partitions that are not offline."""
+        """The partitions that are not offline, all of them opened."""
         return [log for log in self.partitions if log is not None]
 
     def require(self, number: int) -> None:
@@ -206,17 +207,11 @@ class Topics:
                 del self._by_name[topic.name], self._by_id[topic.topic_id]
 
     def _keep(self, metadata: TopicMetadata) -> Topic:
-        logs = [self._open(topic_partition) for topic_partition in metadata.topic_partitions]
-        topic = Topic(metadata.name, metadata.topic_id, metadata.configs, logs)
+        partitions = TopicPartitions(self._log.directory, metadata.name, metadata.partitions)
+        topic = Topic(metadata.name, metadata.topic_id, metadata.configs, partitions)
         self._by_name[topic.name] = self._by_id[topic.topic_id] = topic
         self.version += 1
         return topic
-
-    def _open(self, topic_partition: TopicPartition) -> PartitionLog | None:
-        try:
-            return self._log.get(topic_partition)
-        except PartitionOfflineError:
-            return None
 
 
 def _check_name(name: str) -> None:

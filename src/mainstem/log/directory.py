@@ -232,6 +232,11 @@ class LogDirectory:
         """The partitions that nobody has asked for yet."""
         return self._waiting
 
+    @property
+    def offline(self) -> Mapping[TopicPartition, str]:
+        """The partitions that the disk did not let be opened, and what it said."""
+        return self._unopened
+
     def holds(self, topic_partition: TopicPartition) -> bool:
         """Whether the partition is here: open, waiting to be asked for, or offline."""
         return (

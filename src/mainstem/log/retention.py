@@ -21,6 +21,7 @@ from mainstem.log.directory import LogDirectory
 from mainstem.log.disk import Disk
 from mainstem.log.names import LOG, offset_file, parse_offset_file, partition_directory
 from mainstem.log.segment_indexes import read_seal
+from mainstem.log.stored_size import size_of
 from mainstem.model import TopicPartition
 from mainstem.record.constants import HEADER_BYTES, NO_TIMESTAMP
 from mainstem.record.header import read_header
@@ -78,7 +79,7 @@ def _earliest_expiry_ms(disk: Disk, path: PurePath, config: LogConfig) -> int:
     if not bases:
         return _NEVER
     if config.retention_bytes >= 0:
-        sizes = [_size_bytes(disk, path / offset_file(base, LOG)) for base in bases]
+        sizes = [size_of(disk, path / offset_file(base, LOG)) for base in bases]
         if 0 < sum(sizes) >= sizes[0] + config.retention_bytes:
             return 0
     if config.retention_ms < 0:
@@ -95,14 +96,6 @@ def _known_timestamp_ms(disk: Disk, path: PurePath, base_offset: int) -> int | N
     if seal is None:
         return _first_timestamp_ms(disk, path / offset_file(base_offset, LOG))
     return seal.max_timestamp_ms if seal.log_bytes else None
-
-
-def _size_bytes(disk: Disk, path: PurePath) -> int:
-    file = disk.open(path)
-    try:
-        return file.size_bytes()
-    finally:
-        file.close()
 
 
 def _first_timestamp_ms(disk: Disk, path: PurePath) -> int | None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Api, Call
+from mainstem.log.stored_size import stored_bytes
+from mainstem.model import TopicPartition
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.describe_log_dirs import (
@@ -32,11 +34,10 @@ def handle(node: Node, call: Call) -> DescribeLogDirsResponse:
         if wanted is not None and topic.name not in wanted:
             continue
         partitions = [
-            DescribeLogDirsPartition(
-                partition_index=number, partition_size=log.size_bytes, offset_lag=0, is_future_key=False
-            )
-            for number, log in enumerate(topic.partitions)
-            if log is not None and (wanted is None or number in wanted[topic.name])
+            DescribeLogDirsPartition(partition_index=number, partition_size=size, offset_lag=0, is_future_key=False)
+            for number in range(len(topic.partitions))
+            if wanted is None or number in wanted[topic.name]
+            if (size := stored_bytes(node.log.directory, TopicPartition(topic.name, number))) is not None
         ]
         topics.append(DescribeLogDirsTopic(name=topic.name, partitions=partitions))
     result = DescribeLogDirsResult(error_code=ErrorCode.NONE, log_dir=str(node.config.data_dir), topics=topics)

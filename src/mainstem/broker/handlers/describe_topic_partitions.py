@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Api, Call
 from mainstem.broker.topics import Topic
-from mainstem.log.partition_log import PartitionLog
 from mainstem.model import is_topic_name
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
@@ -74,22 +73,22 @@ def _described(node: Node, topic: Topic, numbers: range) -> DescribeTopicPartiti
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[_partition(node, number, topic.partitions[number]) for number in numbers],
+        partitions=[_partition(node, number, topic.partitions.leader_epoch(number)) for number in numbers],
     )
 
 
-def _partition(node: Node, number: int, log: PartitionLog | None) -> DescribeTopicPartitionsResponsePartition:
-    nodes = (node.node_id,)
+def _partition(node: Node, number: int, leader_epoch: int | None) -> DescribeTopicPartitionsResponsePartition:
+    nodes, is_online = (node.node_id,), leader_epoch is not None
     return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.NONE if log is not None else ErrorCode.LEADER_NOT_AVAILABLE,
+        error_code=ErrorCode.NONE if is_online else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=number,
-        leader_id=node.node_id if log is not None else -1,
-        leader_epoch=log.leader_epoch if log is not None else -1,
+        leader_id=node.node_id if is_online else -1,
+        leader_epoch=-1 if leader_epoch is None else leader_epoch,
         replica_nodes=nodes,
-        isr_nodes=nodes if log is not None else (),
+        isr_nodes=nodes if is_online else (),
         eligible_leader_replicas=(),
         last_known_elr=(),
-        offline_replicas=nodes if log is None else (),
+        offline_replicas=() if is_online else nodes,
     )
 
 

@@ -12,7 +12,6 @@ from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code
 from mainstem.broker.topics import Topic
 from mainstem.errors import MainstemError
-from mainstem.log.partition_log import PartitionLog
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.metadata import (
@@ -71,21 +70,23 @@ def _described(node: Node, topic: Topic) -> MetadataResponseTopic:
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[_partition(node, number, log) for number, log in enumerate(topic.partitions)],
+        partitions=[
+            _partition(node, number, topic.partitions.leader_epoch(number)) for number in range(len(topic.partitions))
+        ],
     )
 
 
-def _partition(node: Node, number: int, log: PartitionLog | None) -> MetadataResponsePartition:
+def _partition(node: Node, number: int, leader_epoch: int | None) -> MetadataResponsePartition:
     """An offline partition has no leader, and clients ask again later."""
-    nodes = (node.node_id,)
+    nodes, is_online = (node.node_id,), leader_epoch is not None
     return MetadataResponsePartition(
-        error_code=ErrorCode.NONE if log is not None else ErrorCode.LEADER_NOT_AVAILABLE,
+        error_code=ErrorCode.NONE if is_online else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=number,
-        leader_id=node.node_id if log is not None else -1,
-        leader_epoch=log.leader_epoch if log is not None else -1,
+        leader_id=node.node_id if is_online else -1,
+        leader_epoch=-1 if leader_epoch is None else leader_epoch,
         replica_nodes=nodes,
-        isr_nodes=nodes if log is not None else (),
-        offline_replicas=nodes if log is None else (),
+        isr_nodes=nodes if is_online else (),
+        offline_replicas=() if is_online else nodes,
     )
 
 

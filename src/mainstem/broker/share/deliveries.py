@@ -212,7 +212,7 @@ class Deliveries:
             _LOG.warning("%s: what was given back could not be written: %s", partition.key.text, error)
             return False
         topic = self._topics.by_id(partition.key.topic_id)
-        for log in topic.logs if topic is not None else ():
+        for log in topic.partitions.opened() if topic is not None else ():
             if log.topic_partition.partition == partition.key.partition:
                 self._fetches.wake(log)
         return True

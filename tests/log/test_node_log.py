@@ -191,6 +191,7 @@ def test_the_metadata_is_no_topic(disk: FaultyDisk) -> None:
 def test_damaged_metadata_stops_the_start_and_changes_nothing(disk: FaultyDisk) -> None:
     node = open_node(disk)
     node.create_topic("events", 1, {})
+    node.get(EVENTS)
     node.close()
     log = DATA / "__mainstem_metadata-0" / "00000000000000000000.log"
     disk.flip_bit(log, 70)
@@ -257,3 +258,29 @@ def test_topics_survive_power_cuts_as_they_were_acknowledged(seed: int) -> None:
                 topics.disk.power_cut()
         topics.disk.kill()
     topics.live(steps=0)
+
+
+def test_a_partition_is_made_when_it_is_first_asked_for(disk: FaultyDisk) -> None:
+    node = open_node(disk)
+    node.create_topic("events", 20_000, {})
+    calls = disk.calls
+    assert disk.list(DATA).count("events-7") == 0
+    node.get(TopicPartition("events", 7)).append(batch(b"v"))
+    assert [name for name in disk.list(DATA) if name.startswith("events-")] == ["events-7"]
+    assert disk.calls - calls < 50
+    node.close()
+    node = open_node(disk)
+    assert values(node.get(TopicPartition("events", 7))) == [b"v"]
+    assert node.get(TopicPartition("events", 8)).log_end_offset == 0
+    node.delete_topic("events")
+    assert [name for name in disk.list(DATA) if name.startswith("events-") and "delete" not in name] == []
+
+
+def test_a_partition_that_cannot_be_made_now_is_made_when_there_is_room(disk: FaultyDisk) -> None:
+    node = open_node(disk)
+    node.create_topic("events", 1, {})
+    disk.capacity_bytes = disk.used_bytes()
+    with pytest.raises(StorageError):
+        node.get(EVENTS)
+    disk.capacity_bytes = None
+    assert node.get(EVENTS).log_end_offset == 0

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import PurePath
 from typing import Final
@@ -89,6 +89,7 @@ class LogDirectory:
         self._high_watermarks: dict[TopicPartition, int] = {}
         self._unsettled: dict[PartitionLog, None] = {}
         self._waiting: set[TopicPartition] = set()
+        self._unmade: set[TopicPartition] = set()
         self._unopened: dict[TopicPartition, str] = {}
         self._config_of: ConfigOf = lambda _: LogConfig()
         self._topic_id_of: TopicIdOf = lambda _: None
@@ -238,16 +239,26 @@ class LogDirectory:
         return self._unopened
 
     def holds(self, topic_partition: TopicPartition) -> bool:
-        """Whether the partition is here: open, waiting to be asked for, or offline."""
-        return (
-            topic_partition in self._partitions or topic_partition in self._waiting or topic_partition in self._unopened
-        )
+        """Whether the partition is here: open, waiting to be asked for, not made yet, or offline."""
+        places = (self._partitions, self._waiting, self._unmade, self._unopened)
+        return any(topic_partition in place for place in places)
+
+    def expect(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Serve these, too: one that has no directory is made, empty, when it is first asked for."""
+        self._unmade.update(each for each in topic_partitions if not self.holds(each))
 
     def get(self, topic_partition: TopicPartition) -> PartitionLog:
-        """The partition's log. Raises UnknownTopicError; PartitionOfflineError when the disk did not let it open."""
+        """The partition's log. Raises UnknownTopicError; PartitionOfflineError when the disk did not let it open.
+
+        StorageError when the disk does not let it be made: then it is tried again when it is asked for again.
+        """
         partition = self._partitions.get(topic_partition)
         if partition is not None:
             return partition
+        if topic_partition in self._unmade:
+            return self._make(
+                topic_partition, self._topic_id_of(topic_partition) or UUID(int=0), self._config_of(topic_partition)
+            )
         if topic_partition in self._waiting:
             self._open_waiting(topic_partition)
             return self.get(topic_partition)
@@ -279,11 +290,15 @@ class LogDirectory:
         topic_partition = TopicPartition(topic, partition)
         if self.holds(topic_partition):
             raise TopicExistsError(f"{topic_partition} is there already")
+        return self._make(topic_partition, topic_id, config)
+
+    def _make(self, topic_partition: TopicPartition, topic_id: UUID, config: LogConfig) -> PartitionLog:
         directory = self.path / partition_directory(topic_partition)
         created = create_partition(
             self._context, self._clock, Partition(directory, topic_partition, topic_id, config), self.leader_epoch
         )
         self._partitions[topic_partition] = created
+        self._unmade.discard(topic_partition)
         self.features.attach(created)
         return created
 
@@ -296,6 +311,9 @@ class LogDirectory:
             if not self.holds(topic_partition):
                 raise UnknownTopicError(f"no partition {topic_partition} in {self.path}")
         for topic_partition in topic_partitions:
+            if topic_partition in self._unmade:
+                self._unmade.discard(topic_partition)
+                continue
             partition = self._partitions.pop(topic_partition, None)
             if partition is not None:
                 self.features.deleted(partition)

@@ -1,9 +1,9 @@
 """All that a node stores: its metadata and its partitions, kept to one another.
 
 The metadata is the truth. A change is written there first, durably, then done in the directory; so a crash in between
-leaves work that the next ``open`` does: partitions that are missing are made (they never held anything), those of
-deleted topics are removed, and a directory that the metadata knows nothing of is set aside as ``-stray``, never
-removed.
+leaves work that the next ``open`` does: partitions of deleted topics are removed, and a directory that the metadata
+knows nothing of is set aside as ``-stray``, never removed. A partition that the metadata names and that has no
+directory has never held anything: it is made when it is first asked for. So a topic costs what is used of it.
 
 Concurrency: owned by one thread.
 """
@@ -68,7 +68,7 @@ class NodeLog:
                 self._maybe_set_aside(topic_partition)
         self.directory.open_partitions(self.config_of, self._topic_id_of)
         for topic in self.metadata.topics.values():
-            self._create_missing(topic)
+            self.directory.expect(topic.topic_partitions)
 
     def _maybe_set_aside(self, topic_partition: TopicPartition) -> None:
         """Set aside the directory of a deleted topic, or of none.
@@ -104,20 +104,14 @@ class NodeLog:
         """Raises InputError and its kinds (name, count, configs, TopicExistsError), StorageError."""
         LogConfig.of(configs, self.defaults)
         topic = self.metadata.create_topic(name, partitions, configs)
-        self._create_missing(topic)
+        self.directory.expect(topic.topic_partitions)
         return topic
 
     def create_partitions(self, name: str, partitions: int) -> TopicMetadata:
         """Raises UnknownTopicError, InputError, StorageError."""
         topic = self.metadata.create_partitions(name, partitions)
-        self._create_missing(topic)
+        self.directory.expect(topic.topic_partitions)
         return topic
-
-    def _create_missing(self, topic: TopicMetadata) -> None:
-        config = LogConfig.of(topic.configs, self.defaults)
-        for topic_partition in topic.topic_partitions:
-            if not self.directory.holds(topic_partition):
-                self.directory.create(topic.name, topic_partition.partition, topic.topic_id, config)
 
     def delete_topic(self, name: str) -> TopicMetadata:
         """Raises UnknownTopicError, StorageError."""

@@ -18,6 +18,8 @@ def stored_bytes(directory: LogDirectory, topic_partition: TopicPartition) -> in
         return log.size_bytes
     path = directory.path / partition_directory(topic_partition)
     try:
+        if not directory.disk.exists(path):
+            return 0
         parsed = ((name, parse_offset_file(name)) for name in directory.disk.list(path))
         return sum(size_of(directory.disk, path / name) for name, file in parsed if file is not None and file[1] == LOG)
     except StorageError:

@@ -15,6 +15,7 @@ from mainstem.broker.topics import SHARE_STATE_TOPIC
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from mainstem.protocol.messages.delete_groups import DeleteGroupsRequest
+from mainstem.protocol.messages.delete_topics import DeleteTopicsRequest
 from mainstem.testing.disk import FaultyDisk
 from tests.broker.harness import Client, LogProcess, with_broker
 from tests.broker.share.member import ACCEPT, REJECT, RELEASE, Member, begin_early, offsets, partition_of
@@ -109,6 +110,23 @@ def test_an_acknowledgement_that_cannot_be_kept_is_refused_and_the_record_comes_
         assert [run[:2] for run in found] in ([(0, 4)], [(5, 9)])  # the failed write may have reached the disk
 
     over_restarts(disk, fails, recovers)
+
+
+def test_a_topic_can_be_deleted_although_the_state_of_its_groups_cannot_be_written() -> None:
+    disk = FaultyDisk()
+
+    async def deletes(client: Client) -> None:
+        member = await with_topic(client)
+        await member.acquire(max_records=5)
+        disk.fail_syncs(f"*/{SHARE_STATE_TOPIC}-0/*.log")
+        assert await member.acknowledge(0, 4, ACCEPT) == (0, ErrorCode.KAFKA_STORAGE_ERROR)
+        answer = await client.request(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
+        assert answer.responses[0].error_code == 0
+
+    async def finds_nothing(client: Client) -> None:
+        assert client.broker.node.share.state.all() == []
+
+    over_restarts(disk, deletes, finds_nothing)
 
 
 def test_a_full_disk_changes_nothing_and_room_makes_it_work_again() -> None:

@@ -116,8 +116,8 @@ class ShareCoordinator:
     def _remove(self, partitions: Iterable[SharePartition]) -> None:
         try:
             self._state.remove(partitions)
-        except MainstemError as error:  # the next start finds it without a group, and tries again
-            _LOG.warning("state of a share group that is no more could not be removed: %s", error)
+        except MainstemError as error:  # the next start finds it without a group or a topic, and tries again
+            _LOG.warning("state of what is no more could not be removed: %s", error)
 
     def stop(self) -> None:
         """Forget all timers."""
@@ -241,12 +241,15 @@ class ShareCoordinator:
         await self._log.settled(group.group_id)
 
     def topic_deleted(self, topic_id: UUID) -> None:
-        """The state of a deleted topic is gone with it. Raises the log's errors."""
-        self._state.remove(self._state.of_topic(topic_id))
+        """The state of a deleted topic is gone with it; what cannot be written now is removed at the next start."""
+        self._remove(self._state.of_topic(topic_id))
         for group in self._groups():
             if topic_id in group.shared:
                 del group.shared[topic_id]
-                self._log.write(group.group_id, [group_records.shared_record(group.group_id, group.shared)])
+                try:
+                    self._log.write(group.group_id, [group_records.shared_record(group.group_id, group.shared)])
+                except MainstemError as error:
+                    _LOG.warning("what a share group shares no more could not be written: %s", error)
 
     # ---- the clock
 

@@ -31,18 +31,28 @@ def ensure_jars(timeout_s: int = 600) -> Path:
     Raises:
         KafkaUnavailableError: with the reason, when they cannot be fetched.
     """
-    if (JARS / ".complete").exists():
-        return JARS
+    return JARS if (JARS / ".complete").exists() else fetch_jars(_POM, JARS.name, timeout_s)
+
+
+def fetch_jars(pom: Path, name: str, timeout_s: int = 600) -> Path:
+    """The directory ``name``, beside that of Apache Kafka's jars, with the jars of a project.
+
+    Raises:
+        KafkaUnavailableError: with the reason, when they cannot be fetched.
+    """
+    jars = JARS.parent / name
+    if (jars / ".complete").exists():
+        return jars
     for command in ("java", "mvn"):
         if shutil.which(command) is None:
             raise KafkaUnavailableError(f"{command} is not on PATH")
-    argv = ["mvn", "-q", "-B", "-f", str(_POM), f"-Dkafka.version={KAFKA_VERSION}", "dependency:copy-dependencies"]
-    argv += [f"-DoutputDirectory={JARS}", "-DincludeScope=runtime"]
+    argv = ["mvn", "-q", "-B", "-f", str(pom), f"-Dkafka.version={KAFKA_VERSION}", "dependency:copy-dependencies"]
+    argv += [f"-DoutputDirectory={jars}", "-DincludeScope=runtime"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout_s, check=False)
     if done.returncode != 0:
         raise KafkaUnavailableError(f"mvn exited with {done.returncode}: {done.stdout[-2000:]}")
-    (JARS / ".complete").touch()
-    return JARS
+    (jars / ".complete").touch()
+    return jars
 
 
 def tool_argv(main_class: str, *arguments: str, heap_mb: int = 256) -> list[str]:

@@ -1,0 +1,77 @@
+"""Kafka Streams with exactly-once v2: a program that counts, while the log and the program itself are killed."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.broker.harness import LogProcess
+from tests.support.apache_kafka import KafkaUnavailableError
+from tests.support.kafka_streams import CountByKey
+
+pytestmark = [pytest.mark.maven, pytest.mark.timeout(400)]
+KEYS = ("a", "b", "c")
+TIMEOUT_S = 150
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[LogProcess]:
+    with LogProcess(tmp_path / "data") as process:
+        yield process
+
+
+def produce(log: LogProcess, topic: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": log.bootstrap, "enable.idempotence": True})
+    for _ in range(count):
+        for key in KEYS:
+            producer.produce(topic, b"x", key=key)
+    assert producer.flush(60) == 0
+
+
+def counts(consumer: Consumer, seen: dict[str, list[int]], last: int) -> None:
+    """Read committed counts into ``seen`` until every key has reached ``last``."""
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while any(not seen[key] or max(seen[key]) < last for key in KEYS):
+        assert time.monotonic() < deadline_s, f"{ {key: len(seen[key]) for key in KEYS} } of {last} in {TIMEOUT_S} s"
+        for message in consumer.consume(100, 0.2):
+            if message.error() is None:
+                seen[(message.key() or b"").decode()].append(int(message.value() or b"0"))
+
+
+def test_every_record_counts_once_whoever_is_killed(log: LogProcess, tmp_path: Path) -> None:
+    source, target = f"in-{uuid.uuid4().hex[:8]}", f"out-{uuid.uuid4().hex[:8]}"
+    for future in (
+        AdminClient({"bootstrap.servers": log.bootstrap})
+        .create_topics([NewTopic(source, 2, 1), NewTopic(target, 2, 1)])
+        .values()
+    ):
+        future.result(30)
+    program = CountByKey(log.bootstrap, f"count-{source}", source, target, tmp_path / "state")
+    try:
+        program.start()
+    except KafkaUnavailableError as error:
+        pytest.skip(str(error))
+    settings = {"bootstrap.servers": log.bootstrap, "group.id": "reader", "isolation.level": "read_committed"}
+    consumer, seen = Consumer({**settings, "enable.auto.commit": False}), {key: list[int]() for key in KEYS}
+    consumer.assign([TopicPartition(target, number, 0) for number in range(2)])
+    try:
+        produce(log, source, 100)
+        counts(consumer, seen, 100)
+        log.kill()
+        log.start()
+        produce(log, source, 100)
+        counts(consumer, seen, 200)
+        program.kill()
+        produce(log, source, 100)
+        program.start()
+        counts(consumer, seen, 300)
+    finally:
+        program.kill()
+        consumer.close()
+    assert seen == {key: list(range(1, 301)) for key in KEYS}

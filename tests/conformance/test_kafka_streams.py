@@ -46,12 +46,9 @@ def counts(consumer: Consumer, seen: dict[str, list[int]], last: int) -> None:
 
 def test_every_record_counts_once_whoever_is_killed(log: LogProcess, tmp_path: Path) -> None:
     source, target = f"in-{uuid.uuid4().hex[:8]}", f"out-{uuid.uuid4().hex[:8]}"
-    for future in (
-        AdminClient({"bootstrap.servers": log.bootstrap})
-        .create_topics([NewTopic(source, 2, 1), NewTopic(target, 2, 1)])
-        .values()
-    ):
-        future.result(30)
+    admin = AdminClient({"bootstrap.servers": log.bootstrap})
+    for future in admin.create_topics([NewTopic(source, 2, 1), NewTopic(target, 2, 1)]).values():
+        future.result(60)
     program = CountByKey(log.bootstrap, f"count-{source}", source, target, tmp_path / "state")
     try:
         program.start()

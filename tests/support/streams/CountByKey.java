@@ -22,6 +22,7 @@ public class CountByKey {
         // Without a cache every count is written, so that what is written tells whether any record counted twice.
         settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
         settings.put("consumer.auto.offset.reset", "earliest");
+        settings.put("consumer.session.timeout.ms", 6000);
         settings.put("producer.transaction.timeout.ms", 20000);
         StreamsBuilder builder = new StreamsBuilder();
         builder.<String, String>stream(arguments[2])

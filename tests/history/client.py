@@ -8,7 +8,10 @@ into another, with the offsets in the same transaction. It ends when its time is
 from __future__ import annotations
 
 import argparse
+import os
 import random
+import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -19,7 +22,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from tests.history.operations import FAIL, INFO, OK, Operation, Poll, Send, to_line
 
-_CALL_S: Final = 30.0
+HUNG: Final = 75
+"""The exit code of a client that gave up waiting for its own library."""
+_CALL_S: Final = 12.0
+_HANGS_S: Final = 50.0
 _BREATH_S: Final = 0.1
 """After an error: the log is being killed and started, and a client that hammers it learns nothing."""
 _QUIET: Final = {"log_level": 0, "reconnect.backoff.max.ms": 500}
@@ -56,6 +62,8 @@ class Client:
         self.deadline_s = time.monotonic() + arguments.seconds
         self.values = 0
         self.assignment = 0
+        self._alive_s = time.monotonic()
+        threading.Thread(target=self.watch, daemon=True).start()
 
     def value(self) -> str:
         self.values += 1
@@ -91,8 +99,23 @@ class Client:
         self.assignment += 1
         return reader
 
+    def complain(self, error: KafkaException) -> None:
+        """What went wrong, to standard error, for who looks into a history that failed."""
+        sys.stderr.write(f"{self.options.name} at {self.values}: {error.args[0].name()} {error.args[0].str()}\n")
+
     def is_over(self) -> bool:
-        return time.monotonic() >= self.deadline_s
+        """Asked between operations, which shows that none of them hangs."""
+        self._alive_s = time.monotonic()
+        return self._alive_s >= self.deadline_s
+
+    def watch(self) -> None:
+        """End the process when a call of the client library does not return, its own time limit notwithstanding:
+        librdkafka's ``send_offsets_to_transaction`` does so when the connection breaks at the wrong moment.
+        """
+        while time.monotonic() - self._alive_s < _HANGS_S:
+            time.sleep(1.0)  # a watchdog's own pace
+        sys.stderr.write(f"{self.options.name} hangs\n")
+        os._exit(HUNG)
 
 
 class Reader:
@@ -158,7 +181,8 @@ def transactions(client: Client) -> None:
             producer.init_transactions(_CALL_S)
             while not client.is_over():
                 _transaction(client, producer, reader)
-        except KafkaException:
+        except KafkaException as error:
+            client.complain(error)
             time.sleep(_BREATH_S)
         finally:
             producer.purge()
@@ -246,7 +270,8 @@ def mover(client: Client) -> None:
             reader.consumer.subscribe([client.options.topic])
             while not is_done and _move(client, producer, reader) == OK:
                 is_done = _has_moved(client, reader)
-        except KafkaException:
+        except KafkaException as error:
+            client.complain(error)
             time.sleep(_BREATH_S)
         finally:
             producer.purge()
@@ -255,9 +280,8 @@ def mover(client: Client) -> None:
 
 def _has_moved(client: Client, reader: Reader) -> bool:
     """Whether its time is over; for the last one, whether there is nothing left to move."""
-    if client.options.drain:
-        return len(reader.at_end) == client.options.partitions
-    return client.is_over()
+    is_over = client.is_over()
+    return len(reader.at_end) == client.options.partitions if client.options.drain else is_over
 
 
 def _move(client: Client, producer: Producer, reader: Reader) -> str:

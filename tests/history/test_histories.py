@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from tests.broker.harness import LogProcess
 from tests.history.checker import check, check_moved
-from tests.history.client import Reader
+from tests.history.client import HUNG, Reader
 from tests.history.nemesis import Clients, Plan, disturb
 from tests.history.operations import OK, Operation, Poll, read_history
 
@@ -66,7 +66,7 @@ def read_everything(log: LogProcess, topic: str, partitions: int) -> Operation:
     return Operation(f"final {topic}", 0, OK, (Poll(records),), is_final=True)
 
 
-@pytest.mark.timeout(SECONDS * 2 + 300)
+@pytest.mark.timeout(SECONDS + 1500)
 def test_no_client_ever_sees_what_a_log_must_not_do(tmp_path: Path) -> None:
     with LogProcess(tmp_path / "data", group_min_session_timeout_ms="1000") as log:
         admin = AdminClient({"bootstrap.servers": log.bootstrap})
@@ -84,7 +84,8 @@ def test_no_client_ever_sees_what_a_log_must_not_do(tmp_path: Path) -> None:
         files = sorted(tmp_path.glob("*.jsonl"))
         history = [*read_history(files), read_everything(log, "h", 4), read_everything(log, "moved", 1)]
     print(done, Counter((operation.client.rstrip("0123456789"), operation.status) for operation in history))  # noqa: T201
-    assert set(codes) == {0}
+    assert set(codes) <= {0, HUNG}
+    assert codes[-1] == 0
     assert check(history)[:20] == []
     assert check_moved(history, "h", "moved") == []
     assert done["kill log"] > 0

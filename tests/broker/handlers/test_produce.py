@@ -32,10 +32,11 @@ async def test_every_codec_passes_through(client: Client, codec: Compression) ->
     assert await client.values("t") == [b"x" * 1000]
 
 
+@pytest.mark.parametrize("acks", [1, -1])
 @with_broker()
-async def test_what_acks_all_acknowledged_is_durable(client: Client) -> None:
+async def test_what_was_acknowledged_is_durable(client: Client, acks: int) -> None:
     await client.create_topic("t")
-    await client.produce("t", b"a")
+    await client.produce("t", b"a", acks=acks)
     log = client.broker.node.topics.partition("t", 0)
     assert (log.recovery_point, log.high_watermark, log.log_end_offset) == (1, 1, 1)
 

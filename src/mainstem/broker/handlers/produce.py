@@ -1,8 +1,8 @@
 """Produce (0), versions 3–13: record batches, appended as they came.
 
-acks=all (-1) is answered when the records are on the disk; acks=1 when they are written, like any leader's answer
-before its replicas have them, so that a power cut may still take them; acks=0 is never answered, and an error then
-closes the connection. In every case no reader sees a record before it is on the disk.
+acks=all (-1) and acks=1 are answered when the records are on the disk; acks=0 is never answered, and an error then
+closes the connection. In every case no reader sees a record before it is on the disk. So acks=1 means the same as all,
+as on an Apache Kafka of one node: who was answered can read what he wrote, and finds it before the end.
 Versions 0–2 are listed, as Apache Kafka 4 does for the sake of librdkafka, and refused: their record formats are gone.
 Records of a transaction are written when the transaction's log names their partition durably: from version 12 on they
 name it themselves, before it has to be named already (``transactions.producing`` says more).
@@ -46,7 +46,7 @@ _BY_ID_FROM: Final = 13
 
 
 class _Waiting:
-    """An acks=all request: which partitions still wait for the disk, and the answer that is sent when none does."""
+    """A request that is answered: which partitions wait for the disk, and the answer that is sent when none does."""
 
     def __init__(self) -> None:
         self.future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -133,7 +133,7 @@ def _pass_on(future: asyncio.Future[Answer], answered: asyncio.Future[Answer]) -
 
 def _append_all(node: Node, call: Call, refused: Mapping[TopicPartition, ErrorCode]) -> Answer | asyncio.Future[Answer]:
     body: ProduceRequest = call.body
-    waiting = _Waiting() if body.acks == _ALL else None
+    waiting = None if body.acks == 0 else _Waiting()
     topics = []
     for data in body.topic_data:
         topic, code = _find(node, call, body, data)
@@ -150,10 +150,8 @@ def _append_all(node: Node, call: Call, refused: Mapping[TopicPartition, ErrorCo
         waiting.response = response
         waiting.one_is_done()
         return waiting.response if waiting.future.done() else waiting.future
-    if body.acks == 0:
-        _check_unanswered(response)
-        return None
-    return response
+    _check_unanswered(response)
+    return None
 
 
 def _check_unanswered(response: ProduceResponse) -> None:

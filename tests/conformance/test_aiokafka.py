@@ -133,15 +133,11 @@ async def test_two_members_share_a_topic_and_one_takes_over_when_the_other_leave
     settings = {"group_id": group, "heartbeat_interval_ms": 200, "session_timeout_ms": 30_000}
     async with consumer(log, topic, **settings) as first:
         async with consumer(log, topic, **settings) as second:
-            await _until(lambda: len(first.assignment()) == len(second.assignment()) == 1)
+            while not len(first.assignment()) == len(second.assignment()) == 1:
+                await asyncio.gather(first.getmany(timeout_ms=50), second.getmany(timeout_ms=50))
             assert first.assignment() | second.assignment() == {TopicPartition(topic, 0), TopicPartition(topic, 1)}
-        await _until(lambda: len(first.assignment()) == 2)
-
-
-async def _until(is_so: Callable[[], bool]) -> None:
-    """The scenario's time limit ends it."""
-    while not is_so():
-        await asyncio.sleep(0.02)  # the client says nothing when its assignment changes: look again
+        while len(first.assignment()) != 2:
+            await first.getmany(timeout_ms=50)
 
 
 @scenario

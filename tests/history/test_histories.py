@@ -41,7 +41,6 @@ def wait_until_nothing_is_open(log: LogProcess, topic: str, partitions: int) -> 
         if stable == end:
             return
         assert time.monotonic() < deadline_s, f"a transaction stays open: {stable}, but {end}"
-        time.sleep(0.2)  # the log tells nobody when it aborts a transaction: ask again
 
 
 def read_everything(log: LogProcess, topic: str, partitions: int) -> Operation:

@@ -48,12 +48,19 @@ from mainstem.protocol.messages import (
     update_features,
 )
 from mainstem.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from mainstem.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    OpData,
+    RequestEntityData,
+    RequestEntryData,
+)
 from mainstem.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
 )
 from mainstem.protocol.messages.api_versions import ApiVersionsRequest
 from mainstem.protocol.messages.delete_groups import DeleteGroupsRequest
+from mainstem.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from mainstem.protocol.messages.describe_cluster import DescribeClusterRequest
 from mainstem.protocol.messages.describe_groups import DescribeGroupsRequest
 from mainstem.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
@@ -283,6 +290,16 @@ REQUESTS = {
     ),
     ApiKey.DESCRIBE_TRANSACTIONS: DescribeTransactionsRequest(transactional_ids=["tx"]),
     ApiKey.LIST_TRANSACTIONS: ListTransactionsRequest(state_filters=[], producer_id_filters=[]),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: DescribeClientQuotasRequest(components=[], strict=False),
+    ApiKey.ALTER_CLIENT_QUOTAS: AlterClientQuotasRequest(
+        entries=[
+            RequestEntryData(
+                entity=[RequestEntityData(entity_type="user", entity_name="nobody")],
+                ops=[OpData(key="producer_byte_rate", value=1e12, remove=False)],
+            )
+        ],
+        validate_only=True,
+    ),
     ApiKey.SASL_HANDSHAKE: SaslHandshakeRequest(mechanism="PLAIN"),
     ApiKey.SASL_AUTHENTICATE: SaslAuthenticateRequest(auth_bytes=b""),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: DescribeUserScramCredentialsRequest(users=[UserName(name="nobody")]),

@@ -10,6 +10,7 @@ from mainstem.broker.api import Api
 from mainstem.broker.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
@@ -27,6 +28,7 @@ from mainstem.broker.handlers import (
     delete_share_group_offsets,
     delete_topics,
     describe_acls,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -73,6 +75,7 @@ from mainstem.broker.handlers import (
 _ALL: Final = (
     add_offsets_to_txn.API,
     add_partitions_to_txn.API,
+    alter_client_quotas.API,
     alter_configs.API,
     alter_partition_reassignments.API,
     alter_replica_log_dirs.API,
@@ -90,6 +93,7 @@ _ALL: Final = (
     delete_share_group_offsets.API,
     delete_topics.API,
     describe_acls.API,
+    describe_client_quotas.API,
     describe_cluster.API,
     describe_configs.API,
     describe_groups.API,

@@ -15,12 +15,14 @@ import asyncio
 import inspect
 import logging
 from collections import deque
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from mainstem.broker.api import Api, Call
+from mainstem.broker.api import Answer, Api, Call
 from mainstem.broker.apis import APIS, bare_token, unsupported_api_versions
 from mainstem.broker.framing import FrameReceiver
 from mainstem.broker.listeners import Listener
+from mainstem.broker.quotas.charging import Charge
 from mainstem.broker.sasl import State
 from mainstem.broker.session import NO_SESSION
 from mainstem.errors import AuthenticationError, FrameError
@@ -31,10 +33,12 @@ from mainstem.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from mainstem.protocol.schema import Buffer, Message
 
 if TYPE_CHECKING:
+    from mainstem.broker.access.guards import Guard
     from mainstem.broker.node import Node
 
 _LOG: Final = logging.getLogger("mainstem.broker")
 _BEGUN_MAX: Final = 100
+_TIMER_S: Final = 0.001  # a timer may come that much before its time
 _CHANGES: Final = frozenset(
     {
         ApiKey.CREATE_TOPICS,
@@ -59,12 +63,13 @@ _CHANGES: Final = frozenset(
 class _Slot:
     """A request that was begun, in its place in the order of the answers."""
 
-    __slots__ = ("began_s", "chunks", "is_done", "is_pipelined", "size_bytes")
+    __slots__ = ("began_s", "charge", "chunks", "is_done", "is_pipelined", "size_bytes")
 
     def __init__(self, size_bytes: int, is_pipelined: bool, began_s: float) -> None:
         self.size_bytes = size_bytes
         self.is_pipelined = is_pipelined
         self.began_s = began_s
+        self.charge: Charge | None = None
         self.is_done = False
         self.chunks: Chunks = []
 
@@ -82,6 +87,7 @@ class Connection(asyncio.BufferedProtocol):
         self._client_host = "/"
         self._session = NO_SESSION
         self._must_prove = False
+        self._muted_until_s = 0.0
         self._begun: deque[_Slot] = deque()
         self._next: tuple[Api, RequestHeader, Buffer] | None = None
         self._tasks: set[asyncio.Future[Any]] = set()
@@ -218,6 +224,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _may_begin(self) -> bool:
         assert self._next is not None
+        if self._muted_until_s and self._now_s() < self._muted_until_s:
+            return False
         if not self._begun:
             return self._can_write
         pipelined = self._next[0].pipelined and self._begun[-1].is_pipelined
@@ -247,13 +255,20 @@ class Connection(asyncio.BufferedProtocol):
 
     def _serve(self, slot: _Slot, api: Api, call: Call) -> None:
         guard = self._node.guards.get(api.key)
-        answer = api.handle(self._node, call) if guard is None else self._node.serve_guarded(guard, api, call)
+        if self._node.quotas.is_active:
+            slot.charge = Charge(self._node, call, slot.size_bytes)
+            answer = slot.charge.serve(lambda: self._handled(guard, api, call))
+        else:
+            answer = api.handle(self._node, call) if guard is None else self._node.serve_guarded(guard, api, call)
         if answer is None or isinstance(answer, Message):
             self._answered(slot, call, answer)
             return
         task = asyncio.ensure_future(answer) if not inspect.iscoroutine(answer) else asyncio.create_task(answer)
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._task_done(slot, call, done))
+
+    def _handled(self, guard: Guard | None, api: Api, call: Call) -> Answer | Awaitable[Answer]:
+        return api.handle(self._node, call) if guard is None else self._node.serve_guarded(guard, api, call)
 
     def _task_done(self, slot: _Slot, call: Call, task: asyncio.Future[Any]) -> None:
         self._tasks.discard(task)
@@ -280,6 +295,8 @@ class Connection(asyncio.BufferedProtocol):
             slot.chunks = _bare_answer(answer)
         elif answer is not None:
             slot.chunks = encode_response(call, answer, version)
+        if slot.charge is not None:
+            self._throttle(slot, slot.charge, call, answer)
         self._send()
         if self._must_prove:
             self._follow_authentication()
@@ -307,6 +324,21 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.writelines(chunks)
         if freed:
             self._node.request_memory.give_back(freed)
+
+    # ---- quotas
+
+    def _throttle(self, slot: _Slot, charge: Charge, call: Call, answer: Message | None) -> None:
+        """Who has had more than its quota is answered at once, told so, and then not read from for a while."""
+        throttle_ms = charge.throttle_ms(sum(map(len, slot.chunks)))
+        if throttle_ms <= 0:
+            return
+        if answer is not None and hasattr(answer, "throttle_time_ms"):
+            answer.throttle_time_ms = throttle_ms
+            slot.chunks = encode_response(call, answer)
+        until_s = self._now_s() + throttle_ms / 1000
+        if until_s > self._muted_until_s:
+            self._muted_until_s = until_s
+            asyncio.get_running_loop().call_later(throttle_ms / 1000 + _TIMER_S, self._advance)
 
     # ---- the user
 

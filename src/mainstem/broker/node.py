@@ -23,6 +23,7 @@ from mainstem.broker.groups.classic_steps import Settings
 from mainstem.broker.groups.consumer_steps import ConsumerSettings
 from mainstem.broker.groups.coordinator import GroupCoordinator
 from mainstem.broker.metrics.meters import Meters
+from mainstem.broker.quotas.quotas import Quotas, Windows
 from mainstem.broker.security import Security
 from mainstem.broker.share.shares import Shares
 from mainstem.broker.topics import Topic, Topics
@@ -49,6 +50,7 @@ class Node:
         self.log = log
         self.apis: Mapping[int, Api] = APIS
         self.security = Security(config, log.metadata, clock)
+        self.quotas = Quotas(log.metadata, clock, _windows(config, "quota"), _windows(config, "controller.quota"))
         self.credentials = self.security.credentials
         self.authorizer = _authorizer(config, log.metadata)
         self.guards: Mapping[int, Guard] = TELLING if self.authorizer is None else guards_of(APIS)
@@ -145,6 +147,10 @@ class Node:
         self.share.stop()
         await self.commit.stop()
         self.log.close()
+
+
+def _windows(config: BrokerConfig, name: str) -> Windows:
+    return Windows(config.get(f"{name}.window.num"), float(config.get(f"{name}.window.size.seconds")))
 
 
 def _authorizer(config: BrokerConfig, metadata: Metadata) -> Authorizer | None:

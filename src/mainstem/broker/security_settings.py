@@ -67,6 +67,16 @@ def _words_of(*words: str) -> Callable[[str], tuple[str, ...]]:
 
 
 SECURITY_SETTINGS: Final = (
+    Row("quota.window.num", "int", "11", _number(1, 1000), "Over how many windows rates of quotas are measured"),
+    Row("quota.window.size.seconds", "int", "1", _number(1, 3600), "How long each of these windows is"),
+    Row(
+        "controller.quota.window.num",
+        "int",
+        "11",
+        _number(1, 1000),
+        "Over how many windows changes of partitions are measured",
+    ),
+    Row("controller.quota.window.size.seconds", "int", "1", _number(1, 3600), "How long each of these windows is"),
     Row(
         "advertised.listeners",
         "string",

@@ -1,0 +1,63 @@
+"""AlterClientQuotas (49), versions 0–1: sets and removes quotas; durable when answered, each entity by itself.
+
+``validate_only`` changes nothing. Deliberate: there are no quotas for addresses (type ``ip``): UNSUPPORTED_VERSION.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.quotas.entities import KEYS, Entity, check_limit
+from mainstem.errors import MainstemError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    RequestEntryData,
+    ResponseEntityData,
+    ResponseEntryData,
+)
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+def handle(node: Node, call: Call) -> AlterClientQuotasResponse:
+    """Serve one request; the top of the file says how."""
+    body: AlterClientQuotasRequest = call.body
+    entries = []
+    for asked in body.entries:
+        answer = ResponseEntryData(
+            error_code=ErrorCode.NONE,
+            error_message=None,
+            entity=[ResponseEntityData(entity_type=e.entity_type, entity_name=e.entity_name) for e in asked.entity],
+        )
+        try:
+            _alter(node, asked, validate_only=body.validate_only)
+        except MainstemError as error:
+            answer.error_code, answer.error_message = error_code(error), str(error)
+        entries.append(answer)
+    return AlterClientQuotasResponse(entries=entries)
+
+
+def _alter(node: Node, asked: RequestEntryData, *, validate_only: bool) -> None:
+    parts = {part.entity_type: part.entity_name for part in asked.entity}
+    if len(parts) < len(asked.entity):
+        raise refusal(ErrorCode.INVALID_REQUEST, "an entity names a type once")
+    entity = Entity.of(parts)
+    limits = dict(node.quotas.limits.get(entity, {}))
+    for op in asked.ops:
+        if op.remove and op.key in KEYS:
+            limits.pop(op.key, None)
+            continue
+        check_limit(op.key, op.value)
+        limits[op.key] = op.value
+    if not validate_only:
+        node.quotas.change(entity, limits)
+
+
+API = Api(ApiKey.ALTER_CLIENT_QUOTAS, Versions(0, 1), handle)

@@ -1,0 +1,81 @@
+"""DescribeClientQuotas (48), versions 0–1: the quotas of the entities that a filter means.
+
+``strict``: of entities that have no other parts than those that the filter names. Deliberate: there are no quotas for
+addresses (type ``ip``): UNSUPPORTED_VERSION.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mainstem.broker.api import Api, Call
+from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.quotas.entities import TYPES, Entity
+from mainstem.errors import MainstemError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.describe_client_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
+from mainstem.protocol.schema import Versions
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+_EXACT: Final = 0
+_DEFAULT: Final = 1
+_ANY: Final = 2
+
+
+def handle(node: Node, call: Call) -> DescribeClientQuotasResponse:
+    """Serve one request; the top of the file says how."""
+    body: DescribeClientQuotasRequest = call.body
+    try:
+        _check(body)
+    except MainstemError as error:
+        return DescribeClientQuotasResponse(error_code=error_code(error), error_message=str(error), entries=None)
+    entries = [
+        EntryData(
+            entity=[EntityData(entity_type=part.type, entity_name=part.name) for part in entity.parts],
+            values=[ValueData(key=key, value=value) for key, value in sorted(limits.items())],
+        )
+        for entity, limits in node.quotas.limits.items()
+        if _fits(entity, body)
+    ]
+    return DescribeClientQuotasResponse(error_code=ErrorCode.NONE, error_message=None, entries=entries)
+
+
+def _check(body: DescribeClientQuotasRequest) -> None:
+    types = [component.entity_type for component in body.components]
+    unknown = [kind for kind in types if kind not in TYPES]
+    if unknown:
+        raise refusal(ErrorCode.UNSUPPORTED_VERSION, f"there are no quotas for entities of type {unknown[0]!r} here")
+    if len(set(types)) < len(types):
+        raise refusal(ErrorCode.INVALID_REQUEST, "a filter names a type of entity once")
+    for component in body.components:
+        if component.match_type not in (_EXACT, _DEFAULT, _ANY) or (component.match is None) == (
+            component.match_type == _EXACT
+        ):
+            raise refusal(ErrorCode.INVALID_REQUEST, "a filter has a name to match exactly, or none otherwise")
+
+
+def _fits(entity: Entity, body: DescribeClientQuotasRequest) -> bool:
+    names = {part.type: part.name for part in entity.parts}
+    if body.strict and len(names) != len(body.components):
+        return False
+    return all(component.entity_type in names and _fits_name(names, component) for component in body.components)
+
+
+def _fits_name(names: dict[str, str | None], component: ComponentData) -> bool:
+    name = names[component.entity_type]
+    if component.match_type == _EXACT:
+        return name == component.match
+    return component.match_type == _ANY or name is None
+
+
+API = Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, Versions(0, 1), handle)

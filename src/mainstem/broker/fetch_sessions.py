@@ -105,14 +105,17 @@ class FetchSession:
         if isolation_level != self._isolation_level:
             self._isolation_level = isolation_level
             self.unread.update(dict.fromkeys(self.partitions.values()))
+        partitions, unread = self.partitions, self.unread
         for topic in topics:
             key: TopicKey = topic.topic_id if self.by_id else topic.topic
             for asked in topic.partitions:
-                partition = self.partitions.get((key, asked.partition))
+                place = (key, asked.partition)
+                partition = partitions.get(place)
                 if partition is None:
-                    partition = self.partitions[key, asked.partition] = SessionPartition(self, key, asked)
-                partition.asked = asked
-                self.unread[partition] = None
+                    partition = partitions[place] = SessionPartition(self, key, asked)
+                else:
+                    partition.asked = asked
+                unread[partition] = None
         for gone in forgotten:
             for number in gone.partitions:
                 self._forget((gone.topic_id if self.by_id else gone.topic, number))
@@ -153,8 +156,6 @@ class FetchSession:
 
     def found(self, partition: SessionPartition, log: PartitionLog | None) -> None:
         """The partition was looked up: it is ``log`` now; None when there is none."""
-        if partition.log is log:
-            return
         if self._is_watching and partition.log is not None:
             self._watches.unwatch(partition.log, partition)
         partition.log = log
@@ -188,6 +189,9 @@ class FetchSession:
                     self._watches.unwatch(partition.log, partition)
         self._is_watching = False
         self.is_closed = True
+        # A session and its partitions know each other: without this, each fetch leaves work to the garbage collector.
+        self.partitions = {}
+        self.unread = {}
         self.listen(None)
 
 

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 _BY_ID_FROM: Final = 13
 _READ_COMMITTED: Final = 1
+_PARTED: Final = -2
+"""Where a partition ends for a reader whose log is not this one."""
 
 
 def handle(node: Node, call: Call) -> Answer | Awaitable[Answer]:
@@ -88,6 +90,7 @@ class _Fetch:
     def __init__(self, node: Node, call: Call, session: FetchSession) -> None:
         self._node = node
         self._body: FetchRequest = call.body
+        self._committed = self._body.isolation_level == _READ_COMMITTED
         self._advertised = call.advertised
         self._session = session
         self._epoch = session.epoch
@@ -114,21 +117,25 @@ class _Fetch:
         """Read what is unread, as far as the limit goes: how many bytes of records, and whether anything failed."""
         size_bytes = 0
         has_failed = False
-        for partition in list(self._session.unread):
-            left_bytes = max(0, self._max_bytes - size_bytes)
+        session = self._session
+        for partition in list(session.unread):
+            left_bytes = self._max_bytes - size_bytes
+            if left_bytes < 0:
+                left_bytes = 0
             if self._is_incremental and size_bytes and not left_bytes:
                 break  # these are first in line at the next fetch
             try:
                 log = self._find(partition)
-                self._session.found(partition, log)
-                data, got_bytes = self._read_partition(log, partition.asked, left_bytes, is_first=size_bytes == 0)
+                if log is not partition.log:
+                    session.found(partition, log)
+                data, got_bytes, end = self._read_partition(log, partition.asked, left_bytes, is_first=not size_bytes)
             except MainstemError as error:
                 data, got_bytes = _refused(partition.asked.partition, error_code(error)), 0
                 has_failed = True
             else:
-                if not got_bytes and partition.asked.fetch_offset >= self._end(data):
-                    self._session.has_read(partition)
-            has_failed |= data.diverging_epoch.epoch >= 0
+                if not got_bytes and partition.asked.fetch_offset >= end:
+                    session.has_read(partition)
+                has_failed |= end == _PARTED
             size_bytes += got_bytes
             self._found[partition] = data
         return size_bytes, has_failed
@@ -145,9 +152,10 @@ class _Fetch:
 
     def _read_partition(
         self, log: PartitionLog, asked: FetchPartition, left_bytes: int, *, is_first: bool
-    ) -> tuple[PartitionData, int]:
-        """What one partition has to give, and its size in bytes. Raises RemoteError and what ``PartitionLog.read``
-        raises.
+    ) -> tuple[PartitionData, int, int]:
+        """What one partition has to give, its size in bytes, and where the partition ends for this reader.
+
+        Raises RemoteError and what ``PartitionLog.read`` raises.
         """
         if 0 <= asked.current_leader_epoch < log.leader_epoch:
             raise refusal(ErrorCode.FENCED_LEADER_EPOCH)
@@ -156,10 +164,12 @@ class _Fetch:
         if asked.last_fetched_epoch >= 0:
             parting = _parting(log, asked)
             if parting is not None:
-                return parting, 0
-        max_bytes = min(left_bytes, max(0, asked.partition_max_bytes))
-        committed = self._body.isolation_level == _READ_COMMITTED
-        result = log.read(asked.fetch_offset, max_bytes, minimum_one=is_first, committed=committed)
+                return parting, 0, _PARTED
+        committed = self._committed
+        max_bytes = asked.partition_max_bytes if asked.partition_max_bytes < left_bytes else left_bytes
+        result = log.read(
+            asked.fetch_offset, max_bytes if max_bytes > 0 else 0, minimum_one=is_first, committed=committed
+        )
         data = PartitionData(
             partition_index=asked.partition,
             error_code=ErrorCode.NONE,
@@ -169,24 +179,17 @@ class _Fetch:
             aborted_transactions=[_aborted(each) for each in result.aborted] if committed else None,
             records=result.buffers,
         )
-        return data, result.size_bytes
-
-    def _end(self, data: PartitionData) -> int:
-        """Where this reader's partition ends."""
-        return data.last_stable_offset if self._body.isolation_level == _READ_COMMITTED else data.high_watermark
+        return data, result.size_bytes, result.last_stable_offset if committed else result.high_watermark
 
     # ---- the answer
 
     def _answer(self) -> FetchResponse:
         topics: dict[TopicKey, list[PartitionData]] = {}
         fenced = False
+        is_session = self._body.session_epoch != FINAL_EPOCH
         for partition, data in self._found.items():
-            told = None
-            if data.error_code == 0 and data.diverging_epoch.epoch < 0:
-                told = Told(data.high_watermark, data.last_stable_offset, data.log_start_offset)
-            if self._is_incremental and told is not None and told == partition.told and not data.records:
+            if is_session and not self._tell(partition, data):
                 continue
-            self._session.answered(partition, told, gave_records=bool(data.records))
             if data.records and partition.log is not None:
                 size_bytes = sum(len(buffer) for buffer in cast("list[memoryview]", data.records))
                 self._node.meters.fetched_bytes[partition.log.topic_partition.topic] += size_bytes
@@ -200,6 +203,16 @@ class _Fetch:
             host, port = self._advertised
             response.node_endpoints = [NodeEndpoint(node_id=self._node.node_id, host=host, port=port)]
         return response
+
+    def _tell(self, partition: SessionPartition, data: PartitionData) -> bool:
+        """Whether the session's client is told of the partition: not if it knows that already."""
+        told = None
+        if data.error_code == 0 and data.diverging_epoch.epoch < 0:
+            told = Told(data.high_watermark, data.last_stable_offset, data.log_start_offset)
+        if self._is_incremental and told is not None and told == partition.told and not data.records:
+            return False
+        self._session.answered(partition, told, gave_records=bool(data.records))
+        return True
 
     def _session_id(self) -> int:
         """The session that goes on after this answer; 0 for none."""

@@ -1,0 +1,92 @@
+"""``mainstem log``: read a data directory itself, without a running log: verify all of it, or dump one file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mainstem.cli import options
+from mainstem.cli.output import out, out_json
+from mainstem.errors import InputError
+from mainstem.exit_codes import DONE, NO
+
+if TYPE_CHECKING:
+    pass
+
+app = typer.Typer(help="Verify a data directory, and dump its files.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.command()
+def verify(data: options.Data = options.DEFAULT_DATA, json: options.Json = False) -> int:
+    """Prove every record batch, index and seal of a data directory, stopped or running. Exit code 5 on damage."""
+    from mainstem.log.disk import OsDisk
+    from mainstem.log.verify import verify_directory
+
+    if not data.is_dir():
+        raise InputError(f"{data} is not a data directory: name one with --data")
+    report = verify_directory(OsDisk(), data)
+    counts = {
+        "partitions": report.partitions,
+        "segments": report.segments,
+        "batches": report.batches,
+        "records": report.records,
+        "bytes": report.size_bytes,
+        "cut_files": report.cut_files,
+    }
+    if json:
+        damages = [damage._asdict() for damage in report.damages]
+        out_json({"ok": not damages, **counts, "damages": damages})
+    else:
+        for damage in report.damages:
+            place = "" if damage.file_position is None else f", file position {damage.file_position}"
+            offset = "" if damage.offset is None else f", offset {damage.offset}"
+            cure = "" if damage.loses_records else " (rebuilt when the partition is opened)"
+            out(f"{damage.file}{place}{offset}: {damage.text}{cure}")
+        out(", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items()))
+        out(f"{len(report.damages)} damages" if report.damages else "no damage")
+    return NO if report.damages else DONE
+
+
+@app.command()
+def dump(
+    what: Annotated[str, typer.Argument(metavar="FILE|TOPIC-PARTITION")],
+    data: options.Data = options.DEFAULT_DATA,
+    headers_only: Annotated[bool, typer.Option("--headers-only", help="Batches without their records.")] = False,
+    json: options.Json = False,
+) -> None:
+    """The batches and records of a .log file, the entries of an index, the producers of a snapshot, one a line."""
+    from mainstem.log.disk import OsDisk
+    from mainstem.log.dump import dump_file
+
+    disk = OsDisk()
+    for path in _files(what, data):
+        if not json:
+            out(f"{path}:")
+        for item in dump_file(disk, path, records=not headers_only):
+            if json:
+                out_json({"file": str(path), **item})
+            else:
+                for line in _lines(item):
+                    out(line)
+
+
+def _files(what: str, data: Path) -> list[Path]:
+    """The one file, or all ``.log`` files of the partition."""
+    if Path(what).is_file():
+        return [Path(what)]
+    directory = Path(what) if Path(what).is_dir() else data / what
+    found = sorted(directory.glob("*.log"))
+    if not found:
+        raise InputError(f"{what} is neither a file nor a partition with records in {data}, such as flights-0")
+    return found
+
+
+def _lines(item: dict[str, Any]) -> Iterator[str]:
+    """A value as ``name: value`` pairs; records indented below their batch."""
+    records = item.pop("records", [])
+    yield "  " + " ".join(f"{name}: {value}" for name, value in item.items())
+    for record in records:
+        yield "    " + " ".join(f"{name}: {value}" for name, value in record.items())

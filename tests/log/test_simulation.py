@@ -11,7 +11,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.log.simulation.runs import cut_everywhere, run_with_many_cuts, run_with_one_cut
+from tests.log.simulation.runs import (
+    cut_everywhere,
+    cut_recovery_everywhere,
+    run_long,
+    run_with_many_cuts,
+    run_with_one_cut,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +49,16 @@ def test_a_cut_at_any_storage_call_loses_nothing(seed: int) -> None:
 @pytest.mark.parametrize("seeds", [range(start, start + 50) for start in range(3000, 3100, 50)], ids=str)
 def test_cuts_in_recoveries_of_recoveries_lose_nothing(seeds: range) -> None:
     run_each(seeds, run_with_many_cuts)
+
+
+@pytest.mark.parametrize("seeds", [range(start, start + 10) for start in range(4000, 4030, 10)], ids=str)
+def test_long_histories_with_kills_and_full_disks_lose_nothing(seeds: range) -> None:
+    run_each(seeds, run_long)
+
+
+@pytest.mark.parametrize("seed", range(5000, 5003))
+def test_a_cut_at_any_storage_call_of_a_recovery_loses_nothing(seed: int) -> None:
+    assert cut_recovery_everywhere(seed) > 40
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -18,13 +18,15 @@ from mainstem.errors import (
     StorageError,
     TransactionCoordinatorFencedError,
 )
+from mainstem.log.batch_scan import Start, walk_past_damage
 from mainstem.log.config import LogConfig
 from mainstem.log.directory import LogDirectory
+from mainstem.log.names import CUT
 from mainstem.record.writer import ProducerStamp
 from mainstem.testing.clock import ManualClock
 from mainstem.testing.disk import FaultyDisk
 from tests.log.simulation.model import Batch, Model, Producer, parse
-from tests.log.support import DATA, NOW_MS, PARTITION, TOPIC_ID, batch, read_committed
+from tests.log.support import DATA, DIRECTORY, NOW_MS, PARTITION, TOPIC_ID, batch, read_committed
 
 IDEMPOTENT, TRANSACTIONAL = (1, 2), (5, 6, 7)
 CLOCK_JUMP_MS_MAX = 4 * 3_600_000
@@ -46,6 +48,8 @@ class History:
         }
         self.failing_syncs = self.chance.choice((0.0, 0.0, 0.1))
         self.full_disks = self.chance.choice((0.0, 0.0, 0.1))
+        self.leader_epoch = -1
+        self.is_unclean = False
         self.trace: list[str] = []
 
     def copy(self, disk: FaultyDisk, seed: int) -> History:
@@ -55,6 +59,7 @@ class History:
         twin.clock.set_time_ms(self.clock.time_ms())
         twin.model = self.model.copy()
         twin.configs = dict(self.configs)
+        twin.leader_epoch, twin.is_unclean = self.leader_epoch, self.is_unclean
         return twin
 
     # Lives
@@ -75,10 +80,23 @@ class History:
         self.open()
         log = self.log
         assert log.high_watermark == log.log_end_offset
+        if must_keep > 0:  # before, all may be gone, as if there had been no life
+            assert log.leader_epoch >= self.leader_epoch + self.is_unclean, "two lives lead with the same epoch"
+        self.leader_epoch, self.is_unclean = log.leader_epoch, True
         self.model.keep(self.read_everything(), log.log_start_offset, log.log_end_offset, must_keep)
+        for name in self.disk.list(DIRECTORY):
+            if name.endswith(CUT):
+                self._compare_cut(name)
         self._trace(f"start {len(self.model.batches)}")
         self.compare()
         self.compare_reads()
+
+    def _compare_cut(self, name: str) -> None:
+        """What a recovery has set aside is not in the log, and its offsets are not given again."""
+        file = self.disk.open(DIRECTORY / name)
+        for _, header in walk_past_damage(file, Start(0, int(name[:20])), file.size_bytes(), prove=True):
+            assert header.next_offset <= self.log.log_end_offset, "an offset is given again"
+            assert all(each.base_offset != header.base_offset for each in self.model.batches), "a batch is back"
 
     def start_after_power_cut(self) -> None:
         """What was not synced may be gone."""
@@ -93,12 +111,15 @@ class History:
     def end_cleanly(self) -> None:
         """Close, if the disk lets it."""
         self.disk.capacity_bytes = None
+        self.is_unclean = False  # should power fail in the middle, either may be
         try:
             self.directory.close()
+            self.is_unclean = self.log.offline_reason is not None
             if self.log.offline_reason is None:
                 self.model.durable = self.model.checkpointed = self.model.log_end
             self.model.durable_log_start = self.model.log_start
         except StorageError as error:
+            self.is_unclean = True
             self._trace(f"close: {error}")
 
     def run(self, steps: int) -> None:

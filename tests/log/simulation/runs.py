@@ -28,6 +28,18 @@ def run_with_one_cut(seed: int, steps: int = STEPS) -> History:
     return history
 
 
+def run_long(seed: int, steps: int = 150) -> History:
+    """Many steps, with kills and clean ends between them, and often a full disk; then a power cut."""
+    history = History(seed)
+    history.full_disks = history.chance.choice((0.0, 0.2))
+    history.start(0)
+    history.run(steps)
+    history.start_after_kill()
+    history.run(steps // 5)
+    history.start_after_power_cut()
+    return history
+
+
 def cut_everywhere(seed: int, steps: int = STEPS, every: int = 1) -> int:
     """One history, cut at each of its storage calls (or every so many); how many cuts were made."""
     history = History(seed)
@@ -67,3 +79,24 @@ def run_with_many_cuts(seed: int, lives: int = 8) -> History:
     history.disk.cut_power_at_call = None
     history.start_after_power_cut()
     return history
+
+
+def cut_recovery_everywhere(seed: int, steps: int = STEPS) -> int:
+    """A history that ends with a power cut, and its recovery cut at each storage call; how many cuts were made."""
+    history = History(seed)
+    history.full_disks = history.failing_syncs = 0.0
+    history.start(0)
+    history.run(steps)
+    history.disk.power_cut()
+    cuts = 0
+
+    def on_call(cut: CutDisk) -> None:
+        nonlocal cuts
+        cuts += 1
+        twin = before.copy(cut.copy(seed + cuts), seed + cuts)
+        twin.start_after_power_cut()
+
+    before = history.copy(history.disk, seed)
+    history.disk.on_call = on_call
+    history.open()
+    return cuts

@@ -131,7 +131,7 @@ class Demo:
                 options = LoadOptions(derived=table.derived)
                 loaded = load(log, directory / table.file_name, table.topic, options, on_progress)
             self._report.loaded(loaded)
-            self.results.topics[table.topic] = loaded.records
+            self.results.topics[table.topic] = loaded.records + loaded.records_before
             self._loaded = loaded.position
 
     def _wait_for_the_rest(self) -> None:

@@ -116,6 +116,11 @@ def test_a_directory_that_is_not_writable_is_one_clear_line(tmp_path: Path) -> N
         (["--listen", "nowhere"], "HOST:PORT"),
         (["--listen", "127.0.0.1:99999"], "HOST:PORT"),
         (["--listen", "0.0.0.0:0"], "--insecure"),
+        (["--listen", "127.0.0.1:0,SASL_PLAINTEXT://0.0.0.0:0"], "no encryption"),
+        (["--listen", "SSL://127.0.0.1:0"], "ssl.keystore.location"),
+        (["--listen", "TLS://127.0.0.1:0"], "security protocol"),
+        (["--set", "advertised.listeners=SSL://a:1"], "nothing listens"),
+        (["--set", "super.users=alice"], "User:alice"),
         (["--listen", "no.such.host.invalid:0", "--insecure"], "no.such.host.invalid"),
     ],
 )

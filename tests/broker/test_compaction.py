@@ -6,13 +6,21 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 from mainstem.broker.compaction import Compaction
+from mainstem.broker.topics import OFFSETS_TOPIC
 from mainstem.log.checkpoints import decode_offsets
 from mainstem.log.partition_log import PartitionLog
 from mainstem.model import TopicPartition
+from mainstem.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from mainstem.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from mainstem.record.reader import iter_records
-from tests.broker.harness import TIMEOUT_S, Client, with_broker
+from tests.broker.harness import TIMEOUT_S, Client, running, with_broker
 
 SETTINGS = {
     "log_cleanup_policy": "compact",
@@ -96,3 +104,32 @@ async def test_compaction_can_be_switched_off(client: Client) -> None:
     log = await fill(client)
     assert client.broker.node.compaction.worker.pid is None
     assert len(offsets(log)) == 100
+
+
+def test_a_start_replays_what_is_left_of_the_logs_of_groups_and_of_the_node(tmp_path: Path) -> None:
+    asyncio.run(commit_often_and_start_again(tmp_path))
+
+
+async def commit_often_and_start_again(tmp_path: Path) -> None:
+    settings = {
+        "offsets.topic.segment.bytes": "2000",
+        "log.cleaner.backoff.ms": "20",
+        "log.cleaner.min.cleanable.ratio": "0.1",
+    }
+    async with running(tmp_path / "data", settings) as client:
+        await client.create_topic("t")
+        for offset in range(200):
+            partition = OffsetCommitRequestPartition(
+                partition_index=0, committed_offset=offset, committed_metadata="m" * 20
+            )
+            topics = [OffsetCommitRequestTopic(name="t", partitions=[partition])]
+            body = OffsetCommitRequest(group_id=f"g{offset % 3}", member_id="", topics=topics)
+            answer = await client.request(body, 8)
+            assert answer.topics[0].partitions[0].error_code == 0
+        log = client.broker.node.topics.partition(OFFSETS_TOPIC, 0)
+        await until(lambda: len(offsets(log)) < 60)
+    async with running(tmp_path / "data", settings) as client:
+        for group, expected in (("g0", 198), ("g1", 199), ("g2", 197)):
+            body = OffsetFetchRequest(group_id=group, topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[0])])
+            answer = await client.request(body, 5)
+            assert answer.topics[0].partitions[0].committed_offset == expected

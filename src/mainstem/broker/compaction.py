@@ -108,7 +108,7 @@ class Worker:
                 yield answer
                 if not isinstance(answer, CleanedSegment):
                     return
-        except OSError as error:
+        except (OSError, ValueError) as error:  # it cannot be started, or what it says makes no sense
             await self.end()
             raise UnavailableError(f"the compaction worker: {error}") from error
         code = await process.wait()

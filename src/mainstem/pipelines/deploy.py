@@ -17,7 +17,7 @@ from mainstem.pipelines.app import App
 from mainstem.pipelines.definitions import Topic
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.schema.infer import schema_of
-from mainstem.schema.registry import SCHEMAS_TOPIC, register
+from mainstem.schema.registry import SCHEMAS_TOPIC, SYSTEM_TOPIC_CONFIGS, register
 from mainstem.schema.types import TopicSchema
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def deploy(app: App, log: Log) -> None:
     schemas = {topic.name: _schema(topic) for topic in app.topics.values() if topic.schema is not None}
     _check_view_columns(app, schemas)
     for name in (PROGRESS_TOPIC, SCHEMAS_TOPIC):
-        log.create_topic(name, partitions=1, configs=_COMPACTED, exist_ok=True)
+        log.create_topic(name, partitions=1, configs=SYSTEM_TOPIC_CONFIGS, exist_ok=True)
     for topic in app.topics.values():
         configs = {**(_COMPACTED if topic.compacted else {}), **topic.configs}
         log.create_topic(topic.name, partitions=topic.partitions, configs=configs, exist_ok=True)

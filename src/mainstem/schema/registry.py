@@ -18,6 +18,8 @@ from mainstem.model import Record
 from mainstem.schema.types import TopicSchema
 
 SCHEMAS_TOPIC: Final = "__mainstem_schemas"
+SYSTEM_TOPIC_CONFIGS: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20)}
+"""Of the topics that are replayed whole at a start: only closed segments are compacted, so those are small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ def lookup_all(log: Log, topic: str | None = None) -> dict[str, RegisteredSchema
 
 
 def _create_topic(log: Log) -> None:
-    log.create_topic(SCHEMAS_TOPIC, partitions=1, configs={"cleanup.policy": "compact"}, exist_ok=True)
+    log.create_topic(SCHEMAS_TOPIC, partitions=1, configs=SYSTEM_TOPIC_CONFIGS, exist_ok=True)
 
 
 def _read(topic: str, value: bytes) -> RegisteredSchema:

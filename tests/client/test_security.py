@@ -11,6 +11,7 @@ import pytest
 from mainstem.client.log import Log
 from mainstem.client.security import OPTIONS, Security, variable_of
 from mainstem.client.wire.cluster import WireClient
+from mainstem.connectors.files import load
 from mainstem.errors import AuthenticationError, AuthorizationError, ConfigError, LogUnavailableError
 from mainstem.testing import EmbeddedBroker, ManualClock
 from tests.support.certificates import Authority
@@ -55,6 +56,17 @@ def test_the_environment_says_how_to_log_in(
         log.create_topic("from-environment")
     with WireClient(broker.bootstrap) as client:
         assert "from-environment" in client.metadata()
+
+
+def test_transactions_and_loads_log_in(broker: EmbeddedBroker, authority: Authority, tmp_path: Path) -> None:
+    source = tmp_path / "rows.csv"
+    source.write_text("id\n1\n2\n")
+    with Log(broker.bootstrap, security=options(broker, authority)) as log:
+        log.create_topic("in-transactions", partitions=1)
+        with log.transaction() as tx:
+            tx.append("in-transactions", "v")
+        assert load(log, source, "in-transactions").records == 2
+        assert len(list(log.read("in-transactions"))) == 3
 
 
 def test_a_wrong_password_is_said_at_once(broker: EmbeddedBroker, authority: Authority) -> None:

@@ -101,9 +101,9 @@ class Log:
         self.timeout_s = timeout_s
         self._client_id = client_id
         self._clock = clock or SystemClock()
-        self._security = Security.from_environment() if security is None else Security.of(security)
+        self.security = Security.from_environment() if security is None else Security.of(security)
         self._pool = Pool(self._wire_client)
-        place = LogPlace(bootstrap, client_id, timeout_s, self._security)
+        place = LogPlace(bootstrap, client_id, timeout_s, self.security)
         self._appender = Appender(place, self._wire_client, self._clock)
 
     # ---- appending
@@ -321,7 +321,7 @@ class Log:
             client_id=self._client_id,
             timeout_s=self.timeout_s,
             clock=self._clock,
-            security=self._security,
+            security=self.security,
         )
 
 

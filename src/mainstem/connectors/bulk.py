@@ -122,7 +122,9 @@ class _Lane:
 
     def __init__(self, log: Log, transaction: TransactionalProducer | None) -> None:
         self._transaction = transaction
-        self._client = WireClient(log.bootstrap, client_id="mainstem-load", timeout_s=log.timeout_s)
+        self._client = WireClient(
+            log.bootstrap, client_id="mainstem-load", timeout_s=log.timeout_s, security=log.security
+        )
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="append")
         self._in_flight: deque[Future[Position]] = deque()
         self._position = Position()

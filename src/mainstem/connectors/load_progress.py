@@ -69,7 +69,9 @@ class ResumableLoad:
         """
         self.progress = Progress()
         self._identity = identity
-        self._client = WireClient(log.bootstrap, client_id="mainstem-load", timeout_s=log.timeout_s)
+        self._client = WireClient(
+            log.bootstrap, client_id="mainstem-load", timeout_s=log.timeout_s, security=log.security
+        )
         try:
             self._producer = TransactionalProducer(self._client, identity, timeout_s=_TRANSACTION_S)
             self._producer.init()

@@ -143,6 +143,7 @@ class Node:
     async def close(self) -> None:
         """Make everything durable and release the directory. Raises StorageError."""
         self.transactions.stop()
+        self.security.close()
         self.groups.stop()
         self.share.stop()
         await self.commit.stop()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -31,13 +32,18 @@ _BEFORE: Final = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.S
 
 @dataclass(frozen=True, slots=True)
 class SaslSettings:
-    """What all connections of a node share. A session of 0 ms never ends."""
+    """What all connections of a node share. A session of 0 ms never ends.
+
+    ``hashing`` are the threads that hash passwords: they are few and have no other work, so that a flood of logins
+    holds up nothing but logins.
+    """
 
     mechanisms: tuple[str, ...]
     session_ms_max: int
     failure_delay_s: float
     frame_bytes_max: int
     timeout_s: float
+    hashing: Executor
 
 
 class State(enum.Enum):
@@ -130,7 +136,8 @@ class Authentication:
         except ValueError:
             raise AuthenticationError("a PLAIN token has a name and a password") from None
         mechanism, credential = self._credentials.for_plain(user)
-        is_right = await asyncio.to_thread(is_password, mechanism, password, credential)
+        loop = asyncio.get_running_loop()
+        is_right = await loop.run_in_executor(self.settings.hashing, is_password, mechanism, password, credential)
         if not is_right or authorized_as not in ("", user):
             raise AuthenticationError("the user or the password is wrong")
         return user

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.certificates import Tls, principal_of
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from mainstem.log.metadata import Metadata
 
 _LOG: Final = logging.getLogger("mainstem.broker")
+_HASHING_THREADS: Final = 2
 
 
 class Security:
@@ -32,6 +34,7 @@ class Security:
         self.credentials = Credentials(metadata)
         self.timeout_s = int(config.get("mainstem.authentication.timeout.ms")) / 1000
         self._clock = clock
+        self._hashing = ThreadPoolExecutor(_HASHING_THREADS, thread_name_prefix="passwords")
         self._rules = config.get("ssl.principal.mapping.rules")
         self._sasl = SaslSettings(
             mechanisms=config.get("sasl.enabled.mechanisms"),
@@ -39,6 +42,7 @@ class Security:
             failure_delay_s=config.get("connection.failed.authentication.delay.ms") / 1000,
             frame_bytes_max=min(config.get("sasl.server.max.receive.size"), config.get("socket.request.max.bytes")),
             timeout_s=self.timeout_s,
+            hashing=self._hashing,
         )
         self._tls = Tls(config) if any(each.protocol.has_tls for each in config.all_listeners) else None
         if any(each.protocol.has_sasl for each in config.all_listeners) and not self.credentials.users():
@@ -60,6 +64,10 @@ class Security:
         if listener.protocol is Protocol.SSL:
             return Session(advertised, principal_of(transport.get_extra_info("peercert"), self._rules))
         return Session(advertised)
+
+    def close(self) -> None:
+        """Let the threads go; a password that is being hashed is nobody's any more."""
+        self._hashing.shutdown(wait=False, cancel_futures=True)
 
     def renew_certificates(self) -> None:
         """Take certificates whose files have changed, for new connections; what is wrong with them is told once."""

@@ -87,8 +87,9 @@ class KeyOffsets:
         CorruptBatchError.
         """
         for group, source, table in _sources_of(batches):
-            for row, batch in zip(table, group, strict=True):
-                _set_horizon(row, batch.header, now_ms, delete_retention_ms)
+            table[:, native.DROPS_TOMBSTONES : native.NEW_BASE_TIME + 1] = [
+                _horizon(batch.header, now_ms, delete_retention_ms) for batch in group
+            ]
             counts = table[:, native.COUNT]
             spans = np.empty((4, int(counts.max())), np.int64)
             output = np.empty(native.output_bytes_max(len(source), int(counts.sum())), np.uint8)
@@ -132,30 +133,31 @@ def _plain_records(batch: Batch) -> Buffer:
 
 def _source_of(group: Sequence[Batch], parts: Sequence[Buffer]) -> tuple[Any, Any]:
     """The plain records of all batches side by side, and a row for each."""
-    table = np.zeros((len(group), native.TABLE_COLUMNS), np.int64)
+    rows = []
     at = 0
-    for row, batch, part in zip(table, group, parts, strict=True):
-        header = batch.header
-        fixed = (
-            at,
-            len(part),
-            header.record_count,
-            header.base_offset,
-            header.last_offset_delta,
-            header.base_timestamp,
+    for (header, _), part in zip(group, parts, strict=True):
+        rows.append(
+            (
+                at,
+                len(part),
+                header.record_count,
+                header.base_offset,
+                header.last_offset_delta,
+                header.base_timestamp,
+                not header.has_log_append_time,
+            )
         )
-        row[: len(fixed)] = fixed
         at += len(part)
+    table = np.zeros((len(group), native.TABLE_COLUMNS), np.int64)
+    table[:, : native.HAS_RECORD_TIME + 1] = rows
     return np.frombuffer(b"".join(parts), np.uint8), table
 
 
-def _set_horizon(row: Any, header: BatchHeader, now_ms: int, delete_retention_ms: int) -> None:
-    row[native.HAS_RECORD_TIME] = not header.has_log_append_time
-    row[native.NEW_BASE_TIME] = native.NO_NEW_BASE_TIME
+def _horizon(header: BatchHeader, now_ms: int, delete_retention_ms: int) -> tuple[bool, int]:
+    """Whether the batch's tombstones go now, and the base timestamp that it gets if one stays."""
     if header.has_delete_horizon:
-        row[native.DROPS_TOMBSTONES] = header.base_timestamp <= now_ms
-    else:
-        row[native.NEW_BASE_TIME] = now_ms + delete_retention_ms
+        return header.base_timestamp <= now_ms, native.NO_NEW_BASE_TIME
+    return False, now_ms + delete_retention_ms
 
 
 def _stored(batch: Batch, row: Sequence[int], output: memoryview) -> bytes | memoryview | None:

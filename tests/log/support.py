@@ -47,8 +47,13 @@ def end_transaction(log: PartitionLog, producer_id: int, *, commit: bool, epoch:
 
 
 def read_committed(log: PartitionLog, offset: int = 0, max_bytes: int = 1 << 20) -> list[bytes | None]:
-    """The values that a consumer with isolation.level=read_committed delivers, by its rule, fetch by fetch."""
-    found: list[bytes | None] = []
+    """The values of ``committed_records``."""
+    return [record.value for record in committed_records(log, offset, max_bytes)]
+
+
+def committed_records(log: PartitionLog, offset: int = 0, max_bytes: int = 1 << 20) -> list[DecodedRecord]:
+    """What a consumer with isolation.level=read_committed delivers, by its rule, fetch by fetch."""
+    found: list[DecodedRecord] = []
     while offset < log.last_stable_offset:
         result = log.read(offset, max_bytes, committed=True)
         if not result.buffers:
@@ -64,7 +69,7 @@ def read_committed(log: PartitionLog, offset: int = 0, max_bytes: int = 1 << 20)
                 if marker is not None and marker.control_type is ControlType.ABORT:
                     aborted.discard(header.producer_id)
                 elif not header.is_control and not (header.is_transactional and header.producer_id in aborted):
-                    found += [record.value for record in iter_records(batch) if record.offset >= offset]
+                    found += [record for record in iter_records(batch) if record.offset >= offset]
         offset = header.next_offset
     return found
 

@@ -502,3 +502,15 @@ def test_committed_readers_see_the_latest_of_each_key_whatever_transactions_did(
         node.disk.remove(path)
     node.kill_and_start()
     assert dict(committed(node)) == expected
+
+
+def test_a_transaction_that_was_aborted_behind_the_last_stable_offset_takes_no_key() -> None:
+    node = compacted_node()
+    put(node, (b"k", b"old"))
+    node.log.append(keyed(b"k", b"aborted", producer=ProducerStamp(5, 0, 0, is_transactional=True)))
+    put(node, *[(b"x", b"%d" % number * 60) for number in range(6)])
+    node.log.append(keyed(b"y", b"open", producer=ProducerStamp(6, 0, 0, is_transactional=True)))
+    node.log.append_marker(5, 0, commit=False, coordinator_epoch=0, timestamp_ms=NOW_MS)
+    node.log.flush()
+    assert run(node) is not None
+    assert [value for _, key, value in pairs(node) if key == b"k"] == [b"old"]

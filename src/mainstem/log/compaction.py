@@ -89,6 +89,7 @@ class _Run:
     # Steps 1 and 2
 
     def _look(self) -> None:
+        """What is before the last stable offset has ended; but its markers may lie behind, up to the high watermark."""
         job = self._job
         for segment in job.segments:
             for header, data in self._walk(segment, self._end_of(segment)):
@@ -96,12 +97,11 @@ class _Run:
                 if header.next_offset > job.first_dirty_offset:
                     self._dirty_records += header.record_count
         for segment in job.later:
-            if not self._ends.has_open:
-                break
             for header, data in self._walk(segment, None):
-                if header.base_offset >= job.last_stable_offset:
+                if not self._ends.has_open:
                     return
-                self._note_transaction(header, data)
+                if header.is_control or header.base_offset < job.last_stable_offset:
+                    self._note_transaction(header, data)
 
     def _note_transaction(self, header: BatchHeader, data: memoryview) -> None:
         if not header.is_transactional:

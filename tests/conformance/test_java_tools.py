@@ -78,6 +78,15 @@ def test_the_verifiable_clients_deliver_commit_and_go_on(tools: Tools) -> None:
     assert listed.strip() == "verifiable:0:2000"
 
 
+def test_the_performance_tools_write_and_read_all_their_records(tools: Tools) -> None:
+    topic, count = ("--topic", "performance"), "5000"
+    size = ("--num-records", count, "--record-size", "500", "--throughput", "-1")
+    shown = tools(TOOLS + "ProducerPerformance", *topic, *size, "--command-property", "compression.type=lz4")
+    assert shown.splitlines()[-1].startswith(f"{count} records sent")
+    measured = tools(TOOLS + "ConsumerPerformance", *topic, "--num-records", count, "--timeout", "60000")
+    assert measured.splitlines()[-1].split(", ")[4] == count
+
+
 def test_a_groups_offsets_are_shown_reset_and_deleted(tools: Tools) -> None:
     topic, group = ("--topic", "groups"), ("--group", "groups")
     tools(TOOLS + "ConsoleProducer", *topic, stdin="a\nb\nc\n")

@@ -14,6 +14,7 @@ from mainstem.errors import StorageError
 from mainstem.log.metadata import METADATA_PARTITION
 from mainstem.log.names import partition_directory
 from mainstem.log.node_log import NodeLog
+from mainstem.model import TopicPartition
 from mainstem.testing.clock import ManualClock
 from mainstem.testing.disk import FaultyDisk
 from tests.log.simulation.rot import DERIVED, flip_derived, flip_log
@@ -51,6 +52,7 @@ def test_a_flipped_bit_in_the_metadata_stops_the_start_or_changes_nothing(seed: 
     node = NodeLog.open(disk, clock, DATA, {})
     for number in range(4):
         node.create_topic(f"topic-{number}", 1, {"retention.ms": str(number)})
+        node.get(TopicPartition(f"topic-{number}", 0))  # made when it is asked for
     node.delete_topic("topic-1")
     node.directory.write_checkpoints()
     topics = topics_of(node)

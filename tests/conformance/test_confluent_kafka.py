@@ -267,13 +267,6 @@ def test_a_consumer_of_an_unknown_topic_is_told_so(log: LogProcess) -> None:
     reader.close()
 
 
-def test_a_transactional_producer_is_refused_with_a_final_error(log: LogProcess) -> None:
-    client = producer(log, transactional_id="tx")
-    with pytest.raises(KafkaException) as refused:
-        client.init_transactions(TIMEOUT_S)
-    assert not refused.value.args[0].retriable()
-
-
 def test_the_admin_client_manages_topics(log: LogProcess) -> None:
     admin = AdminClient({"bootstrap.servers": log.bootstrap})
     topic = new_topic(log, 2, retention_ms="1000")

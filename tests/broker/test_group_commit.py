@@ -17,12 +17,15 @@ from mainstem.model import TopicPartition
 class SlowFlush:
     """A flush that ends when ``gate`` opens, with ``error`` if there is one."""
 
-    def __init__(self, end_offset: int, gate: threading.Event, error: StorageError | None) -> None:
+    def __init__(self, end_offset: int, gate: threading.Event, error: StorageError | None, is_small: bool) -> None:
         self.end_offset = end_offset
         self._gate = gate
         self._error = error
+        self.is_small = is_small
+        self.ran_in = ""
 
     def run(self) -> None:
+        self.ran_in = threading.current_thread().name
         assert self._gate.wait(10)
         if self._error is not None:
             raise self._error
@@ -40,6 +43,8 @@ class SlowLog:
         self.error: StorageError | None = None
         self.is_flushing = False
         self.flushes = 0
+        self.is_small = False
+        self.last_flush: SlowFlush | None = None
 
     def append(self, count: int = 1) -> int:
         self.log_end_offset += count
@@ -49,7 +54,8 @@ class SlowLog:
         if self.is_flushing or self.offline_reason or self.log_end_offset == self.high_watermark:
             return None
         self.flushes += 1
-        return SlowFlush(self.log_end_offset, self.gate, self.error)
+        self.last_flush = SlowFlush(self.log_end_offset, self.gate, self.error, self.is_small)
+        return self.last_flush
 
     def finish_flush(self, flush: SlowFlush, error: StorageError | None) -> None:
         if error is not None:
@@ -216,3 +222,46 @@ async def test_a_stop_waits_for_what_is_under_way(commit: Any, advanced: list[An
     commit.appended(log)
     await commit.stop()
     assert log.high_watermark == 1
+
+
+@scenario
+async def test_a_small_flush_of_the_only_partition_that_waits_runs_on_the_loop(
+    commit: Any, advanced: list[Any]
+) -> None:
+    log = SlowLog()
+    log.is_small = True
+    log.append()
+    commit.appended(log)
+    await commit.durable(log, 1)
+    assert log.last_flush is not None
+    assert log.last_flush.ran_in == threading.current_thread().name
+    assert advanced == [log]
+
+
+@scenario
+async def test_small_flushes_of_two_partitions_run_in_threads(commit: Any, advanced: list[Any]) -> None:
+    logs = SlowLog("a"), SlowLog("b")
+    for log in logs:
+        log.is_small = True
+        log.gate.clear()
+        log.append()
+        commit.appended(log)
+    while not all(log.flushes for log in logs):
+        await asyncio.sleep(0)
+    for log in logs:
+        log.gate.set()
+        await commit.durable(log, 1)
+    assert threading.current_thread().name not in {log.last_flush.ran_in for log in logs if log.last_flush}
+
+
+@scenario
+async def test_a_small_flush_that_fails_on_the_loop_is_told_and_never_tried_again(
+    commit: Any, advanced: list[Any]
+) -> None:
+    log = SlowLog()
+    log.is_small, log.error = True, StorageError("input/output error")
+    log.append()
+    commit.appended(log)
+    with pytest.raises(PartitionOfflineError, match="input/output"):
+        await commit.durable(log, 1)
+    assert log.flushes == 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import PurePath
+from typing import Final
 
 from mainstem.log.disk import Disk, DiskFile
 from mainstem.log.log_segments import LogPlace
@@ -17,9 +18,13 @@ from mainstem.log.segment import Segment
 from mainstem.log.small_files import sync_file
 from mainstem.model import TopicPartition
 
+SMALL_BYTES: Final = 64 << 10
+
 
 class Flush:
-    """``end_offset`` is the recovery point that the partition has once ``run`` has returned."""
+    """``end_offset`` is the recovery point that the partition has once ``run`` has returned; ``size_bytes`` have been
+    written since the flush before.
+    """
 
     __slots__ = (
         "_directories",
@@ -28,6 +33,7 @@ class Flush:
         "end_offset",
         "end_place",
         "segments",
+        "size_bytes",
         "topic_partition",
     )
 
@@ -38,6 +44,7 @@ class Flush:
         segments: Sequence[Segment],
         directories: Sequence[PurePath],
         end: tuple[int, LogPlace],
+        size_bytes: int,
     ) -> None:
         self.topic_partition = topic_partition
         self._disk = disk
@@ -45,6 +52,12 @@ class Flush:
         self._files: tuple[DiskFile, ...] = tuple(segment.file() for segment in segments)
         self._directories = tuple(directories)
         self.end_offset, self.end_place = end
+        self.size_bytes = size_bytes
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it syncs one file, a few pages of it, and no directory: what a quick disk does in no time."""
+        return self.size_bytes <= SMALL_BYTES and len(self._files) == 1 and not self._directories
 
     def run(self) -> None:
         """Sync. Raises StorageError, which belongs into ``finish_flush``; never call it again then."""

@@ -398,7 +398,12 @@ class PartitionLog(PartitionReads):
             return None
         end = (self.log_end_offset, self._segments.end)
         flush = Flush(
-            self.topic_partition, self._context.disk, list(self._dirty), list(self._unsynced_directories), end
+            self.topic_partition,
+            self._context.disk,
+            list(self._dirty),
+            list(self._unsynced_directories),
+            end,
+            self._unsynced_bytes,
         )
         self._dirty.clear()
         self._unsynced_directories.clear()

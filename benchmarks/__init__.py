@@ -1,0 +1,1 @@
+"""Mainstem beside its peers, in one run: ratios, medians and spread."""

@@ -1,0 +1,137 @@
+"""The log beside Apache Kafka, in one run: ``python -m benchmarks.log [--rounds 5] [--only rates,start]``.
+
+Both brokers run side by side on this machine and are measured in turn, so that what disturbs one round disturbs both;
+a first round that warms them up is not counted. Mainstem syncs every acknowledged record to the disk, Kafka leaves that
+to the page cache: the comparison is between what each does by default. The clients are the same, in the same process.
+Exit code 0 whatever was met: a benchmark informs, it does not judge.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks import measures
+from benchmarks.brokers import ApacheKafka, BrokerUnderTest, Mainstem
+from benchmarks.report import Comparison, Goal
+
+GOALS = (
+    Goal("100 B: produce", "records/s, acks=all", 1.3),
+    Goal("1 kB: produce", "records/s, acks=all", 1.3),
+    Goal("100 B: consume", "records/s"),
+    Goal("1 kB: consume", "records/s", 1.0),
+    Goal("1 kB: p50", "ms end to end", 0.9, at_most=True),
+    Goal("1 kB: p99", "ms end to end", 0.6, at_most=True),
+    Goal("100 B: produce CPU", "µs of the broker a record", at_most=True),
+    Goal("1 kB: produce CPU", "µs of the broker a record", at_most=True),
+    Goal("1 kB: consume CPU", "µs of the broker a record", at_most=True),
+    Goal("start", "s to the first acknowledged record", 0.15, at_most=True),
+    Goal("resident", "MB after the load", 0.2, at_most=True),
+)
+Make = Callable[[Path], BrokerUnderTest]
+_PARTS = ("rates", "start", "memory", "recovery")
+
+
+def main(argv: list[str] | None = None) -> int:
+    arguments = _parser().parse_args(argv)
+    parts = set(arguments.only.split(","))
+    if unknown := parts - set(_PARTS):
+        raise SystemExit(f"--only takes {', '.join(_PARTS)}; not {', '.join(sorted(unknown))}")
+    comparison = Comparison(GOALS, ApacheKafka.name)
+    with tempfile.TemporaryDirectory(prefix="mainstem-bench-", dir=arguments.directory) as root:
+        place = Path(root)
+        if "start" in parts:
+            _starts(place, comparison, arguments.rounds)
+        if parts & {"rates", "memory"}:
+            _loads(place, comparison, arguments, parts)
+        recovered = _recoveries(place, arguments) if "recovery" in parts else None
+    sys.stdout.write(f"{_machine()}; {arguments.rounds} rounds, alternating; medians (least–greatest)\n\n")
+    sys.stdout.write((comparison.to_json() if arguments.json else comparison.to_text()) + "\n")
+    if recovered is not None:
+        sys.stdout.write(f"\n{recovered}\n")
+    return 0
+
+
+def _starts(place: Path, comparison: Comparison, rounds: int) -> None:
+    """Each start is of a new, empty directory."""
+    makes: tuple[Make, ...] = (Mainstem, ApacheKafka)
+    for number in range(rounds + 1):
+        for make in makes:
+            broker = make(place / f"start-{make.__name__}-{number}")
+            try:
+                figures = measures.first_acknowledgement(broker)
+            finally:
+                broker.stop()
+            if number:
+                _say(f"start {number}: {broker.name} {figures['start']:.3f} s")
+                comparison.add(broker.name, "", figures)
+
+
+def _loads(place: Path, comparison: Comparison, arguments: argparse.Namespace, parts: set[str]) -> None:
+    brokers: list[BrokerUnderTest] = [Mainstem(place / "mainstem"), ApacheKafka(place / "kafka")]
+    try:
+        for broker in brokers:
+            broker.start()
+        if "rates" in parts:
+            for number in range(arguments.rounds + 1):
+                for broker in brokers:
+                    _rates(broker, comparison, arguments.records, counts=number > 0)
+        if "memory" in parts:
+            for broker in brokers:
+                comparison.add(broker.name, "", measures.memory(broker, arguments.memory_gb))
+    finally:
+        for broker in brokers:
+            broker.stop()
+
+
+def _rates(broker: BrokerUnderTest, comparison: Comparison, records: int, *, counts: bool) -> None:
+    for size, prefix in ((100, "100 B: "), (1_000, "1 kB: ")):
+        figures = measures.through_librdkafka(broker, size, records, 2_000)
+        _say(f"{broker.name}: {prefix}" + ", ".join(f"{name} {value:.4g}" for name, value in figures.items()))
+        if counts:
+            comparison.add(broker.name, prefix, figures)
+
+
+def _recoveries(place: Path, arguments: argparse.Namespace) -> str:
+    """Mainstem alone: the goal is an absolute one, of seconds."""
+    broker = Mainstem(place / "recovery")
+    _say(f"writing {arguments.recovery_gb:g} GB")
+    measures.fill(place / "recovery" / "data", arguments.recovery_gb)
+    try:
+        seconds = sorted(measures.recovery(broker)["recovery"] for _ in range(arguments.rounds))
+    finally:
+        broker.stop()
+    middle = seconds[len(seconds) // 2]
+    return (
+        f"recovery after SIGKILL with {arguments.recovery_gb:g} GB stored, to the first acknowledged record: "
+        f"{middle:.2f} s ({seconds[0]:.2f}–{seconds[-1]:.2f}); goal ≤ 2 s: {'met' if middle <= 2 else 'not met'}"
+    )
+
+
+def _machine() -> str:
+    return f"{os.cpu_count()} cores, {platform.system()} {platform.release()}, Python {platform.python_version()}"
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.log", description="The log beside Apache Kafka.")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds that count, after one that warms up")
+    parser.add_argument("--records", type=int, default=300_000, help="records a phase, or 30 s of them")
+    parser.add_argument("--only", default=",".join(_PARTS), help=f"of {', '.join(_PARTS)}, separated by commas")
+    parser.add_argument("--memory-gb", type=float, default=2.0, help="how much goes through before memory is looked at")
+    parser.add_argument("--recovery-gb", type=float, default=10.0, help="how much is stored when the log is killed")
+    parser.add_argument("--directory", help="where the brokers keep their files; a new directory in it")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

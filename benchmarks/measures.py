@@ -96,7 +96,7 @@ def _until_acknowledged(bootstrap: str, topic: str) -> None:
     data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])
     while time.perf_counter() < deadline_s:
         try:
-            with _Connection(bootstrap) as connection:
+            with RawConnection(bootstrap) as connection:
                 connection.request(CreateTopicsRequest(topics=[creation], timeout_ms=10_000), 5)
                 while time.perf_counter() < deadline_s:
                     answer = connection.request(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data]), 8)
@@ -111,12 +111,12 @@ def _until_acknowledged(bootstrap: str, topic: str) -> None:
 def end_offset(bootstrap: str, topic: str) -> int:
     """The end of partition 0."""
     asked = ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=0, timestamp=_LATEST)])
-    with _Connection(bootstrap) as connection:
+    with RawConnection(bootstrap) as connection:
         answer = connection.request(ListOffsetsRequest(replica_id=-1, topics=[asked]), 2)
     return int(answer.topics[0].partitions[0].offset)
 
 
-class _Connection:
+class RawConnection:
     """One request at a time over a plain socket: nothing that waits, retries or backs off on its own."""
 
     def __init__(self, bootstrap: str) -> None:
@@ -124,7 +124,7 @@ class _Connection:
         self._socket = socket.create_connection((host, int(port)), timeout=30)
         self._correlation_id = 0
 
-    def __enter__(self) -> _Connection:
+    def __enter__(self) -> RawConnection:
         return self
 
     def __exit__(self, *_: object) -> None:

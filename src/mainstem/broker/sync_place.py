@@ -2,8 +2,8 @@
 
 Handing a sync to a thread and its end back to the loop takes longer than many a disk takes to sync a few kilobytes. So
 a small sync runs where it is asked for, and everyone who comes meanwhile waits no longer than for the thread; until one
-of them takes longer than ``SLOW_S``. Then syncs go to the threads for ten times as long as that one took, and twice as
-long each time when it happens again soon: a disk that is always slow holds the loop up for a moment in ten seconds.
+of them takes longer than ``SLOW_S``. Then syncs go to the threads for twice as long as that one took, and twice that
+each time when it happens again soon: a disk that is always slow holds the loop up for a moment in ten seconds.
 
 Pure; owned by the event loop.
 """
@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import Final
 
 SLOW_S: Final = 0.001
-_PAUSE_FACTOR: Final = 10
+_PAUSE_FACTOR: Final = 2
 _PAUSE_S_MAX: Final = 10.0
-_QUICK_IN_A_ROW: Final = 64
+_QUICK_IN_A_ROW: Final = 16
 """After so many quick ones a slow one is an accident, and the next pause is short again."""
 
 

@@ -17,6 +17,7 @@ import uuid
 from pathlib import Path
 from typing import Protocol
 
+from tests.broker.harness import child_environment
 from tests.support.apache_kafka import ensure_jars, free_port, run_tool
 
 START_S_MAX = 90.0
@@ -60,7 +61,9 @@ class _Process:
 
     def spawn(self) -> None:
         with (self.directory / "output.log").open("ab") as output:
-            self._process = subprocess.Popen(self.argv(), stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+            self._process = subprocess.Popen(
+                self.argv(), stdout=output, stderr=output, stdin=subprocess.DEVNULL, env=child_environment()
+            )
 
     def start(self) -> None:
         self.spawn()

@@ -85,6 +85,7 @@ def recovery(broker: BrokerUnderTest) -> Figures:
     _until_acknowledged(broker.bootstrap, "first")
     broker.kill()
     figures = first_acknowledgement(broker)
+    broker.kill()
     return {"recovery": figures["start"]}
 
 

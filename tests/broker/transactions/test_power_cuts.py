@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from mainstem.broker.sync_place import SyncPlace
 from mainstem.broker.transactions.coordinator import Admission
 from mainstem.log.partition_log import PartitionLog
 from mainstem.protocol.errors import ErrorCode
@@ -39,6 +40,7 @@ class Flushes:
             worker.work.put(None)
             worker.thread.join()
             worker.work = _Inline(worker, self._waiting.append)  # type: ignore[assignment]
+        self._commit._place = _NeverQuick()
         self._task = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
@@ -54,6 +56,13 @@ class Flushes:
         while any(queue.is_scheduled for queue in self._commit._queues.values()):
             await asyncio.sleep(0)
         self._task.cancel()
+
+
+class _NeverQuick(SyncPlace):
+    """No flush on the loop: it would end before another can begin, and leave no order to choose."""
+
+    def is_quick(self, now_s: float) -> bool:
+        return False
 
 
 class _Inline:

@@ -17,9 +17,11 @@ with atheris.instrument_imports(include=["mainstem"]):
 def main() -> None:
     name, corpus = sys.argv[1], Path(sys.argv[2])
     corpus.mkdir(parents=True, exist_ok=True)
+    target = TARGETS.get(name, alarm)
     for number, data in enumerate(seeds(name)):
         (corpus / f"seed-{number}").write_bytes(data)
-    atheris.Setup([sys.argv[0], *sys.argv[3:], str(corpus)], TARGETS.get(name, alarm))
+        target(data)  # what is compiled at first use is compiled before the fuzzer's clock runs
+    atheris.Setup([sys.argv[0], *sys.argv[3:], str(corpus)], target)
     atheris.Fuzz()
 
 

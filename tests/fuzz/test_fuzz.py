@@ -25,7 +25,7 @@ def test_what_the_fuzzer_begins_with_is_handled(name: str) -> None:
 def fuzz(name: str, place: Path, seconds: int) -> subprocess.CompletedProcess[str]:
     pytest.importorskip("atheris", reason="atheris is made for Linux on x86-64")
     argv = [sys.executable, "-m", "tests.fuzz.run", name, str(place / "corpus"), f"-max_total_time={seconds}"]
-    argv += [f"-rss_limit_mb={MEMORY_MB}", "-timeout=20", "-max_len=4096", f"-artifact_prefix={place}/", "-seed=1"]
+    argv += [f"-rss_limit_mb={MEMORY_MB}", "-timeout=60", "-max_len=4096", f"-artifact_prefix={place}/", "-seed=1"]
     return subprocess.run(
         argv, capture_output=True, text=True, timeout=seconds + 150, check=False, env=child_environment()
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 
 import httpx
@@ -18,9 +19,10 @@ _CONFIGS = {
 
 @pytest.fixture
 def topic(mainstem_log: Log) -> Iterator[str]:
-    mainstem_log.create_topic("accounts", partitions=2, configs=_CONFIGS)
-    yield "accounts"
-    mainstem_log.delete_topic("accounts")
+    name = f"accounts-{uuid.uuid4().hex[:12]}"
+    mainstem_log.create_topic(name, partitions=2, configs=_CONFIGS)
+    yield name
+    mainstem_log.delete_topic(name)
 
 
 def post(api: httpx.Client, topic: str, *values: object, key: str | None = "k", **headers: str) -> httpx.Response:

@@ -4,12 +4,35 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mainstem.broker.groups.classic import NEVER
 
 if TYPE_CHECKING:
     from mainstem.clock import Clock
+
+
+class Timer(NamedTuple):
+    """A call to come, and when, by the event loop's clock. uvloop's own handle does not know that for a call that is
+    due within the same millisecond: it has no ``when``.
+    """
+
+    due_s: float
+    handle: asyncio.Handle
+
+    @classmethod
+    def after(cls, delay_s: float, call: Callable[..., None], *arguments: object) -> Timer:
+        """A call in ``delay_s`` seconds from now."""
+        loop = asyncio.get_running_loop()
+        return cls(loop.time() + delay_s, loop.call_later(delay_s, call, *arguments))
+
+    def is_due_by(self, delay_s: float) -> bool:
+        """Whether it comes within ``delay_s`` seconds from now."""
+        return self.due_s <= asyncio.get_running_loop().time() + delay_s
+
+    def cancel(self) -> None:
+        """Let it not come."""
+        self.handle.cancel()
 
 
 class GroupTimers:
@@ -18,21 +41,20 @@ class GroupTimers:
     def __init__(self, clock: Clock, expire: Callable[[str], None]) -> None:
         self._clock = clock
         self._expire = expire
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._timers: dict[str, Timer] = {}
 
     def watch(self, group_id: str, deadline_s: float) -> None:
         """See that the group is looked at by ``deadline_s``: a timer that is earlier is left as it is."""
         if deadline_s == NEVER:
             self.forget(group_id)
             return
-        loop = asyncio.get_running_loop()
         delay_s = max(0.0, deadline_s - self._clock.monotonic_s())
         timer = self._timers.get(group_id)
         if timer is not None:
-            if timer.when() <= loop.time() + delay_s:
+            if timer.is_due_by(delay_s):
                 return
             timer.cancel()
-        self._timers[group_id] = loop.call_later(delay_s, self._due, group_id)
+        self._timers[group_id] = Timer.after(delay_s, self._due, group_id)
 
     def forget(self, group_id: str) -> None:
         """The group has no deadline any more."""

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mainstem.broker.failures import refusal
 from mainstem.broker.groups.records import partition_of
+from mainstem.broker.groups.timers import Timer
 from mainstem.broker.topics import TRANSACTIONS_TOPIC
 from mainstem.broker.transactions import steps
 from mainstem.broker.transactions.markers import Marker, Markers
@@ -95,8 +96,8 @@ class TransactionCoordinator:
         self._written: dict[str, int] = {}  # the offset after the newest record of each id
         self._deadlines_s: dict[str, float] = {}  # of what is ongoing and has a time-out
         self._ending: dict[str, _Ending] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._expiration_timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
+        self._expiration_timer: Timer | None = None
         self._damaged: set[PartitionLog] = set()
 
     # ---- start and stop
@@ -120,7 +121,7 @@ class TransactionCoordinator:
                 self._begin_end(transaction)
             elif transaction.state is TransactionState.ONGOING:
                 self._set_deadline(transaction)
-        self._expiration_timer = self._later(self.settings.expiration_check_s, self.expire_ids)
+        self._expiration_timer = Timer.after(self.settings.expiration_check_s, self.expire_ids)
 
     def _replay(self, log: PartitionLog) -> None:
         offset = log.log_start_offset
@@ -277,7 +278,7 @@ class TransactionCoordinator:
 
     def expire_ids(self) -> None:
         """Forget the transactional ids that nobody has used for long."""
-        self._expiration_timer = self._later(self.settings.expiration_check_s, self.expire_ids)
+        self._expiration_timer = Timer.after(self.settings.expiration_check_s, self.expire_ids)
         before_ms = self._clock.time_ms() - self.settings.expiration_ms
         expired = [
             each.transactional_id
@@ -308,14 +309,10 @@ class TransactionCoordinator:
             return
         delay_s = max(0.0, min(self._deadlines_s.values()) - self._clock.monotonic_s())
         if self._timer is not None:
-            if self._timer.when() <= asyncio.get_running_loop().time() + delay_s:
+            if self._timer.is_due_by(delay_s):
                 return
             self._timer.cancel()
-        self._timer = self._later(delay_s, self.expire)
-
-    @staticmethod
-    def _later(delay_s: float, call: Callable[[], None]) -> asyncio.TimerHandle:
-        return asyncio.get_running_loop().call_later(delay_s, call)
+        self._timer = Timer.after(delay_s, self.expire)
 
     # ---- carrying out decisions
 

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from mainstem.broker.groups.effects import Effects, GroupRecord, Reply
 from mainstem.broker.groups.records import partition_of
+from mainstem.broker.replay import replay
 from mainstem.broker.topics import OFFSETS_TOPIC
-from mainstem.errors import CorruptBatchError, FrameError, MainstemError, PartitionOfflineError
+from mainstem.errors import MainstemError, PartitionOfflineError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.schema import Message
 from mainstem.record.constants import NO_SEQUENCE, ControlType
-from mainstem.record.header import iter_headers
-from mainstem.record.reader import read_control_type, read_records
+from mainstem.record.header import BatchHeader
+from mainstem.record.reader import DecodedRecord, read_control_type
 from mainstem.record.writer import NewRecord, ProducerStamp, build_batch
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from mainstem.model import TopicPartition
 
 _LOG: Final = logging.getLogger("mainstem.broker.groups")
-_REPLAY_BYTES: Final = 4 * 1024 * 1024
 
 
 class TransactionalRecords(Protocol):
@@ -58,14 +58,11 @@ class GroupLog:
 
         A partition that is damaged serves no group until it is mended.
         """
-        topic = self._topics.get(OFFSETS_TOPIC)
-        for log in topic.logs if topic is not None else ():
-            try:
-                _replay(log, apply, transactions)
-            except (CorruptBatchError, FrameError) as error:
-                # What comes after the damage is not known, and to answer without it could send readers back.
-                _LOG.error("the groups of %s cannot be served: %s", log.topic_partition, error)
-                self._damaged.add(log)
+
+        def take(log: PartitionLog, header: BatchHeader, records: Sequence[DecodedRecord]) -> None:
+            _take(log.topic_partition.partition, header, records, apply, transactions)
+
+        self._damaged = replay(self._topics.get(OFFSETS_TOPIC), take, _LOG, "groups")
 
     def refusal(self, group_id: str) -> ErrorCode:
         """Why nothing can be said of a group: it has no name, or its partition is damaged or offline."""
@@ -140,31 +137,23 @@ class GroupLog:
         return None if topic is None else topic.partition(partition_of(group_id, len(topic.partitions)))
 
 
-def _replay(
-    log: PartitionLog, apply: Callable[[bytes, bytes | None], None], transactions: TransactionalRecords
+def _take(
+    partition: int,
+    header: BatchHeader,
+    records: Sequence[DecodedRecord],
+    apply: Callable[[bytes, bytes | None], None],
+    transactions: TransactionalRecords,
 ) -> None:
-    offset = log.log_start_offset
-    while offset < log.high_watermark:
-        result = log.read(offset, _REPLAY_BYTES)
-        if not result.buffers:
-            return
-        for buffer in result.buffers:
-            for file_position, header in iter_headers(buffer):
-                records = read_records(buffer[file_position : file_position + header.size_bytes])
-                if header.is_control:
-                    control_type = read_control_type(records[0]) if records else None
-                    if control_type is not None:
-                        commit = control_type is ControlType.COMMIT
-                        transactions.end_transaction(log.topic_partition.partition, header.producer_id, commit=commit)
-                elif header.is_transactional:
-                    for record in records:
-                        transactions.replay(
-                            log.topic_partition.partition, header.producer_id, record.key or b"", record.value
-                        )
-                else:
-                    for record in records:
-                        apply(record.key or b"", record.value)
-                offset = header.next_offset
+    if header.is_control:
+        control_type = read_control_type(records[0]) if records else None
+        if control_type is not None:
+            transactions.end_transaction(partition, header.producer_id, commit=control_type is ControlType.COMMIT)
+    elif header.is_transactional:
+        for record in records:
+            transactions.replay(partition, header.producer_id, record.key or b"", record.value)
+    else:
+        for record in records:
+            apply(record.key or b"", record.value)
 
 
 def new_reply() -> tuple[asyncio.Future[Message], Reply]:

@@ -18,6 +18,7 @@ from uuid import UUID
 from mainstem.broker.failures import refusal
 from mainstem.broker.groups.effects import GroupRecord
 from mainstem.broker.groups.records import partition_of
+from mainstem.broker.replay import replay
 from mainstem.broker.share.in_flight import InFlight, RecordState, Run
 from mainstem.broker.share.state_records import (
     Epochs,
@@ -29,10 +30,10 @@ from mainstem.broker.share.state_records import (
     update_record,
 )
 from mainstem.broker.topics import SHARE_STATE_TOPIC
-from mainstem.errors import CorruptBatchError, FrameError, MainstemError
+from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
-from mainstem.record.header import iter_headers
-from mainstem.record.reader import read_records
+from mainstem.record.header import BatchHeader
+from mainstem.record.reader import DecodedRecord
 from mainstem.record.writer import NewRecord, build_batch
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from mainstem.log.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("mainstem.broker.share")
-_REPLAY_BYTES: Final = 4 * 1024 * 1024
 _COLD_AFTER_SNAPSHOTS: Final = 8
 """How many times the records between two snapshots the log may hold beside for the sake of one share partition."""
 
@@ -77,27 +77,11 @@ class ShareStateLog:
 
     def load(self) -> None:
         """Replay the topic. A partition of it that is damaged serves no share partition until it is mended."""
-        topic = self._topics.get(SHARE_STATE_TOPIC)
-        for log in topic.logs if topic is not None else ():
-            try:
-                self._replay(log)
-            except (CorruptBatchError, FrameError) as error:
-                # What comes after the damage is not known, and to go on without it could deliver again what was done.
-                _LOG.error("the share groups of %s cannot be served: %s", log.topic_partition, error)
-                self._damaged.add(log)
+        self._damaged = replay(self._topics.get(SHARE_STATE_TOPIC), self._take, _LOG, "share groups")
 
-    def _replay(self, log: PartitionLog) -> None:
-        offset = log.log_start_offset
-        while offset < log.high_watermark:
-            result = log.read(offset, _REPLAY_BYTES)
-            if not result.buffers:
-                return
-            for buffer in result.buffers:
-                for file_position, header in iter_headers(buffer):
-                    for record in read_records(buffer[file_position : file_position + header.size_bytes]):
-                        if record.offset >= offset:
-                            self._apply(record.key or b"", record.value, record.offset)
-                    offset = header.next_offset
+    def _take(self, _log: PartitionLog, _header: BatchHeader, records: Sequence[DecodedRecord]) -> None:
+        for record in records:
+            self._apply(record.key or b"", record.value, record.offset)
 
     def _apply(self, key: bytes, value: bytes | None, offset: int) -> None:
         change = read_state_change(key, value)

@@ -19,22 +19,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mainstem.broker.failures import refusal
 from mainstem.broker.groups.records import partition_of
 from mainstem.broker.groups.timers import Timer
+from mainstem.broker.replay import replay
 from mainstem.broker.topics import TRANSACTIONS_TOPIC
 from mainstem.broker.transactions import steps
 from mainstem.broker.transactions.markers import Marker, Markers
 from mainstem.broker.transactions.records import read_transaction, transaction_key, transaction_value
 from mainstem.broker.transactions.state import ENDING, IDLE, Producer, Transaction, TransactionState
-from mainstem.errors import CorruptBatchError, FrameError, MainstemError, PartitionOfflineError
+from mainstem.errors import MainstemError, PartitionOfflineError
 from mainstem.protocol.errors import ErrorCode
-from mainstem.record.header import iter_headers
-from mainstem.record.reader import read_records
+from mainstem.record.header import BatchHeader
+from mainstem.record.reader import DecodedRecord
 from mainstem.record.writer import NewRecord, build_batch
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from mainstem.model import TopicPartition
 
 _LOG: Final = logging.getLogger("mainstem.broker.transactions")
-_REPLAY_BYTES: Final = 4 * 1024 * 1024
 _RETRY_S: Final = 1.0
 _TOMBSTONES_MAX: Final = 1000
 
@@ -106,14 +106,7 @@ class TransactionCoordinator:
         """Replay ``__transaction_state``, and carry out what it decides. A transaction has the time left to it that
         the wall clock says, and never more than all of it.
         """
-        topic = self._topics.get(TRANSACTIONS_TOPIC)
-        for log in topic.logs if topic is not None else ():
-            try:
-                self._replay(log)
-            except (CorruptBatchError, FrameError) as error:
-                # An older state instead of the one that cannot be read could end a transaction the other way.
-                _LOG.error("the transactions of %s cannot be served: %s", log.topic_partition, error)
-                self._damaged.add(log)
+        self._damaged = replay(self._topics.get(TRANSACTIONS_TOPIC), self._take, _LOG, "transactions")
         for transaction in list(self._transactions.values()):
             if self.refusal(transaction.transactional_id):
                 continue
@@ -123,17 +116,9 @@ class TransactionCoordinator:
                 self._set_deadline(transaction)
         self._expiration_timer = Timer.after(self.settings.expiration_check_s, self.expire_ids)
 
-    def _replay(self, log: PartitionLog) -> None:
-        offset = log.log_start_offset
-        while offset < log.high_watermark:
-            result = log.read(offset, _REPLAY_BYTES)
-            if not result.buffers:
-                return
-            for buffer in result.buffers:
-                for file_position, header in iter_headers(buffer):
-                    for record in read_records(buffer[file_position : file_position + header.size_bytes]):
-                        self._apply(record.key or b"", record.value)
-                    offset = header.next_offset
+    def _take(self, _log: PartitionLog, _header: BatchHeader, records: Sequence[DecodedRecord]) -> None:
+        for record in records:
+            self._apply(record.key or b"", record.value)
 
     def _apply(self, key: bytes, value: bytes | None) -> None:
         read = read_transaction(key, value)

@@ -51,7 +51,7 @@ def test_all_columns_are_read_by_default_and_headers_can_be_left_out() -> None:
         ({"mode": "LENIENT"}, "none of PERMISSIVE"),
         ({"table": "true"}, "needs the option valueSchema"),
         ({"assign": '{"flights":[0]}'}, "one of the options subscribe, subscribePattern and assign"),
-        ({"kafka.security.protocol": "SASL_SSL"}, "not supported"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "sasl.mechanism"),
         ({"subscribe": "a/b"}, "no topic's name"),
     ],
 )

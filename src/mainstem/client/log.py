@@ -87,7 +87,7 @@ class Log:
         *,
         timeout_s: float = 30.0,
         client_id: str = "mainstem",
-        security: Mapping[str, str] | None = None,
+        security: Mapping[str, str] | Security | None = None,
         clock: Clock | None = None,
     ) -> None:
         """``timeout_s`` is how long any call may wait for the log.
@@ -101,7 +101,9 @@ class Log:
         self.timeout_s = timeout_s
         self._client_id = client_id
         self._clock = clock or SystemClock()
-        self.security = Security.from_environment() if security is None else Security.of(security)
+        if security is None:
+            security = Security.from_environment()
+        self.security = security if isinstance(security, Security) else Security.of(security)
         self._pool = Pool(self._wire_client)
         place = LogPlace(bootstrap, client_id, timeout_s, self.security)
         self._appender = Appender(place, self._wire_client, self._clock)

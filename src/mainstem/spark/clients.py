@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from mainstem.client.log import Log
 from mainstem.client.wire.cluster import WireClient
 from mainstem.spark.options import LogOptions
 
@@ -41,4 +42,11 @@ def _take(log: LogOptions) -> WireClient:
         idle = _IDLE.get(log)
         if idle:
             return idle.pop()
-    return WireClient(log.bootstrap, client_id=log.client_id, timeout_s=log.timeout_s, reuse_buffers=True)
+    return WireClient(
+        log.bootstrap, client_id=log.client_id, timeout_s=log.timeout_s, reuse_buffers=True, security=log.security
+    )
+
+
+def opened(log: LogOptions) -> Log:
+    """The user's client of the same log; the caller closes it."""
+    return Log(log.bootstrap, timeout_s=log.timeout_s, client_id=log.client_id, security=log.security)

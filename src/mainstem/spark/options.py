@@ -9,18 +9,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from mainstem.client.security import Security
 from mainstem.client.wire.cluster import EARLIEST, LATEST, Isolation
 from mainstem.errors import ConfigError
 from mainstem.model import TopicPartition, is_topic_name
 from mainstem.spark.columns import RECORD_COLUMNS
+from mainstem.spark.security_options import NAMES as SECURITY_NAMES
+from mainstem.spark.security_options import security_of
 
 BOOTSTRAP = "kafka.bootstrap.servers"
 REGISTERED = "registered"
 """The value of ``valueSchema`` that stands for the topic's registered schema."""
 
-_COMMON = (BOOTSTRAP, "kafka.client.id", "kafka.request.timeout.ms", "kafka.security.protocol")
+_COMMON = (BOOTSTRAP, "kafka.client.id", "kafka.request.timeout.ms", *SECURITY_NAMES)
 _READ = (
     "subscribe",
     "subscribePattern",
@@ -51,11 +54,12 @@ OffsetSpec = int | dict[TopicPartition, int]
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """How to reach the log."""
+    """How to reach the log. Hashable; what is secret in ``security`` shows in no text form of it."""
 
     bootstrap: str
     client_id: str = "mainstem-spark"
     timeout_s: float = 30.0
+    security: Security = field(default_factory=Security.from_environment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +161,10 @@ class _Given:
         bootstrap = self.get(BOOTSTRAP)
         if not bootstrap:
             raise ConfigError(f"option {BOOTSTRAP} is missing; give the log's address, e.g. localhost:9092")
-        protocol = self.get("kafka.security.protocol")
-        if protocol not in (None, "PLAINTEXT"):
-            raise ConfigError(f"option kafka.security.protocol: {protocol} is not supported; there is PLAINTEXT")
         timeout_ms = self.count("kafka.request.timeout.ms") or 30_000
-        return LogOptions(bootstrap, self.get("kafka.client.id") or "mainstem-spark", timeout_ms / 1000)
+        return LogOptions(
+            bootstrap, self.get("kafka.client.id") or "mainstem-spark", timeout_ms / 1000, security_of(self._options)
+        )
 
     def names(self, name: str) -> tuple[str, ...]:
         names = tuple(part.strip() for part in (self.get(name) or "").split(",") if part.strip())

@@ -7,9 +7,9 @@ Owned by one thread.
 
 from __future__ import annotations
 
-from mainstem.client.log import Log
 from mainstem.model import Position
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
+from mainstem.spark.clients import opened
 from mainstem.spark.offsets import StreamOffsets
 from mainstem.spark.options import LogOptions
 
@@ -24,7 +24,7 @@ class ProgressLog:
         self._pipeline = pipeline
         self._output = output
         self._inputs = inputs
-        self._log = Log(log.bootstrap, timeout_s=log.timeout_s)
+        self._log = opened(log)
         self._last: Progress | None = None
         self._is_read = False
 

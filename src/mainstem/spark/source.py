@@ -31,7 +31,7 @@ from pyspark.sql.types import StructType
 from mainstem.client.wire.cluster import EARLIEST, LATEST, WireClient
 from mainstem.errors import ConfigError, SchemaError
 from mainstem.model import Position, TopicPartition
-from mainstem.spark.clients import borrowed
+from mainstem.spark.clients import borrowed, opened
 from mainstem.spark.columns import record_ddl, typed_ddl
 from mainstem.spark.offsets import (
     NO_LIMIT,
@@ -202,12 +202,11 @@ def _value_schema(options: ReadOptions) -> str:
     assert options.value_schema is not None
     if options.value_schema.lower() != REGISTERED:
         return options.value_schema
-    from mainstem.client.log import Log
     from mainstem.schema.registry import lookup
 
     if len(options.topics) != 1:
         raise ConfigError("option valueSchema=registered needs one topic in the option subscribe")
-    with Log(options.log.bootstrap, timeout_s=options.log.timeout_s) as log:
+    with opened(options.log) as log:
         registered = lookup(log, options.topics[0])
     if registered is None:
         raise SchemaError(f"topic {options.topics[0]} has no registered schema; give option valueSchema as DDL")

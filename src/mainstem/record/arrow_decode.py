@@ -28,15 +28,18 @@ from mainstem.record.constants import (
     COMPRESSION_MASK,
     CONTROL_BIT,
     DECOMPRESSED_BYTES_MAX,
+    HEADER_BYTES,
     INT32_MAX,
     INT64_MAX,
+    MAGIC,
+    MAGIC_AT,
     RECORD_BYTES_MIN,
     TRANSACTIONAL_BIT,
     Buffer,
     Compression,
     ControlType,
 )
-from mainstem.record.header import read_header, verify
+from mainstem.record.header import other_magic, read_header, verify
 from mainstem.record.reader import read_control_type, read_records
 
 
@@ -144,6 +147,8 @@ class _Decoding:
             self.next_offset = max(self._start_offset, self._end_offset)
         elif reason == native.AT_BAD_BATCH:
             self._problem = self._explain(self.consumed_bytes)
+        elif MAGIC_AT < self.source.size - self.consumed_bytes < HEADER_BYTES:
+            self._problem = self._of_another_format()
 
     def select(self, aborted: AbortedTransactions) -> None:
         """Leave out control batches and what aborted transactions wrote."""
@@ -257,6 +262,13 @@ class _Decoding:
             parts.append(part)
             total += len(part)
         self.source = _read_only(b"".join(parts))
+
+    def _of_another_format(self) -> CorruptBatchError | None:
+        """What is wrong with a tail that is shorter than any batch: nothing, unless Kafka before 0.11 wrote it."""
+        magic = int(self.source[self.consumed_bytes + MAGIC_AT])
+        if magic >= MAGIC:
+            return None
+        return CorruptBatchError(f"record batch at file position {self.consumed_bytes}: {other_magic(magic)}")
 
     def _explain(self, at: int) -> CorruptBatchError:
         """What is wrong with the batch at this file position, in the plain reader's words."""

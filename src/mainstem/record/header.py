@@ -127,12 +127,17 @@ def read_header(buffer: Buffer, file_position: int = 0) -> BatchHeader:
         raise CorruptBatchError(f"record batch at file position {file_position}: its header is cut off")
     header = BatchHeader._make(HEADER.unpack_from(buffer, file_position))
     if header.magic != MAGIC:
-        raise CorruptBatchError(
-            f"record batch at file position {file_position}: magic {header.magic}, only {MAGIC} is supported"
-        )
+        raise CorruptBatchError(f"record batch at file position {file_position}: {other_magic(header.magic)}")
     if header.batch_length < BATCH_LENGTH_MIN:
         raise CorruptBatchError(f"record batch at file position {file_position}: length {header.batch_length}")
     return header
+
+
+def other_magic(magic: int) -> str:
+    """What to say of a batch that is not of this format."""
+    if 0 <= magic < MAGIC:
+        return f"magic {magic}, the format of Kafka before 0.11; only {MAGIC} is read: copy the topic to have it anew"
+    return f"magic {magic}, only {MAGIC} is supported"
 
 
 def verify(buffer: Buffer, file_position: int, header: BatchHeader) -> None:
@@ -157,7 +162,7 @@ def verify(buffer: Buffer, file_position: int, header: BatchHeader) -> None:
 def _inconsistency(header: BatchHeader) -> str | None:
     """What is impossible in the header alone. Compaction leaves fewer records than offsets, also none; never more."""
     if header.magic != MAGIC:
-        return f"magic {header.magic}"
+        return other_magic(header.magic)
     if header.batch_length < BATCH_LENGTH_MIN:
         return f"length {header.batch_length}"
     if header.last_offset_delta < 0 or header.base_offset < 0 or header.last_offset >= INT64_MAX:

@@ -225,6 +225,10 @@ class LogProcess:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def argv(self, *more: str) -> list[str]:
         argv = [sys.executable, "-m", "mainstem.broker.process", "--data", str(self.data_dir)]
         argv += ["--listen", self.bootstrap, *more]

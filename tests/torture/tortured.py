@@ -1,0 +1,48 @@
+"""The data source with ``KillingSteps`` in the place of the port that does nothing, and with small micro-batches.
+
+An App has no option for the size of its micro-batches; so the limits lie in a file of the orders' directory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mainstem.spark import frames
+from mainstem.spark.source import MainstemDataSource
+from tests.torture.orders import DIRECTORY
+from tests.torture.work import Work
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSourceStreamReader
+    from pyspark.sql.types import StructType
+
+_LIMITS = "limits"
+
+
+class TorturedDataSource(MainstemDataSource):
+    """Registered in the place of the product's own."""
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        self.options.update(json.loads(_limits().read_text()))
+        return super().streamReader(schema)
+
+
+def limit(work: Work) -> None:
+    """From now on the sources of this driver read so much at a time."""
+    _limits().write_text(
+        json.dumps({"maxOffsetsPerTrigger": str(work.offsets_max), "minPartitions": str(work.partitions_min)})
+    )
+
+
+def tortured(spark: SparkSession, mutant: str) -> None:
+    """Put ours in the product's place. ``mutant`` names a fault of ``tests.torture.mutants`` to build in."""
+    spark.dataSource.register(TorturedDataSource)
+    frames.MainstemDataSource = TorturedDataSource  # type: ignore[misc]  # what Apps' topics are read by
+
+
+def _limits() -> Path:
+    return Path(os.environ[DIRECTORY]) / _LIMITS

@@ -1,0 +1,35 @@
+"""What a driver's program is told to do: a query from a topic to a topic, or a batch write; one JSON line each."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import Literal
+
+Kind = Literal["plain", "pipeline", "totals", "batch"]
+
+
+@dataclass(frozen=True)
+class Work:
+    """``plain``: a DataFrame stream; ``pipeline``: the same by an App; ``totals``: an App that counts by key;
+    ``batch``: one batch read and write. Spark's own state is in ``checkpoint``.
+    """
+
+    kind: Kind
+    checkpoint: str
+    source: str
+    sink: str
+    offsets_max: int = 300
+    partitions_min: int = 1
+    repartition: int = 0
+
+    def to_line(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_line(cls, line: str) -> Work:
+        return cls(**json.loads(line))
+
+    def with_tasks(self, *, partitions_min: int, repartition: int = 0) -> Work:
+        """The same with another number of tasks that read, and (0: as many) that write."""
+        return replace(self, partitions_min=partitions_min, repartition=repartition)

@@ -27,7 +27,7 @@ def own_log() -> Iterator[Log]:
 
 def progress(name: str, offset: int) -> tuple[bytes, bytes]:
     source, sink = Position.of("a", 0, offset), Position.of("b", 0, offset)
-    return Progress(name, offset, source, sink, Position(), ("a",), "b").to_record()
+    return Progress(name, offset, source, sink, Position(), ("a",), ("b",)).to_record()
 
 
 def test_a_log_that_answers_is_healthy(api: httpx.Client) -> None:

@@ -53,6 +53,41 @@ def test_streams_and_tables_are_told_apart(app: App) -> None:
     assert [topic.name for topic in pipeline.tables] == ["airlines"]
 
 
+def test_a_pipeline_may_derive_several_topics(app: App) -> None:
+    late = app.topic("late", key="flight_id")
+    app.pipeline("flights", into=(late, "counts"), key="carrier", name="split")(_copy)
+    assert [topic.name for topic in app.pipelines["split"].outputs] == ["late", "counts"]
+    assert (app.topics["counts"].key, app.topics["counts"].partitions) == (("carrier",), 4)
+
+
+def test_a_topic_is_derived_once(app: App) -> None:
+    with pytest.raises(DefinitionError, match="names late twice"):
+        app.pipeline("flights", into=("late", "late"), name="split")(_copy)
+    app.pipeline("flights", into=("a", "b"), name="first")(_copy)
+    with pytest.raises(DefinitionError, match="b is written by pipeline first already"):
+        app.pipeline("flights", into="b", name="second")(_copy)
+
+
+def test_a_function_of_micro_batches_derives_what_it_says(app: App) -> None:
+    copies = app.topic("copies")
+    app.foreach_batch("flights", into=copies, name="copy")(lambda flights, batch_id: None)
+    app.foreach_batch("flights", name="see")(lambda flights, batch_id: None)
+    assert [pipeline.outputs for pipeline in app.pipelines.values()] == [(copies,), ()]
+    assert all(pipeline.each_batch for pipeline in app.pipelines.values())
+
+
+def test_a_function_of_micro_batches_gets_one_stream_and_an_id(app: App) -> None:
+    with pytest.raises(DefinitionError, match="has a micro-batch and its id, but"):
+        app.foreach_batch("flights", name="one")(lambda flights: None)
+    with pytest.raises(DefinitionError, match="a table has no micro-batches"):
+        app.foreach_batch(app.topics["airlines"].table(), name="table")(lambda flights, batch_id: None)
+
+
+def test_a_pipeline_is_a_function(app: App) -> None:
+    with pytest.raises(DefinitionError, match=r"test_app\.py:\d+: a pipeline is a function"):
+        app.pipeline("flights", into="copies")(print)
+
+
 def test_a_view_may_look_at_a_derived_topic(app: App) -> None:
     app.pipeline("flights", into="copies", name="copy")(_copy)
     assert app.view("copies", "copies", KeyValue()).topic is app.topics["copies"]

@@ -81,7 +81,7 @@ def test_a_column_that_does_not_exist_is_refused_before_anything_is_made(
 
 
 def progress_of(pipeline: str, output: str) -> tuple[bytes, bytes]:
-    return Progress(pipeline, 0, Position(), Position(), Position(), ("deployed.flights",), output).to_record()
+    return Progress(pipeline, 0, Position(), Position(), Position(), ("deployed.flights",), (output,)).to_record()
 
 
 def pipelines_with_progress(log: Log) -> set[str]:

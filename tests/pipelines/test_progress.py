@@ -15,7 +15,7 @@ PROGRESS = Progress(
     sink=Position.parse("carrier-delays/0:4"),
     tables=Position.parse("airlines/0:16"),
     inputs=("flights",),
-    output="carrier-delays",
+    outputs=("carrier-delays",),
 )
 
 

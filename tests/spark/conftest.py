@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+from mainstem.client.log import Log
+from mainstem.testing.embedded import EmbeddedBroker
+from tests.spark.flights_app import Flights
 
 settings.register_profile("spark", settings.get_profile("house"), max_examples=50)
 settings.load_profile("spark")
@@ -22,3 +27,8 @@ def spark() -> Iterator[SparkSession]:
     made = session("tests", settings={"spark.driver.memory": "1g"})
     yield made
     made.stop()
+
+
+@pytest.fixture
+def world(spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, tmp_path: Path) -> Flights:
+    return Flights(spark, mainstem_broker, mainstem_log, tmp_path)

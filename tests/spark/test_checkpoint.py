@@ -29,6 +29,11 @@ def test_the_offsets_of_all_sources_are_read(tmp_path: Path) -> None:
     assert (str(offsets.position), str(offsets.tables)) == ("a/0:7,b/1:9", "t/0:3")
 
 
+def test_a_topic_that_is_streamed_twice_is_read_as_far_as_both_have(tmp_path: Path) -> None:
+    checkpoint = write(tmp_path, "v1", "{}", line("a/0:7,a/1:2"), line("a/0:5,a/1:3,a/2:1,b/0:1"))
+    assert str(read_offsets(checkpoint, 7).position) == "a/0:5,a/1:2,b/0:1"
+
+
 def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="no offset log of version v1"):
         read_offsets(write(tmp_path, "v9", "{}"), 7)

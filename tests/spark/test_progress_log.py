@@ -31,16 +31,16 @@ def written(log: Log, pipeline: str) -> list[Progress]:
 
 
 def test_a_query_that_starts_says_so(options: LogOptions, mainstem_log: Log, mainstem_topic: str) -> None:
-    with ProgressLog(options, "starts", mainstem_topic, ("flights",)) as progress:
+    with ProgressLog(options, "starts", (mainstem_topic,), ("flights",)) as progress:
         progress.start(Position.parse("flights/0:0"))
     said = written(mainstem_log, "starts")[-1]
-    assert (said.batch_id, said.inputs, said.output) == (NOT_STARTED, ("flights",), mainstem_topic)
+    assert (said.batch_id, said.inputs, said.outputs) == (NOT_STARTED, ("flights",), (mainstem_topic,))
     assert said.sink == Position.of(mainstem_topic, 0, 0)
 
 
 def test_the_sink_is_cumulative(options: LogOptions, mainstem_log: Log) -> None:
     mainstem_log.create_topic("wide", partitions=3)
-    with ProgressLog(options, "cumulates", "wide") as progress:
+    with ProgressLog(options, "cumulates", ("wide",)) as progress:
         progress.advance(0, offsets("flights/0:3"), Position.parse("wide/1:5"))
         progress.advance(1, offsets("flights/0:4", "airlines/0:16"), Position.parse("wide/2:1"))
     said = written(mainstem_log, "cumulates")[-1]
@@ -51,8 +51,8 @@ def test_the_sink_is_cumulative(options: LogOptions, mainstem_log: Log) -> None:
 def test_what_was_said_before_a_restart_is_taken_up(
     options: LogOptions, mainstem_log: Log, mainstem_topic: str
 ) -> None:
-    with ProgressLog(options, "resumes", mainstem_topic) as progress:
+    with ProgressLog(options, "resumes", (mainstem_topic,)) as progress:
         progress.advance(0, offsets("flights/0:3"), Position.of(mainstem_topic, 0, 5))
-    with ProgressLog(options, "resumes", mainstem_topic) as progress:
+    with ProgressLog(options, "resumes", (mainstem_topic,)) as progress:
         progress.advance(1, offsets("flights/0:4"), Position())
     assert written(mainstem_log, "resumes")[-1].sink == Position.of(mainstem_topic, 0, 5)

@@ -2,94 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mainstem.client.log import Log
-from mainstem.errors import DefinitionError, PipelineFailedError, SchemaError
-from mainstem.model import Position
-from mainstem.pipelines.app import App
-from mainstem.pipelines.deploy import deploy
-from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
+from mainstem.errors import DefinitionError, PipelineFailedError
 from mainstem.schema.registry import lookup
-from mainstem.testing.embedded import EmbeddedBroker
+from tests.spark.flights_app import Flights
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-FLIGHT = "flight_id STRING, carrier STRING, delay INT"
-NUMBERS = itertools.count(1)
-
-
-class Flights:
-    """An App of its own topics: flights, airlines; and what its tests do with them."""
-
-    def __init__(self, spark: SparkSession, broker: EmbeddedBroker, log: Log, checkpoints: Path) -> None:
-        self.prefix = f"app{next(NUMBERS)}"
-        self.app = App(self.prefix)
-        self.flights = self.app.topic(f"{self.prefix}.flights", schema=FLIGHT, key="flight_id", partitions=2)
-        self.airlines = self.app.topic(
-            f"{self.prefix}.airlines", "carrier STRING, name STRING", "carrier", compacted=True
-        )
-        self.log = log
-        self._spark, self._broker, self._checkpoints = spark, broker, checkpoints
-
-    def fly(self, *delays: tuple[str, int | None]) -> Position:
-        deploy(self.app, self.log)
-        rows = [{"flight_id": f"f{next(NUMBERS)}", "carrier": carrier, "delay": delay} for carrier, delay in delays]
-        return self.log.append_many(self.flights.name, [(row["flight_id"], row) for row in rows])
-
-    def name(self, carrier: str, name: str) -> Position:
-        deploy(self.app, self.log)
-        return self.log.append(self.airlines.name, {"carrier": carrier, "name": name}, key=carrier)
-
-    def runner(self) -> Any:
-        from mainstem.spark.runner import Runner
-
-        return Runner(self.app, self._broker.bootstrap, checkpoints=self._checkpoints, spark=self._spark)
-
-    def run_once(self) -> None:
-        self.runner().run(once=True)
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        runner, ready = self.runner(), threading.Event()
-        thread = threading.Thread(target=runner.run, kwargs={"on_ready": ready.set})
-        thread.start()
-        try:
-            assert ready.wait(60)
-            yield
-        finally:
-            runner.stop()
-            thread.join(60)
-
-    def latest(self, topic: str) -> dict[str, Any]:
-        records = self.log.read(topic)
-        return {(record.key or b"").decode(): json.loads(record.value or b"null") for record in records}
-
-    def progress(self, pipeline: str) -> list[Progress]:
-        said = [Progress.from_record(record) for record in self.log.read(PROGRESS_TOPIC)]
-        return [progress for progress in said if progress is not None and progress.pipeline == pipeline]
-
-    def wait_until(self, pipeline: str, covers: Callable[[Progress], bool]) -> Progress:
-        for record in self.log.follow(PROGRESS_TOPIC, start="earliest"):
-            said = Progress.from_record(record)
-            if said is not None and said.pipeline == pipeline and covers(said):
-                return said
-        raise AssertionError("a follower has no end")
-
-
-@pytest.fixture
-def world(spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, tmp_path: Path) -> Flights:
-    return Flights(spark, mainstem_broker, mainstem_log, tmp_path)
 
 
 def counting(world: Flights) -> str:
@@ -156,7 +82,7 @@ def test_progress_covers_what_was_read_and_names_where_it_is_written(world: Flig
     assert last.source == world.log.end(world.flights.name)
     assert last.source.covers(position)
     assert (last.sink, last.tables) == (world.log.end(counts), tables)
-    assert (last.inputs, last.output) == ((world.flights.name,), counts)
+    assert (last.inputs, last.outputs) == ((world.flights.name,), (counts,))
 
 
 def test_a_micro_batch_that_derives_nothing_covers_what_it_read(world: Flights) -> None:
@@ -216,7 +142,7 @@ def test_one_query_that_fails_takes_no_other_down(world: Flights, capfd: pytest.
         said = ""
         while "failed" not in said and not deadline.wait(0.2):
             said += capfd.readouterr().err
-    assert f"pipeline {name} failed: mainstem.errors.SchemaError: key column 'carrier' is null" in said
+    assert f"pipeline {name} failed: mainstem.errors.SchemaError: topic {name}: key column 'carrier' is null" in said
 
 
 def test_a_run_to_the_end_says_what_made_a_query_fail(world: Flights) -> None:
@@ -265,5 +191,5 @@ def test_a_key_that_is_not_derived_is_refused(world: Flights) -> None:
 
 def test_two_columns_of_one_name_are_refused(world: Flights) -> None:
     world.app.pipeline(world.flights, into=f"{world.prefix}.x", name="twice")(lambda f: f.selectExpr("*", "1 AS delay"))
-    with pytest.raises(SchemaError, match="the column delay twice"):
+    with pytest.raises(DefinitionError, match="the column delay twice"):
         world.run_once()

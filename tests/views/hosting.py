@@ -70,7 +70,7 @@ class Setting:
 
     def report(self, source: Position, sink: Position, output: str) -> None:
         """Write the progress of the pipeline into ``output``, as its driver does."""
-        progress = Progress(f"derive-{output}", 0, source, sink, Position(), (self.topic,), output)
+        progress = Progress(f"derive-{output}", 0, source, sink, Position(), (self.topic,), (output,))
         key, value = progress.to_record()
         self.log.append(PROGRESS_TOPIC, value, key=key)
 

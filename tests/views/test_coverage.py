@@ -11,12 +11,18 @@ from mainstem.views.coverage import Coverage, Hop
 
 
 def hop(pipeline: str, output: str, *streams: str, tables: tuple[str, ...] = ()) -> Hop:
-    return Hop(pipeline, frozenset(streams), frozenset(tables), output)
+    return Hop(pipeline, frozenset(streams), frozenset(tables), frozenset(output.split()))
 
 
 def progress(pipeline: str, source: str, sink: str, *, inputs: str = "in", output: str = "out") -> Progress:
     return Progress(
-        pipeline, 0, Position.parse(source), Position.parse(sink), Position(), tuple(inputs.split()), output
+        pipeline,
+        0,
+        Position.parse(source),
+        Position.parse(sink),
+        Position(),
+        tuple(inputs.split()),
+        tuple(output.split()),
     )
 
 
@@ -106,6 +112,15 @@ def test_two_pipelines_into_one_topic_both_have_to_cover() -> None:
     assert wait.is_reached(at("out/0:2"))
 
 
+def test_a_pipeline_into_several_topics_covers_by_each_of_them() -> None:
+    coverage = Coverage([hop("p", "left right", "in")])
+    coverage.add(progress("p", "in/0:5", "left/0:3,right/0:8", output="left right"))
+    assert coverage.wait("left", at("in/0:5")).is_reached(at("left/0:3"))
+    assert not coverage.wait("right", at("in/0:5")).is_reached(at("right/0:3"))
+    assert coverage.covers("right", at("right/0:8")) == at("in/0:5,right/0:8")
+    assert coverage.covers("left", at("left/0:2")) == at("left/0:2")
+
+
 def test_every_partition_that_is_named_has_to_be_covered() -> None:
     coverage = Coverage()
     coverage.add(progress("p", "in/0:5", "out/0:1"))
@@ -188,9 +203,9 @@ def test_what_a_wait_has_reached_is_covered(
         sources = {name: before + read for name, before in sources.items()}
         reached[chosen.pipeline] = (sources, sink + wrote)
         source_position = Position.join(Position.of(name, 0, end) for name, end in sources.items())
-        sink_position = Position.of(chosen.output, 0, sink + wrote)
+        sink_position = Position.join(Position.of(name, 0, sink + wrote) for name in chosen.outputs)
         coverage.add(
-            Progress(chosen.pipeline, 0, source_position, sink_position, Position(), (*sources,), chosen.output)
+            Progress(chosen.pipeline, 0, source_position, sink_position, Position(), (*sources,), (*chosen.outputs,))
         )
     position, wanted = Position.of(f"t{view}", 0, offset), Position.of(f"t{source % 6}", 0, 1 + offset // 3)
     try:

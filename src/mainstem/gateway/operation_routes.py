@@ -83,7 +83,7 @@ def _document(progress: Progress) -> dict[str, Any]:
     return {
         "name": progress.pipeline,
         "inputs": list(progress.inputs),
-        "output": progress.output,
+        "outputs": list(progress.outputs),
         "batch_id": progress.batch_id,
         "source": str(progress.source),
         "sink": str(progress.sink),

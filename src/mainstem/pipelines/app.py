@@ -67,35 +67,61 @@ class App:
     def pipeline(
         self,
         *inputs: Input | str,
-        into: Topic | str,
+        into: Topic | str | Sequence[Topic | str],
         key: Key = None,
         mode: Mode = "append",
         name: str | None = None,
         partitions: int | None = None,
     ) -> Callable[[_Function], _Function]:
-        """Declare the decorated function as a pipeline from ``inputs`` into the topic ``into``.
+        """Declare the decorated function as a pipeline from ``inputs`` into the topic ``into``, or into several.
 
-        The function gets one Spark DataFrame for each input and gives one back; it stays callable as it is. ``mode``
-        is Spark's output mode; a topic derived by ``update`` or ``complete`` holds changing rows, so it needs a
-        ``key`` and is compacted. ``partitions`` is that of a derived topic; default: as many as the first input.
+        The function gets one Spark DataFrame for each input and gives one back for each topic of ``into``, in that
+        order; it stays callable as it is. ``mode`` is Spark's output mode; a topic derived by ``update`` or
+        ``complete`` holds changing rows, so it needs a ``key`` and is compacted. ``key`` and ``partitions`` are those
+        of the topics that are not declared; default: no key, and as many partitions as the first streamed input.
         """
+        wanted = (into,) if isinstance(into, Topic | str) else tuple(into)
 
         def register(function: _Function) -> _Function:
-            where = _line(function.__code__.co_filename, function.__code__.co_firstlineno)
-            pipeline_name = name or function.__name__.replace("_", "-")
-            _check_name("pipeline", pipeline_name, where)
-            self._refuse_twice("pipeline", pipeline_name, self._pipelines, where)
+            where, pipeline_name = self._new_pipeline(function, name)
             found = tuple(self._find_input(entry, where) for entry in inputs)
             _check_inputs(pipeline_name, function, found, where)
-            columns = _key_columns(key)
             if mode not in MODES:
                 raise DefinitionError(f"{where}: mode is one of {', '.join(MODES)}, not {mode!r}")
+            if not wanted:
+                raise DefinitionError(f"{where}: say into which topic pipeline {pipeline_name} derives")
             source = next(entry for entry in found if isinstance(entry, Topic))
             count = partitions if partitions is not None else source.partitions
-            output = self._output(into, columns, mode, count, where)
-            if output in (entry.topic if isinstance(entry, Table) else entry for entry in found):
-                raise DefinitionError(f"{where}: pipeline {pipeline_name} would read its own output {output.name}")
-            self._pipelines[pipeline_name] = Pipeline(pipeline_name, function, found, output, mode, where)
+            columns = _key_columns(key)
+            others = columns if len(wanted) == 1 else ()  # of several topics, the declared ones have their own keys
+            outputs = tuple(
+                self._output(topic, others if self._is_declared(topic) else columns, mode, count, where)
+                for topic in wanted
+            )
+            self._add_pipeline(Pipeline(pipeline_name, function, found, outputs, mode, where=where))
+            return function
+
+        return register
+
+    def foreach_batch(
+        self, source: Input | str, *, into: Topic | str | Sequence[Topic | str] = (), name: str | None = None
+    ) -> Callable[[_Function], _Function]:
+        """Declare the decorated function to be called with each micro-batch of ``source``: a DataFrame, and its id.
+
+        For what no pipeline can do: writing elsewhere. After a crash a micro-batch comes again, with the same id and
+        the same rows. ``into``: the topics, declared before, that the function appends to; it then returns the
+        position after its records, or None when it appended none, so that positions travel on through these topics.
+        """
+        wanted = (into,) if isinstance(into, Topic | str) else tuple(into)
+
+        def register(function: _Function) -> _Function:
+            where, pipeline_name = self._new_pipeline(function, name)
+            stream = self._find_input(source, where)
+            if isinstance(stream, Table):
+                raise DefinitionError(f"{where}: a table has no micro-batches; name the topic itself")
+            _check_arguments(pipeline_name, function, (stream, 0), "a micro-batch and its id", where)
+            outputs = tuple(self._declared_output(self._find_topic(topic, where), where) for topic in wanted)
+            self._add_pipeline(Pipeline(pipeline_name, function, (stream,), outputs, "append", True, where))
             return function
 
         return register
@@ -123,6 +149,28 @@ class App:
         self._topics[topic.name] = topic
         return topic
 
+    def _new_pipeline(self, function: Callable[..., Any], name: str | None) -> tuple[str, str]:
+        """Where the function stands, and what its pipeline is called."""
+        code = getattr(function, "__code__", None)
+        if code is None:
+            raise DefinitionError(f"{_caller()}: a pipeline is a function, declared with def; {function!r} is none")
+        where = _line(code.co_filename, code.co_firstlineno)
+        pipeline_name = name or function.__name__.replace("_", "-")
+        _check_name("pipeline", pipeline_name, where)
+        self._refuse_twice("pipeline", pipeline_name, self._pipelines, where)
+        return where, pipeline_name
+
+    def _add_pipeline(self, pipeline: Pipeline) -> None:
+        names = [topic.name for topic in pipeline.outputs]
+        for topic in pipeline.outputs:
+            if topic in (*pipeline.streams, *pipeline.tables):
+                raise DefinitionError(
+                    f"{pipeline.where}: pipeline {pipeline.name} would read its own output {topic.name}"
+                )
+            if names.count(topic.name) > 1:
+                raise DefinitionError(f"{pipeline.where}: pipeline {pipeline.name} names {topic.name} twice in into=")
+        self._pipelines[pipeline.name] = pipeline
+
     def _output(self, into: Topic | str, key: tuple[str, ...], mode: Mode, partitions: int, where: str) -> Topic:
         declared = into if isinstance(into, Topic) else self._topics.get(into)
         if declared is None:
@@ -131,22 +179,26 @@ class App:
             assert isinstance(into, str)
             return self._add_topic(Topic(into, None, key, partitions, mode != "append", where=where))
         topic = self._find_topic(declared, where)
-        if key and topic.key and key != topic.key:
-            raise DefinitionError(f"{where}: topic {topic.name} has the key {topic.key}, the pipeline says {key}")
+        if key and key != topic.key:
+            known = ", ".join(topic.key) or "none"
+            raise DefinitionError(
+                f"{where}: the key of topic {topic.name} is declared as {known}, the pipeline says {', '.join(key)}"
+            )
         if mode != "append" and not topic.key:
             raise DefinitionError(f"{where}: mode {mode} changes rows: topic {topic.name} needs a key")
-        self._refuse_cycle_or_second_writer(topic, where)
-        return topic
+        return self._declared_output(topic, where)
 
-    def _refuse_cycle_or_second_writer(self, topic: Topic, where: str) -> None:
+    def _declared_output(self, topic: Topic, where: str) -> Topic:
+        """``topic``; refused where it has a writer already, or a reader: then there would be a circle."""
         for other in self._pipelines.values():
-            if other.output.name == topic.name:
+            if any(output.name == topic.name for output in other.outputs):
                 raise DefinitionError(f"{where}: topic {topic.name} is written by pipeline {other.name} already")
             if topic in (*other.streams, *other.tables):
                 raise DefinitionError(
                     f"{where}: pipeline {other.name} ({other.where}) reads {topic.name}: declare what writes a topic "
                     "before what reads it; pipelines must not form a circle"
                 )
+        return topic
 
     def _find_input(self, entry: Input | str, where: str) -> Input:
         if isinstance(entry, Table):
@@ -155,6 +207,9 @@ class App:
                 raise DefinitionError(f"{where}: topic {topic.name} has no key, so it cannot be read as a table")
             return topic.table()
         return self._find_topic(entry, where)
+
+    def _is_declared(self, topic: Topic | str) -> bool:
+        return isinstance(topic, Topic) or topic in self._topics
 
     def _find_topic(self, topic: Topic | str, where: str) -> Topic:
         name = topic.name if isinstance(topic, Topic) else topic
@@ -171,11 +226,17 @@ class App:
 def _check_inputs(name: str, function: Callable[..., Any], inputs: tuple[Input, ...], where: str) -> None:
     if not any(isinstance(entry, Topic) for entry in inputs):
         raise DefinitionError(f"{where}: pipeline {name} needs at least one input that is not a table")
+    _check_arguments(name, function, inputs, f"{len(inputs)} inputs", where)
+
+
+def _check_arguments(
+    name: str, function: Callable[..., Any], arguments: tuple[Any, ...], described: str, where: str
+) -> None:
     try:
-        inspect.signature(function).bind(*inputs)
+        inspect.signature(function).bind(*arguments)
     except TypeError as error:
         raise DefinitionError(
-            f"{where}: pipeline {name} has {len(inputs)} inputs, but its function cannot be called with them: {error}"
+            f"{where}: pipeline {name} has {described}, but its function cannot be called with them: {error}"
         ) from error
 
 

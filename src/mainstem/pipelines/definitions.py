@@ -49,13 +49,18 @@ Input: TypeAlias = Topic | Table
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """A function from DataFrames to one DataFrame, and the topic that this one is appended to."""
+    """A function from DataFrames to a DataFrame for each of ``outputs``, the topics that these are appended to.
+
+    With ``each_batch`` it is a function of one micro-batch and its id instead, called for what it does by itself;
+    ``outputs`` are then the topics that it appends to, which may be none.
+    """
 
     name: str
     function: Callable[..., Any]
     inputs: tuple[Input, ...]
-    output: Topic
+    outputs: tuple[Topic, ...]
     mode: Mode
+    each_batch: bool = False
     where: str = field(default="", compare=False)
 
     @property

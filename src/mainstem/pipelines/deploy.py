@@ -46,16 +46,16 @@ def deploy(app: App, log: Log) -> None:
 
 
 def _drop_progress_of_former_pipelines(app: App, log: Log) -> None:
-    writers = {pipeline.output.name: pipeline.name for pipeline in app.pipelines.values()}
-    outputs: dict[str, str] = {}
+    writers = {topic.name: pipeline.name for pipeline in app.pipelines.values() for topic in pipeline.outputs}
+    outputs: dict[str, tuple[str, ...]] = {}
     for record in log.read(PROGRESS_TOPIC):
         progress = Progress.from_record(record)
         if progress is None:
             outputs.pop((record.key or b"").decode(), None)
         else:
-            outputs[progress.pipeline] = progress.output
-    for pipeline, output in outputs.items():
-        if writers.get(output, pipeline) != pipeline:
+            outputs[progress.pipeline] = progress.outputs
+    for pipeline, derived in outputs.items():
+        if any(writers.get(topic, pipeline) != pipeline for topic in derived):
             log.append(PROGRESS_TOPIC, None, key=pipeline)
 
 

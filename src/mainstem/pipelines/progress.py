@@ -1,7 +1,8 @@
 """The progress record: how a derived topic carries the positions of its sources.
 
 After each micro-batch a pipeline appends one record to the compacted topic ``__mainstem_progress``: its key is the
-pipeline's name, its value this document. Whoever has applied the derived topic past ``sink`` covers ``source``.
+pipeline's name, its value this document. Whoever has applied a derived topic past its part of ``sink`` covers
+``source``. A pipeline that derives several topics says so of all of them in one record: they move together.
 
 Invariant: all three positions are complete and cumulative (every partition, not only those that one micro-batch
 touched), and the records of one pipeline never go back. ``batch_id`` is -1 in the record that is written when a query
@@ -21,7 +22,7 @@ PROGRESS_TOPIC = "__mainstem_progress"
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One pipeline's progress. ``inputs`` are the topics that it streams, ``output`` the topic that it derives."""
+    """One pipeline's progress. ``inputs`` are the topics that it streams, ``outputs`` those that it derives."""
 
     pipeline: str
     batch_id: int
@@ -29,14 +30,14 @@ class Progress:
     sink: Position
     tables: Position
     inputs: tuple[str, ...]
-    output: str
+    outputs: tuple[str, ...]
 
     def to_record(self) -> tuple[bytes, bytes]:
         """Key and value of the progress record."""
         document = {
             "batch_id": self.batch_id,
             "inputs": list(self.inputs),
-            "output": self.output,
+            "outputs": list(self.outputs),
             "source": self.source.to_json(),
             "sink": self.sink.to_json(),
             "tables": self.tables.to_json(),
@@ -60,7 +61,7 @@ class Progress:
                 sink=Position.from_json(document["sink"]),
                 tables=Position.from_json(document["tables"]),
                 inputs=tuple(document["inputs"]),
-                output=str(document["output"]),
+                outputs=tuple(document["outputs"]),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise SchemaError(

@@ -8,19 +8,22 @@ Every source of ours writes ``StreamOffsets``; another source's line is passed o
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from mainstem.errors import ConfigError, PositionFormatError, StorageError
-from mainstem.model import Position
+from mainstem.model import Position, TopicPartition
 from mainstem.spark.offsets import StreamOffsets
 
 _VERSION = "v1"
 
 
 def read_offsets(checkpoint: str, batch_id: int) -> StreamOffsets:
-    """The end offsets of a micro-batch, of all sources together. Raises StorageError when they cannot be read."""
+    """The end offsets of a micro-batch, of all sources together. Raises StorageError when they cannot be read.
+
+    A topic that several sources stream has been read as far as the one that is the furthest behind.
+    """
     path = local_path(checkpoint) / "offsets" / str(batch_id)
     try:
         lines = path.read_text().splitlines()
@@ -30,10 +33,20 @@ def read_offsets(checkpoint: str, batch_id: int) -> StreamOffsets:
         raise StorageError(f"the checkpoint's {path} is no offset log of version {_VERSION}")
     sources = list(_ours(lines[2:]))
     return StreamOffsets(
-        Position.join(source.position for source in sources),
+        _furthest_behind([source.position for source in sources]),
         {topic: topic_id for source in sources for topic, topic_id in source.topic_ids.items()},
         Position.join(source.tables for source in sources),
     )
+
+
+def _furthest_behind(positions: Sequence[Position]) -> Position:
+    topics = frozenset().union(*(position.topics for position in positions))
+    lowest: dict[TopicPartition, int] = {}
+    for topic in topics:
+        ends = [position.restrict([topic]) for position in positions if topic in position.topics]
+        for tp in set(ends[0]).intersection(*ends):
+            lowest[tp] = min(end[tp] for end in ends)
+    return Position(lowest)
 
 
 def last_committed(checkpoint: str) -> int | None:

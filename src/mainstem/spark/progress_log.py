@@ -19,10 +19,10 @@ NOT_STARTED = -1
 class ProgressLog:
     """Reads the last progress record when it is made; a context manager that closes its connection."""
 
-    def __init__(self, log: LogOptions, pipeline: str, output: str, inputs: tuple[str, ...] = ()) -> None:
+    def __init__(self, log: LogOptions, pipeline: str, outputs: tuple[str, ...], inputs: tuple[str, ...] = ()) -> None:
         """``inputs`` are the topics that are streamed; default: those that the offsets name."""
         self._pipeline = pipeline
-        self._output = output
+        self._outputs = outputs
         self._inputs = inputs
         self._log = opened(log)
         self._last: Progress | None = None
@@ -43,17 +43,17 @@ class ProgressLog:
                 pipeline=self._pipeline,
                 batch_id=NOT_STARTED,
                 source=source,
-                sink=self._log.end(self._output),
+                sink=self._end(),
                 tables=Position(),
                 inputs=self._inputs,
-                output=self._output,
+                outputs=self._outputs,
             )
         )
 
     def advance(self, batch_id: int, offsets: StreamOffsets, written: Position) -> None:
         """Say that a micro-batch is done. ``written`` is where its own records end."""
         last = self.last()
-        before = last.sink if last is not None else self._log.end(self._output)
+        before = last.sink if last is not None else self._end()
         self._write(
             Progress(
                 pipeline=self._pipeline,
@@ -62,9 +62,12 @@ class ProgressLog:
                 sink=before | written,
                 tables=offsets.tables,
                 inputs=self._inputs or tuple(sorted(offsets.position.topics)),
-                output=self._output,
+                outputs=self._outputs,
             )
         )
+
+    def _end(self) -> Position:
+        return self._log.end(*self._outputs) if self._outputs else Position()
 
     def close(self) -> None:
         self._log.close()

@@ -27,8 +27,10 @@ from mainstem.pipelines.load import module_of
 from mainstem.schema.infer import schema_of
 from mainstem.schema.registry import lookup, register
 from mainstem.schema.types import TopicSchema
+from mainstem.spark.batch_function import BatchFunctionQuery
 from mainstem.spark.options import LogOptions
-from mainstem.spark.pipeline_query import PipelineQuery, QueryPlace
+from mainstem.spark.pipeline_query import PipelineQuery
+from mainstem.spark.query import Query, QueryPlace
 from mainstem.spark.session import session
 
 _PAUSE_S_FIRST = 1.0
@@ -44,7 +46,7 @@ _RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit): ")
 class _Running:
     """A query, and how its restarts go."""
 
-    query: PipelineQuery
+    query: Query
     handle: StreamingQuery | None = None
     pause_s: float = _PAUSE_S_FIRST
     wait_s: float = 0.0
@@ -114,15 +116,18 @@ class Runner:
             if self._stopped.is_set():
                 return
             place = QueryPlace(self._log_options, str(self._checkpoints / pipeline.name))
-            query = PipelineQuery(spark, pipeline, schemas, place, log)
+            kind = BatchFunctionQuery if pipeline.each_batch else PipelineQuery
+            query = kind(spark, pipeline, schemas, place, log)
             self._running.append(_Running(query))
-            register(log, pipeline.output.name, query.schema, pipeline.output.key)
-            schemas[pipeline.output.name] = query.schema
+            for name, schema in query.schemas.items():
+                register(log, name, schema, self._app.topics[name].key)
+            schemas.update(query.schemas)
 
     def _known_schemas(self, log: Log) -> dict[str, TopicSchema]:
         """Of the topics that are read: the declared schema, or the one that the log has."""
         schemas: dict[str, TopicSchema] = {}
-        derived = {pipeline.output.name for pipeline in self._app.pipelines.values()}
+        pipelines = self._app.pipelines.values()
+        derived = {topic.name for pipeline in pipelines if not pipeline.each_batch for topic in pipeline.outputs}
         for topic in self._app.topics.values():
             if topic.schema is not None:
                 schemas[topic.name] = schema_of(topic.schema)

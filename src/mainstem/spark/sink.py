@@ -68,7 +68,7 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
         assert options.topic is not None
         assert options.checkpoint is not None
         written = Position.join(message.position for message in messages if isinstance(message, Appended))
-        with ProgressLog(options.log, options.pipeline, options.topic) as progress:
+        with ProgressLog(options.log, options.pipeline, (options.topic,)) as progress:
             progress.advance(batchId, read_offsets(options.checkpoint, batchId), written)
 
 

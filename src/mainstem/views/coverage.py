@@ -19,7 +19,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mainstem.errors import PositionError
 from mainstem.model import Position, TopicPartition
@@ -33,12 +33,12 @@ _Offsets = dict[str, dict[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """A pipeline as coverage sees it: the topics that it streams, those that it reads as tables, what it derives."""
+    """A pipeline as coverage sees it: the topics that it streams, reads as tables, and derives."""
 
     pipeline: str
     streams: frozenset[str]
     tables: frozenset[str]
-    output: str
+    outputs: frozenset[str]
 
 
 @dataclass(slots=True)
@@ -62,9 +62,11 @@ class _Known:
         index = bisect_left(self.history, True, key=lambda progress: progress.source.covers(wanted))
         return self.history[index] if index < len(self.history) else None
 
-    def last_within(self, position: Position) -> Progress | None:
-        """The newest progress whose output lies before ``position``."""
-        index = bisect_left(self.history, True, key=lambda progress: not position.covers(progress.sink))
+    def last_within(self, topic: str, position: Position) -> Progress | None:
+        """The newest progress whose output of ``topic`` lies before ``position``."""
+        index = bisect_left(
+            self.history, True, key=lambda progress: not position.covers(progress.sink.restrict([topic]))
+        )
         return self.history[index - 1] if index > 0 else None
 
 
@@ -79,19 +81,12 @@ class Coverage:
 
     def add(self, progress: Progress) -> None:
         """Take note of a progress record."""
-        reported = Hop(progress.pipeline, frozenset(progress.inputs), progress.tables.topics, progress.output)
-        cut = Progress(
-            progress.pipeline,
-            progress.batch_id,
-            progress.source.restrict(progress.inputs),
-            progress.sink.restrict([progress.output]),
-            progress.tables,
-            progress.inputs,
-            progress.output,
-        )
+        outputs = frozenset(progress.outputs)
+        reported = Hop(progress.pipeline, frozenset(progress.inputs), progress.tables.topics, outputs)
+        cut = replace(progress, source=progress.source.restrict(progress.inputs), sink=progress.sink.restrict(outputs))
         with self._lock:
             known = self._pipelines.get(progress.pipeline)
-            if known is None or known.hop.output != progress.output:
+            if known is None or known.hop.outputs != outputs:
                 known = self._pipelines[progress.pipeline] = _Known(reported)
             known.hop = _either(reported, self._declared.get(progress.pipeline))
             known.add(cut)
@@ -140,7 +135,7 @@ class Coverage:
                     if covering is None:
                         return None
                     wait.fixed[name] = covering.sink
-                target = target | wait.fixed[name]
+                target = target | wait.fixed[name].restrict([topic])
             return target
 
     def _first_covering(self, wait: Wait, known: _Known, visiting: frozenset[str]) -> Progress | None:
@@ -160,7 +155,7 @@ class Coverage:
         for known in self._writers(topic):
             if known.hop.pipeline in visiting:
                 continue
-            progress = known.last_within(position)
+            progress = known.last_within(topic, position)
             source = progress.source if progress is not None else Position()
             for name in known.hop.streams:
                 part = self._upstream(name, source.restrict([name]), visiting | {known.hop.pipeline})
@@ -170,7 +165,7 @@ class Coverage:
     # ---- the graph
 
     def _writers(self, topic: str) -> list[_Known]:
-        return [known for known in self._pipelines.values() if known.hop.output == topic]
+        return [known for known in self._pipelines.values() if topic in known.hop.outputs]
 
     def _leads(self, topics: Iterable[str], hop: Hop) -> bool:
         """Whether any of ``topics`` reaches the pipeline as a stream."""
@@ -201,7 +196,7 @@ class Coverage:
 
     def _is_between(self, name: str, hop: Hop, topic: str) -> bool:
         """Whether ``name`` comes into ``hop`` by a table, and ``hop`` leads to ``topic``."""
-        leads_on = hop.output == topic or hop.output in self._ancestors(topic, tables=True)
+        leads_on = not hop.outputs.isdisjoint({topic, *self._ancestors(topic, tables=True)})
         by_table = any(name == table or name in self._ancestors(table, tables=True) for table in hop.tables)
         return leads_on and by_table
 
@@ -226,10 +221,10 @@ class Wait:
 
 def _either(reported: Hop, declared: Hop | None) -> Hop:
     """A pipeline as it runs and as it is declared, which may be newer: what is in either counts."""
-    if declared is None or declared.output != reported.output:
+    if declared is None or declared.outputs != reported.outputs:
         return reported
     streams = reported.streams | declared.streams
-    return Hop(reported.pipeline, streams, (reported.tables | declared.tables) - streams, reported.output)
+    return Hop(reported.pipeline, streams, (reported.tables | declared.tables) - streams, reported.outputs)
 
 
 def _lower(one: _Offsets, other: _Offsets) -> _Offsets:

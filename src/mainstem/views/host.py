@@ -64,7 +64,7 @@ class ViewHost:
         self._coverage = Coverage(map(_hop, pipelines := tuple(pipelines)))
         self._log = Log(bootstrap, timeout_s=_LOG_TIMEOUT_S, client_id="mainstem-view-host")
         self._follower = ProgressFollower(self._log, self._coverage, self._changes)
-        derived = frozenset(pipeline.output.name for pipeline in pipelines)
+        derived = frozenset(topic.name for pipeline in pipelines for topic in pipeline.outputs)
         around = Surroundings(self._log, self._clock, self._changes, derived, _LOG_TIMEOUT_S)
         self._views: Mapping[str, View] = {
             definition.name: View(definition, directory / definition.name, around) for definition in views
@@ -188,7 +188,7 @@ class ViewHost:
 def _hop(pipeline: Pipeline) -> Hop:
     streams = frozenset(topic.name for topic in pipeline.streams)
     tables = frozenset(topic.name for topic in pipeline.tables) - streams
-    return Hop(pipeline.name, streams, tables, pipeline.output.name)
+    return Hop(pipeline.name, streams, tables, frozenset(topic.name for topic in pipeline.outputs))
 
 
 def _lock(directory: Path) -> TextIOWrapper:

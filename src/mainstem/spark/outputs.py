@@ -1,0 +1,72 @@
+"""What a pipeline derives, as one DataFrame, and how a task turns its rows into the records of each topic.
+
+All outputs of a pipeline are one streaming query: so they share each micro-batch, its offsets, and what decides about
+it. A single output is the DataFrame that the function gave. Several are their union: the column ``_output`` says whose
+a row is, and its columns are the fields of ``_0``, ``_1``, …, of which the others are null.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from mainstem.errors import SchemaError
+from mainstem.spark.json_encode import encode_keys, encode_values
+from mainstem.spark.producing import Rows
+
+_WHOSE = "_output"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One topic as tasks write it; ``json_columns`` are those whose values are JSON text already."""
+
+    topic: str
+    key: tuple[str, ...]
+    json_columns: frozenset[str]
+
+
+def combined(frames: Sequence[DataFrame]) -> DataFrame:
+    """The DataFrames, one for each output, as the one that a query runs."""
+    if len(frames) == 1:
+        return frames[0]
+    return functools.reduce(DataFrame.union, (_tagged(frames, number) for number in range(len(frames))))
+
+
+def _tagged(frames: Sequence[DataFrame], number: int) -> DataFrame:
+    columns = [sf.lit(number).alias(_WHOSE)]
+    for other, frame in enumerate(frames):
+        if other == number:
+            fields = sf.struct(*(frame[f"`{name.replace('`', '``')}`"] for name in frame.columns))
+        else:
+            fields = sf.lit(None).cast(frame.schema)
+        columns.append(fields.alias(f"_{other}"))
+    return frames[number].select(*columns)
+
+
+def records_of(arrow_batch: pa.RecordBatch, outputs: Sequence[Output]) -> Iterator[tuple[str, Rows]]:
+    """The records of each output among the rows of ``combined``: its topic, their keys and values.
+
+    Raises SchemaError, which names the topic, when a key is null.
+    """
+    if len(outputs) == 1:
+        yield outputs[0].topic, _records(arrow_batch, outputs[0])
+        return
+    whose = arrow_batch.column(_WHOSE)
+    for number in pc.unique(whose).to_pylist():
+        rows = arrow_batch.column(f"_{number}").filter(pc.equal(whose, number))
+        yield outputs[number].topic, _records(pa.RecordBatch.from_struct_array(rows), outputs[number])
+
+
+def _records(arrow_batch: pa.RecordBatch, output: Output) -> Rows:
+    try:
+        keys = encode_keys(arrow_batch, output.key)
+    except SchemaError as error:
+        raise SchemaError(f"topic {output.topic}: {error}") from error
+    return Rows(encode_values(arrow_batch, json_columns=output.json_columns), keys)

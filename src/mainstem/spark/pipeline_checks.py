@@ -1,0 +1,196 @@
+"""A pipeline's function is called, and what it gives is checked, before any query runs.
+
+Whatever is wrong is a DefinitionError that names the file and the line. Owned by the thread of the runner.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    CharType,
+    DataType,
+    DayTimeIntervalType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    ShortType,
+    StringType,
+    StructType,
+    VarcharType,
+    VariantType,
+    YearMonthIntervalType,
+)
+
+from mainstem.errors import DefinitionError, MainstemError
+from mainstem.pipelines.definitions import Pipeline, Topic
+from mainstem.schema.infer import schema_of
+from mainstem.schema.types import RESERVED_NAMES, TopicSchema
+from mainstem.spark.schemas import topic_schema
+
+_TEXT = (StringType, VarcharType, CharType)
+# Read back by a column of text as their JSON, or as the text that Spark makes of them.
+_AS_TEXT = (ArrayType, MapType, StructType, VariantType, DayTimeIntervalType, YearMonthIntervalType)
+# A value of one is written as a value of any that follows.
+_WIDER = (ByteType, ShortType, IntegerType, LongType)
+
+
+def call(pipeline: Pipeline, frames: Sequence[DataFrame]) -> tuple[DataFrame, ...]:
+    """One streaming DataFrame for each output, from the pipeline's function. Raises DefinitionError."""
+    try:
+        result = pipeline.function(*frames)
+    except MainstemError:
+        raise
+    except Exception as error:
+        line = line_in(pipeline.function, error) or pipeline.where
+        name = pipeline.function.__name__
+        raise DefinitionError(
+            f"{line}: {name} (pipeline {pipeline.name}): {type(error).__name__}: {_first_line(error)}"
+        ) from error
+    several = len(pipeline.outputs) > 1
+    results = tuple(result) if several and isinstance(result, tuple | list) else (result,)
+    if several and len(results) != len(pipeline.outputs):
+        topics = ", ".join(topic.name for topic in pipeline.outputs)
+        raise DefinitionError(
+            f"{pipeline.where}: pipeline {pipeline.name} must return a DataFrame for each of {topics}, in this order, "
+            f"not {_described(result)}"
+        )
+    for frame in results:
+        _check_streams(pipeline, frame)
+    return results
+
+
+def schemas_of(pipeline: Pipeline, frames: Sequence[DataFrame]) -> dict[str, TopicSchema]:
+    """Topic → its schema: the declared one where there is one, which the DataFrame must fit. Raises DefinitionError."""
+    found = {}
+    for topic, frame in zip(pipeline.outputs, frames, strict=True):
+        derived = StructType([field for field in frame.schema.fields if field.name.lower() not in RESERVED_NAMES])
+        try:
+            schema = topic_schema(derived)
+        except MainstemError as error:
+            raise DefinitionError(f"{pipeline.where}: pipeline {pipeline.name}, topic {topic.name}: {error}") from error
+        _check_key(pipeline, topic, schema)
+        if topic.schema is not None:
+            schema = schema_of(topic.schema)
+            _check_fits(pipeline, topic, derived, schema)
+        found[topic.name] = schema
+    return found
+
+
+def check_mode(pipeline: Pipeline, frame: DataFrame) -> None:
+    """Raises DefinitionError when Spark cannot run ``frame`` in the pipeline's output mode."""
+    jvm = frame.sparkSession._jvm
+    assert jvm is not None
+    modes = jvm.org.apache.spark.sql.streaming.OutputMode
+    mode = {"append": modes.Append, "update": modes.Update, "complete": modes.Complete}[pipeline.mode]()
+    checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+    try:
+        checker.checkForStreaming(frame._jdf.queryExecution().analyzed(), mode)
+    except AnalysisException as error:
+        said = _first_line(error)
+        raise DefinitionError(
+            f'{pipeline.where}: pipeline {pipeline.name} cannot run with mode="{pipeline.mode}": {said}{_advice(said)}'
+        ) from error
+
+
+def line_in(function: Callable[..., object], error: BaseException) -> str | None:
+    """The innermost line of the file that declares ``function``, on the way to the error."""
+    file = function.__code__.co_filename
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return f"{file}:{lines[-1]}" if lines else None
+
+
+def _advice(said: str) -> str:
+    if "aggregations without watermark" in said:
+        return (
+            '; declare the pipeline with mode="update" and a key, or say by withWatermark how late rows may be and '
+            "group by a window of that time"
+        )
+    if "not supported" in said and "Join" in said:
+        return "; an outer join of streams needs watermarks on both sides and a bound on their times"
+    return ""
+
+
+def _check_streams(pipeline: Pipeline, frame: object) -> None:
+    if not isinstance(frame, DataFrame):
+        raise DefinitionError(
+            f"{pipeline.where}: pipeline {pipeline.name} must return a DataFrame, not {_described(frame)}"
+        )
+    if not frame.isStreaming:
+        raise DefinitionError(f"{pipeline.where}: the result of pipeline {pipeline.name} does not come from its stream")
+    names = [name.lower() for name in frame.columns if name.lower() not in RESERVED_NAMES]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DefinitionError(
+            f"{pipeline.where}: the result of pipeline {pipeline.name} has the column {', '.join(twice)} twice; rename "
+            "or drop one of them"
+        )
+
+
+def _described(result: object) -> str:
+    return f"{len(result)} results" if isinstance(result, tuple | list) else type(result).__name__
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [""])[0]
+
+
+def _check_key(pipeline: Pipeline, topic: Topic, schema: TopicSchema) -> None:
+    missing = [name for name in topic.key if name not in schema.names]
+    if missing:
+        raise DefinitionError(
+            f"{pipeline.where}: the key of {topic.name} is {', '.join(topic.key)}, but pipeline "
+            f"{pipeline.name} gives no {', '.join(missing)}; it gives {', '.join(schema.names)}"
+        )
+
+
+def _check_fits(pipeline: Pipeline, topic: Topic, derived: StructType, declared: TopicSchema) -> None:
+    """Each column declared is given, in a type whose values the declared one holds, and no other is."""
+    parsed = StructType.fromDDL(declared.ddl_text())
+    assert isinstance(parsed, StructType)
+    wanted = {field.name: field.dataType for field in parsed.fields}
+    given = {field.name: field.dataType for field in derived.fields}
+    wrong = [f"{name} is missing" for name in wanted if name not in given]
+    wrong += [f"{name} is not declared" for name in given if name not in wanted]
+    wrong += [
+        f"{name} is {kind.simpleString().upper()}, declared {wanted[name].simpleString().upper()}"
+        for name, kind in given.items()
+        if name in wanted and not _holds(wanted[name], kind)
+    ]
+    if wrong:
+        raise DefinitionError(
+            f"{pipeline.where}: what pipeline {pipeline.name} gives does not fit the schema of {topic.name} "
+            f"({topic.where}): {'; '.join(wrong)}"
+        )
+
+
+def _holds(wanted: DataType, given: DataType) -> bool:
+    """Whether a value of type ``given``, written as JSON, is read back by ``wanted``; null goes everywhere."""
+    if isinstance(given, NullType):
+        return True
+    if isinstance(wanted, _TEXT):
+        return isinstance(given, (*_TEXT, *_AS_TEXT))
+    if isinstance(wanted, ArrayType) and isinstance(given, ArrayType):
+        return _holds(wanted.elementType, given.elementType)
+    if isinstance(wanted, MapType) and isinstance(given, MapType):
+        return _holds(wanted.keyType, given.keyType) and _holds(wanted.valueType, given.valueType)
+    if isinstance(wanted, StructType) and isinstance(given, StructType):
+        same_names = wanted.fieldNames() == given.fieldNames()
+        return same_names and all(
+            _holds(one.dataType, other.dataType) for one, other in zip(wanted.fields, given.fields, strict=True)
+        )
+    if isinstance(wanted, DecimalType) and isinstance(given, DecimalType):
+        whole = wanted.precision - wanted.scale
+        return whole >= given.precision - given.scale and wanted.scale >= given.scale
+    if type(wanted) in _WIDER and type(given) in _WIDER:
+        return _WIDER.index(type(wanted)) >= _WIDER.index(type(given))
+    return type(wanted) is type(given) or (isinstance(wanted, DoubleType) and isinstance(given, FloatType))

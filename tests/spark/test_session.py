@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from mainstem.errors import ConfigError
 from mainstem.spark import class_archive
 from mainstem.spark.java import Java
-from mainstem.spark.session import default_settings
+from mainstem.spark.session import default_settings, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,3 +48,38 @@ def test_a_class_archive_is_used_when_it_is_there(tmp_path: Path, monkeypatch: p
 def test_another_java_has_another_class_archive() -> None:
     paths = {class_archive.archive_path(Java(Path("/java"), version)) for version in ("17.0.1", "21.0.1")}
     assert len(paths) == 2
+
+
+def test_a_cluster_on_loopback_finds_its_driver_there() -> None:
+    assert default_settings("spark://127.0.0.1:7077")["spark.driver.host"] == "127.0.0.1"
+
+
+@pytest.mark.spark
+def test_a_session_that_runs_already_is_the_session(spark: SparkSession) -> None:
+    assert session("again", settings={"spark.sql.shuffle.partitions": "3"}) is spark
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
+
+
+@pytest.mark.spark
+def test_a_session_that_runs_already_keeps_its_master_and_what_is_fixed(spark: SparkSession) -> None:
+    with pytest.raises(ConfigError, match=r"runs in this process already, at local\[.*one at local\[7\]"):
+        session("again", master="local[7]")
+    with pytest.raises(ConfigError, match=r"spark\.driver\.memory can only be set before it starts"):
+        session("again", settings={"spark.driver.memory": "7g"})
+
+
+@pytest.mark.spark
+def test_a_session_that_runs_without_us_gets_this_python(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = spark.sparkContext.pythonExec
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "python3")
+    session("again")
+    assert spark.sparkContext.pythonExec == sys.executable
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", before)
+    session("again")
+
+
+@pytest.mark.spark
+def test_the_format_needs_no_registration(spark: SparkSession) -> None:
+    with pytest.raises(Exception, match=r"option kafka\.bootstrap\.servers is missing"):
+        spark.newSession().read.format("mainstem").load()

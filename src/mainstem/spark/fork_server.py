@@ -82,6 +82,10 @@ class ForkServer:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
     def stop(self) -> None:
         """End the server and all that it forked."""
         assert self._process.stdin is not None

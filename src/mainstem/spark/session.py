@@ -9,16 +9,14 @@ throughput: see docs/internals/spark.md for each setting and what it brought. Se
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mainstem.errors import MissingDependencyError
-from mainstem.spark import class_archive
-from mainstem.spark.fork_server import ForkServer
+from mainstem.errors import ConfigError, MachineError
+from mainstem.spark import class_archive, environment
 from mainstem.spark.java import find_java
 
 if TYPE_CHECKING:
@@ -55,34 +53,83 @@ _JAVA_STACK = "-Xss4m"
 # With two cores, what the optimizing compiler and a parallel collector take is taken from the query.
 _JAVA_FEW_CORES = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _FEW_CORES = 2
+_LOOPBACK = ("127.0.0.1", "localhost")
 
 
 def session(app_name: str, *, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
     """A SparkSession that knows the format ``mainstem``; ``master`` is this machine by default.
 
-    Raises MissingDependencyError when pyspark or a Java that fits is not there.
+    Where a session runs in this process already it is that one, as it is, with the settings that can still be changed.
+
+    Raises MissingDependencyError when pyspark, a Java that fits, or what the workers' Python needs is not there;
+    ConfigError for a master or a setting that cannot be; UnavailableError when the master cannot be reached;
+    MachineError when Spark's JVM does not start.
     """
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise MissingDependencyError("Spark is not installed; run: pip install 'mainstem[spark]'") from error
+    environment.require_pyspark()
+    from pyspark import SparkContext
+
     from mainstem.spark.source import MainstemDataSource
 
-    chosen = master or f"local[{os.cpu_count() or 1}]"
-    _prepare_environment(chosen)
-    builder = SparkSession.builder.appName(app_name).master(chosen)
-    for name, value in {**default_settings(chosen), **(settings or {})}.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    if SparkContext._active_spark_context is not None:
+        spark = _running(master, settings or {})
+    else:
+        spark = _started(app_name, master or f"local[{os.cpu_count() or 1}]", settings or {})
     spark.dataSource.register(MainstemDataSource)
+    return spark
+
+
+def _started(app_name: str, master: str, settings: Mapping[str, str]) -> SparkSession:
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    environment.prepare(master)
+    builder = SparkSession.builder.appName(app_name).master(master)
+    for name, value in {**default_settings(master), **settings}.items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except (PySparkRuntimeError, Py4JError) as error:
+        said = next((line for line in str(error).splitlines() if "Exception: " in line), str(error).split("\n")[0])
+        raise MachineError(f"Spark did not start at {master}; what it said is above, at last: {said}") from error
+
+
+def _running(master: str | None, settings: Mapping[str, str]) -> SparkSession:
+    """The session that runs already, if it is what is asked for."""
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.getOrCreate()
+    context = spark.sparkContext
+    if master not in (None, context.master):
+        raise ConfigError(
+            f"a Spark session runs in this process already, at {context.master}; end it with .stop() before you ask "
+            f"for one at {master}, or ask for no master"
+        )
+    fixed = [name for name in settings if not spark.conf.isModifiable(name)]
+    other = sorted(name for name in fixed if spark.conf.get(name, None) != settings[name])
+    if other:
+        raise ConfigError(
+            f"a Spark session runs in this process already, and {', '.join(other)} can only be set before it starts; "
+            "end it with .stop() first"
+        )
+    for name in settings.keys() - set(fixed):
+        spark.conf.set(name, settings[name])
+    if not environment.is_local(context.master):
+        return spark
+    if "PYSPARK_PYTHON" in os.environ:
+        environment.check_workers_python(context.pythonExec)
+    else:
+        context.pythonExec = (
+            sys.executable
+        )  # Spark's default is the first python3 on PATH, which may know nothing of us
     return spark
 
 
 def default_settings(master: str) -> dict[str, str]:
     """Our settings of Spark for this master."""
     java_options = [f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}", _JAVA_STACK]
-    if not master.startswith("local"):
-        return {**_EVERYWHERE, "spark.driver.extraJavaOptions": " ".join(java_options)}
+    if not environment.is_local(master):
+        return {**_EVERYWHERE, **_driver_place(master), "spark.driver.extraJavaOptions": " ".join(java_options)}
     cores = os.cpu_count() or 1
     java_options += _JAVA_FEW_CORES if cores <= _FEW_CORES else ("-XX:+UseParallelGC",)
     java_options += class_archive.java_options(find_java())
@@ -94,15 +141,9 @@ def default_settings(master: str) -> dict[str, str]:
     }
 
 
-def _prepare_environment(master: str) -> None:
-    """What Spark reads from the environment when it starts; it starts once in a process."""
-    os.environ["JAVA_HOME"] = str(find_java().home)
-    os.environ.setdefault("PYTHONHASHSEED", "0")
-    if "PYSPARK_PYTHON" in os.environ:
-        return
-    if not master.startswith("local") or sys.platform == "win32":
-        os.environ["PYSPARK_PYTHON"] = sys.executable
-        return
-    server = ForkServer()
-    os.environ["PYSPARK_PYTHON"] = str(server.python)
-    atexit.register(server.stop)
+def _driver_place(master: str) -> dict[str, str]:
+    """Where a cluster's workers find the driver: Spark's own choice, but for a cluster that is on loopback alone."""
+    hosts = [address.rpartition(":")[0] for address in master.removeprefix("spark://").split(",")]
+    if not master.startswith("spark://") or any(host not in _LOOPBACK for host in hosts):
+        return {}
+    return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

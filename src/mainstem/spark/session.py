@@ -114,7 +114,7 @@ def _running(master: str | None, settings: Mapping[str, str]) -> SparkSession:
         )
     for name in settings.keys() - set(fixed):
         spark.conf.set(name, settings[name])
-    if not environment.is_local(context.master):
+    if not environment.is_local(str(context.master)):
         return spark
     if "PYSPARK_PYTHON" in os.environ:
         environment.check_workers_python(context.pythonExec)

@@ -11,7 +11,6 @@ from mainstem.client.log import Log
 from mainstem.gateway.app import create_app
 from mainstem.gateway.forwarding import ForwardingBackend
 from mainstem.gateway.guard import Limits
-from mainstem.gateway.operation_routes import PipelineProgress
 from mainstem.model import Position
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.testing.embedded import EmbeddedBroker
@@ -42,17 +41,13 @@ def test_a_log_that_does_not_answer_is_a_503(monkeypatch: pytest.MonkeyPatch) ->
     assert (answer.status_code, answer.json()["type"]) == (503, "/problems/log-unavailable")
 
 
-def test_without_a_pipeline_there_is_no_progress(own_log: Log) -> None:
-    assert PipelineProgress(own_log).latest() == []
-
-
-def test_the_latest_progress_of_each_pipeline_is_told(own_log: Log) -> None:
+def test_pipelines_are_listed(own_log: Log) -> None:
+    own_log.create_topic("a", partitions=1)
     own_log.create_topic(PROGRESS_TOPIC, partitions=1)
-    told = PipelineProgress(own_log)
-    own_log.append_many(PROGRESS_TOPIC, [progress("p", 1), progress("q", 1), progress("p", 2)])
-    assert [(entry["name"], entry["batch_id"]) for entry in told.latest()] == [("p", 2), ("q", 1)]
-    own_log.append_many(PROGRESS_TOPIC, [progress("p", 3), (b"q", None)])
-    assert [(entry["name"], entry["source"]) for entry in told.latest()] == [("p", "a/0:3")]
+    own_log.append_many(PROGRESS_TOPIC, [progress("p", 0)])
+    with served(create_app(own_log, ForwardingBackend([]), Limits())) as api:
+        (pipeline,) = api.get("/pipelines").json()["pipelines"]
+    assert (pipeline["name"], pipeline["status"], pipeline["lag"], pipeline["source"]) == ("p", "not seen", 0, "a/0:0")
 
 
 def test_groups_are_listed(api: httpx.Client) -> None:

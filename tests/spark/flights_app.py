@@ -15,6 +15,7 @@ from mainstem.model import Position
 from mainstem.pipelines.app import App
 from mainstem.pipelines.deploy import deploy
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
+from mainstem.pipelines.state import STATES_TOPIC, PipelineState
 from mainstem.testing.embedded import EmbeddedBroker
 
 if TYPE_CHECKING:
@@ -79,4 +80,11 @@ class Flights:
             said = Progress.from_record(record)
             if said is not None and said.pipeline == pipeline and covers(said):
                 return said
+        raise AssertionError("a follower has no end")
+
+    def wait_for_state(self, pipeline: str, is_so: Callable[[PipelineState], bool]) -> PipelineState:
+        for record in self.log.follow(STATES_TOPIC, start="earliest"):
+            state = PipelineState.from_record(record)
+            if state is not None and state.pipeline == pipeline and is_so(state):
+                return state
         raise AssertionError("a follower has no end")

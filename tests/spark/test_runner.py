@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -138,11 +137,31 @@ def test_one_query_that_fails_takes_no_other_down(world: Flights, capfd: pytest.
     with world.running():
         position = world.fly((None, 1))  # type: ignore[arg-type]  # no carrier, so no key for the first pipeline
         world.wait_until(copies, lambda said: said.source.covers(position))
-        deadline = threading.Event()
-        said = ""
-        while "failed" not in said and not deadline.wait(0.2):
-            said += capfd.readouterr().err
+        failing = world.wait_for_state(name, lambda state: state.counts.restarts >= 1 and state.failure is not None)
+        working = world.wait_for_state(copies, lambda state: state.counts.input_rows == 1)
+    assert failing.failure is not None
+    assert "key column 'carrier' is null" in failing.failure.text
+    assert (working.counts.restarts, working.counts.written_rows, working.failure) == (0, 1, None)
+    said = capfd.readouterr().err
     assert f"pipeline {name} failed: mainstem.errors.SchemaError: topic {name}: key column 'carrier' is null" in said
+    assert world.wait_for_state(name, lambda state: state.status.is_over).status == "stopped"
+
+
+def test_the_state_of_a_query_says_what_it_did_and_what_it_holds(world: Flights) -> None:
+    name = f"{world.prefix}.late"
+
+    @world.app.pipeline(world.flights, into=name, key="carrier", mode="update", name=name)
+    def late(flights: Any) -> Any:
+        return flights.withWatermark("_timestamp", "1 hour").groupBy("carrier").count()
+
+    world.fly(("UA", 1), ("UA", 2), ("AA", 3))
+    world.run_once()
+    state = world.wait_for_state(name, lambda state: state.status.is_over)
+    assert (state.status, state.trigger, state.app) == ("finished", "once", world.app.name)
+    assert (state.counts.input_rows, state.counts.written_rows, state.counts.state_rows) == (3, 2, 2)
+    first = state.recent[0]
+    assert (first.batch_id, first.input_rows, first.lag) == (0, 3, 0)
+    assert {"triggerExecution", "addBatch", "walCommit", "latestOffset"} <= first.durations_ms.keys()
 
 
 def test_a_run_to_the_end_says_what_made_a_query_fail(world: Flights) -> None:

@@ -12,7 +12,23 @@ from collections.abc import Callable
 
 import typer
 
-from mainstem.cli import acls, append, bench, doctor, groups, load, log, read, run, serve, topics, users, version, views
+from mainstem.cli import (
+    acls,
+    append,
+    bench,
+    doctor,
+    groups,
+    load,
+    log,
+    pipelines,
+    read,
+    run,
+    serve,
+    topics,
+    users,
+    version,
+    views,
+)
 from mainstem.cli.demo import command as demo
 from mainstem.cli.output import OutputClosedError, note
 from mainstem.cli.settings import defaults, export_security
@@ -43,6 +59,7 @@ for _name, _function in _COMMANDS.items():
     app.command(_name)(_function)
 app.add_typer(groups.app, name="groups")
 app.add_typer(log.app, name="log")
+app.add_typer(pipelines.app, name="pipelines")
 app.add_typer(topics.app, name="topics")
 app.add_typer(users.app, name="users")
 app.add_typer(acls.app, name="acls")

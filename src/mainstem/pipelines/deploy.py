@@ -1,8 +1,8 @@
 """``deploy``: make a log ready for an App. Idempotent: what exists is left as it is, and no topic is ever deleted.
 
-It creates the system's two topics (progress and schemas, both compacted, one partition), the App's topics, those that
-its pipelines derive, and one dead-letter topic for each view; then it registers the schemas that the App declares. A
-derived topic's schema is known only to Spark; the pipelines' process registers it.
+It creates the system's three topics (progress, states and schemas, all compacted, one partition), the App's topics,
+those that its pipelines derive, and one dead-letter topic for each view; then it registers the schemas that the App
+declares. A derived topic's schema is known only to Spark; the pipelines' process registers it.
 
 Only the progress of a pipeline that the App has no more, though it derived a topic which another one derives now, is
 dropped: it will not move again, and whoever waited for it to cover a position would wait for ever.
@@ -16,6 +16,7 @@ from mainstem.errors import DefinitionError
 from mainstem.pipelines.app import App
 from mainstem.pipelines.definitions import Topic
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
+from mainstem.pipelines.state import STATES_TOPIC
 from mainstem.schema.infer import schema_of
 from mainstem.schema.registry import SCHEMAS_TOPIC, SYSTEM_TOPIC_CONFIGS, register
 from mainstem.schema.types import TopicSchema
@@ -33,7 +34,7 @@ def deploy(app: App, log: Log) -> None:
     """
     schemas = {topic.name: _schema(topic) for topic in app.topics.values() if topic.schema is not None}
     _check_view_columns(app, schemas)
-    for name in (PROGRESS_TOPIC, SCHEMAS_TOPIC):
+    for name in (PROGRESS_TOPIC, STATES_TOPIC, SCHEMAS_TOPIC):
         log.create_topic(name, partitions=1, configs=SYSTEM_TOPIC_CONFIGS, exist_ok=True)
     for topic in app.topics.values():
         configs = {**(_COMPACTED if topic.compacted else {}), **topic.configs}

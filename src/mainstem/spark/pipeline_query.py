@@ -59,6 +59,7 @@ class PipelineQuery(Query):
         """Steps 2 and 3 of a micro-batch."""
         reports = [pickle.loads(row.report) for row in frame.mapInArrow(self._task, "report BINARY").collect()]
         written = Position.join(report.position for report in reports)
+        self.written_rows += sum(report.records for report in reports)
         self._progress.advance(batch_id, read_offsets(self._place.checkpoint, batch_id), written)
 
 

@@ -35,11 +35,15 @@ class QueryPlace:
 
 
 class Query(ABC):
-    """See the module. ``schemas`` are those of the topics that it derives, by name."""
+    """See the module.
+
+    ``schemas`` are those of the topics that it derives, by name; ``written_rows`` counts what it has appended to them.
+    """
 
     def __init__(self, pipeline: Pipeline, frame: DataFrame, place: QueryPlace, log: Log) -> None:
         self.pipeline = pipeline
         self.schemas: Mapping[str, TopicSchema] = {}
+        self.written_rows = 0
         self._frame = frame
         self._place = place
         self._log = log

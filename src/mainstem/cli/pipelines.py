@@ -1,0 +1,119 @@
+"""``mainstem pipelines``: how every pipeline is; ``show`` one in full. Read from the log, whichever it is."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Annotated, Any
+
+import typer
+
+from mainstem.cli import options
+from mainstem.cli.connect import connect
+from mainstem.cli.output import out, out_json, out_rows
+
+app = typer.Typer(
+    help="How the pipelines are; one in full.",
+    rich_markup_mode=None,
+)
+
+Name = Annotated[str, typer.Argument(metavar="PIPELINE")]
+
+
+@app.callback(invoke_without_command=True)
+def pipelines(
+    context: typer.Context,
+    bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP,
+    json: options.Json = False,
+) -> None:
+    """Every pipeline: how it is, how far behind, how fast, and what went wrong last."""
+    if context.invoked_subcommand is None:
+        list_pipelines(bootstrap, json)
+
+
+@app.command("list")
+def list_pipelines(bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP, json: options.Json = False) -> None:
+    """Every pipeline: how it is, how far behind, how fast, and what went wrong last."""
+    found = _latest(bootstrap)
+    if json:
+        out_json({"pipelines": found})
+    elif found:
+        out_rows([_summary(pipeline) for pipeline in found])
+    else:
+        out("no pipeline has run yet; declare some in an App and start it with: mainstem run APP.py")
+
+
+@app.command()
+def show(name: Name, bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP, json: options.Json = False) -> None:
+    """One pipeline: all that is known of it, and its last micro-batches."""
+    from mainstem.errors import InputError
+
+    found = {pipeline["name"]: pipeline for pipeline in _latest(bootstrap)}
+    if name not in found:
+        raise InputError(f"there is no pipeline {name!r}; there are: {', '.join(found) or 'none'}")
+    pipeline = found[name]
+    if json:
+        out_json(pipeline)
+        return
+    recent = pipeline.pop("recent", [])
+    for field, value in pipeline.items():
+        out(f"{field}: {_readable(field, value)}")
+    if recent:
+        out_rows([_micro_batch(entry) for entry in recent])
+
+
+def _latest(bootstrap: str) -> list[dict[str, Any]]:
+    from mainstem.pipelines.overview import Overview
+
+    with connect(bootstrap) as log:
+        return Overview(log).latest()
+
+
+def _summary(pipeline: dict[str, Any]) -> dict[str, Any]:
+    """What a person looks for first; ``--json`` has it all."""
+    failure = pipeline.get("failure")
+    since = "" if pipeline["status"] != "not seen" else f" since {_time(pipeline['seen_ms'])}"
+    return {
+        "name": pipeline["name"],
+        "status": pipeline["status"] + since,
+        "lag": pipeline["lag"],
+        "rows/s": pipeline.get("input_rows_per_second"),
+        "micro-batches": pipeline.get("micro_batches"),
+        "read": pipeline.get("input_rows"),
+        "written": pipeline.get("written_rows"),
+        "last ms": pipeline.get("durations_ms", {}).get("triggerExecution"),
+        "restarts": pipeline.get("restarts"),
+        "last error": None if failure is None else f"{_time(failure['at_ms'])} {failure['text']}",
+    }
+
+
+def _micro_batch(entry: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "micro-batch": entry["batch_id"],
+        "at": _time(entry["at_ms"]),
+        "read": entry["input_rows"],
+        "lag": entry["lag"],
+        **{f"{phase} ms": duration for phase, duration in entry["durations_ms"].items()},
+    }
+
+
+def _readable(field: str, value: Any) -> str:
+    if value is None:
+        return "-"
+    if field.endswith("_ms") and isinstance(value, int):
+        return _time(value)
+    if field == "failure":
+        again = "" if value["next_try_ms"] is None else f"; next try at {_time(value['next_try_ms'])}"
+        return f"{_time(value['at_ms'])} {value['text']}{again}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {entry}" for name, entry in value.items()) or "-"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _time(at_ms: int | None) -> str:
+    if at_ms is None:
+        return "ever"
+    return (
+        datetime.datetime.fromtimestamp(at_ms / 1_000, datetime.UTC)
+        .isoformat(timespec="seconds")
+        .replace("+00:00", "Z")
+    )

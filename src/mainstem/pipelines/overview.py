@@ -1,0 +1,138 @@
+"""``Overview``: every pipeline of a log as its progress, its state and the log's ends together tell.
+
+What the commands, the HTTP gateway and the console show. Each call reads on from where the last one stopped. The lag is
+counted when it is asked for, from the pipeline's progress to the ends of its inputs, so it is right though the driver
+is dead. Thread-safe.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+from mainstem.client.log import Log
+from mainstem.clock import Clock, SystemClock
+from mainstem.errors import UnknownTopicError
+from mainstem.model import Position, Record
+from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
+from mainstem.pipelines.state import STATES_TOPIC, MicroBatch, PipelineState
+
+NOT_SEEN = "not seen"
+"""The status of a pipeline whose driver has fallen silent, or that has never told of itself."""
+
+
+class _Named(Protocol):
+    @property
+    def pipeline(self) -> str: ...
+
+
+_Entry = TypeVar("_Entry", bound=_Named)
+
+
+class Overview:
+    """See the module."""
+
+    def __init__(self, log: Log, clock: Clock | None = None) -> None:
+        self._log = log
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._progress = _Latest(log, PROGRESS_TOPIC, Progress.from_record)
+        self._states = _Latest(log, STATES_TOPIC, PipelineState.from_record)
+
+    def latest(self) -> list[dict[str, Any]]:
+        """One document for each pipeline, by name; none when no pipeline ever ran. Raises LogUnavailableError."""
+        with self._lock:
+            progress, states = self._progress.catch_up(), self._states.catch_up()
+            ends = self._ends({topic for entry in progress.values() for topic in entry.inputs})
+            now_ms = self._clock.time_ms()
+            return [
+                {
+                    "name": name,
+                    **_progress_json(progress.get(name)),
+                    "lag": _lag(progress.get(name), ends),
+                    **_state_json(states.get(name), now_ms),
+                }
+                for name in sorted(progress.keys() | states.keys())
+            ]
+
+    def _ends(self, topics: set[str]) -> Position:
+        """The ends of those of the topics that are still there."""
+        if not topics:
+            return Position()
+        return self._log.end(*sorted(topics & self._log.topics().keys()))
+
+
+class _Latest(Generic[_Entry]):
+    """The latest record of each key of a small compacted topic."""
+
+    def __init__(self, log: Log, topic: str, parse: Callable[[Record], _Entry | None]) -> None:
+        self._log = log
+        self._topic = topic
+        self._parse = parse
+        self._read_up_to: Position | None = None
+        self._latest: dict[str, _Entry] = {}
+
+    def catch_up(self) -> dict[str, _Entry]:
+        try:
+            reader = self._log.read(self._topic, start=self._read_up_to or "earliest")
+        except UnknownTopicError:
+            self._read_up_to = None
+            self._latest.clear()
+            return self._latest
+        for record in reader:
+            entry = self._parse(record)
+            if entry is None:
+                self._latest.pop((record.key or b"").decode(), None)
+            else:
+                self._latest[entry.pipeline] = entry
+        self._read_up_to = reader.position
+        return self._latest
+
+
+def _lag(progress: Progress | None, ends: Position) -> int | None:
+    """How many records of the inputs lie beyond what the pipeline has read; None when that is not known."""
+    if progress is None or not set(progress.inputs) <= ends.topics:
+        return None
+    inputs = ends.restrict(progress.inputs)
+    return sum(max(0, end - progress.source.get(tp, 0)) for tp, end in inputs.items())
+
+
+def _progress_json(progress: Progress | None) -> dict[str, Any]:
+    if progress is None:
+        return {"inputs": [], "outputs": [], "batch_id": None, "source": "", "sink": "", "tables": ""}
+    return {
+        "inputs": list(progress.inputs),
+        "outputs": list(progress.outputs),
+        "batch_id": progress.batch_id,
+        "source": str(progress.source),
+        "sink": str(progress.sink),
+        "tables": str(progress.tables),
+    }
+
+
+def _state_json(state: PipelineState | None, now_ms: int) -> dict[str, Any]:
+    if state is None:
+        return {"status": NOT_SEEN, "seen_ms": None}
+    last = state.recent[-1] if state.recent else None
+    is_lost = state.is_lost(now_ms)
+    return {
+        "status": NOT_SEEN if is_lost else state.status.value,
+        "last_status": state.status.value,
+        "seen_ms": state.seen_ms,
+        "app": state.app,
+        "trigger": state.trigger,
+        "started_ms": state.started_ms,
+        "uptime_s": max(0, (state.seen_ms if is_lost or state.status.is_over else now_ms) - state.started_ms) // 1_000,
+        **dataclasses.asdict(state.counts),
+        "input_rows_per_second": state.input_rows_per_second,
+        "durations_ms": dict(last.durations_ms) if last is not None else {},
+        "watermark": state.watermark,
+        "failure": None if state.failure is None else dataclasses.asdict(state.failure),
+        "recent": [_recent_json(entry) for entry in state.recent],
+    }
+
+
+def _recent_json(entry: MicroBatch) -> dict[str, Any]:
+    return dataclasses.asdict(entry)

@@ -1,0 +1,146 @@
+"""The state record: how a pipeline's query goes, told through the log.
+
+The driver appends one record for each pipeline to the compacted topic ``__mainstem_pipeline_states``: its key is the
+pipeline's name, its value this document. It does so when something has changed, at most about once a second, and as a
+heartbeat every ``HEARTBEAT_MS`` when nothing has. So whoever reads the topic knows how every query goes, on whichever
+machine it runs, and a driver that died is known by its silence: ``is_lost``.
+
+Counts are those of the driver's present run. Times are milliseconds since the epoch, by the driver's clock.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from mainstem.errors import SchemaError
+from mainstem.model import Record
+
+STATES_TOPIC: Final = "__mainstem_pipeline_states"
+HEARTBEAT_MS: Final = 10_000
+LOST_AFTER_MS: Final = 3 * HEARTBEAT_MS
+RECENT_MAX: Final = 20
+"""How many micro-batches a state record remembers."""
+
+
+class Status(enum.StrEnum):
+    """How a query is."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    """It works on records."""
+    WAITING = "waiting"
+    """It has derived all that there is."""
+    RESTARTING = "restarting"
+    """It failed, and is started again after a pause."""
+    FAILED = "failed"
+    """It failed, and is not started again."""
+    STOPPED = "stopped"
+    FINISHED = "finished"
+    """It has derived all that there was when it started, and ended, as it was asked to."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no more is heard of the query until it is started anew."""
+        return self in (Status.FAILED, Status.STOPPED, Status.FINISHED)
+
+
+@dataclass(frozen=True, slots=True)
+class MicroBatch:
+    """One micro-batch. ``lag`` is how many records the log held beyond it when it ended, as far as Spark says.
+
+    ``durations_ms`` are Spark's phases by Spark's names: ``latestOffset``, ``walCommit``, ``queryPlanning``,
+    ``addBatch``, ``commitOffsets``, and ``triggerExecution`` for the whole.
+    """
+
+    batch_id: int
+    at_ms: int
+    input_rows: int
+    durations_ms: Mapping[str, int]
+    lag: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What made the query fail last. ``next_try_ms`` is None when it runs again, or will not."""
+
+    text: str
+    at_ms: int
+    next_try_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What the query did since the driver started, and what it holds."""
+
+    micro_batches: int = 0
+    input_rows: int = 0
+    written_rows: int = 0
+    restarts: int = 0
+    state_rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineState:
+    """How one pipeline is; see the module. ``input_rows_per_second`` is Spark's, of the last micro-batch."""
+
+    pipeline: str
+    app: str
+    status: Status
+    trigger: str
+    started_ms: int
+    seen_ms: int
+    counts: Counts = Counts()
+    input_rows_per_second: float = 0.0
+    watermark: str | None = None
+    failure: Failure | None = None
+    recent: tuple[MicroBatch, ...] = field(default=())
+
+    def is_lost(self, now_ms: int) -> bool:
+        """Whether its driver should have been heard of since, and was not."""
+        return not self.status.is_over and now_ms - self.seen_ms > LOST_AFTER_MS
+
+    def to_record(self) -> tuple[bytes, bytes]:
+        """Key and value of the state record."""
+        document = dataclasses.asdict(self)
+        del document["pipeline"]
+        return self.pipeline.encode(), json.dumps(document, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_record(cls, record: Record) -> PipelineState | None:
+        """Read a record of the topic; None for a tombstone (the pipeline was dropped).
+
+        Raises SchemaError when the record is none of ours.
+        """
+        if record.value is None:
+            return None
+        try:
+            document = json.loads(record.value)
+            failure = document["failure"]
+            return cls(
+                pipeline=(record.key or b"").decode(),
+                app=str(document["app"]),
+                status=Status(document["status"]),
+                trigger=str(document["trigger"]),
+                started_ms=int(document["started_ms"]),
+                seen_ms=int(document["seen_ms"]),
+                counts=Counts(**document["counts"]),
+                input_rows_per_second=float(document["input_rows_per_second"]),
+                watermark=document["watermark"],
+                failure=None if failure is None else Failure(**failure),
+                recent=tuple(_micro_batch(entry) for entry in document["recent"]),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise SchemaError(
+                f"{record.topic}/{record.partition}:{record.offset} is no pipeline's state: {error}"
+            ) from error
+
+
+def _micro_batch(entry: Mapping[str, Any]) -> MicroBatch:
+    return MicroBatch(
+        int(entry["batch_id"]), int(entry["at_ms"]), int(entry["input_rows"]), dict(entry["durations_ms"]), entry["lag"]
+    )

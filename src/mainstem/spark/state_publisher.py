@@ -1,0 +1,84 @@
+"""Publishes pipelines' states into the log, from a thread of its own: a log that is slow or away holds nobody up.
+
+Only the newest state of each pipeline is kept for it. One is appended when it says something new, at most once in
+``every_s``, and again as a heartbeat. What the log does not take is tried again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable
+from dataclasses import replace
+
+from mainstem.client.log import Log
+from mainstem.clock import Clock, SystemClock
+from mainstem.errors import MainstemError
+from mainstem.pipelines.state import HEARTBEAT_MS, STATES_TOPIC, PipelineState
+
+_LOGGER = logging.getLogger("mainstem.spark")
+_TIMEOUT_S = 5.0
+
+
+class StatePublisher:
+    """``put`` from any thread; a context manager whose end appends what is left, if the log takes it in time."""
+
+    def __init__(self, bootstrap: str, *, every_s: float = 1.0, clock: Clock | None = None) -> None:
+        self._log = Log(bootstrap, timeout_s=_TIMEOUT_S)
+        self._every_s = every_s
+        self._clock = clock or SystemClock()
+        self._changed = threading.Condition()
+        self._states: dict[str, PipelineState] = {}
+        self._published: dict[str, PipelineState] = {}
+        self._is_closing = False
+        self._thread = threading.Thread(target=self._run, name="pipeline-states", daemon=True)
+
+    def put(self, states: Iterable[PipelineState]) -> None:
+        """Take the newest states; returns at once."""
+        with self._changed:
+            self._states.update((state.pipeline, state) for state in states)
+            self._changed.notify()
+
+    def __enter__(self) -> StatePublisher:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify()
+        self._thread.join(2 * _TIMEOUT_S)
+
+    def _run(self) -> None:
+        with self._log:
+            is_closing = False
+            while not is_closing:
+                with self._changed:
+                    if not self._is_closing and not self._due():
+                        self._changed.wait(self._every_s)
+                    is_closing, due = self._is_closing, self._due()
+                self._publish(due)
+                with self._changed:  # a breath, in which states gather
+                    if not self._is_closing:
+                        self._changed.wait_for(lambda: self._is_closing, self._every_s)
+
+    def _due(self) -> list[PipelineState]:
+        """The states that say something new, or have not been said for long; as of now."""
+        now_ms = self._clock.time_ms()
+        due = []
+        for name, state in self._states.items():
+            last = self._published.get(name)
+            is_new = last is None or replace(last, seen_ms=state.seen_ms) != state
+            if is_new or (not state.status.is_over and last is not None and now_ms - last.seen_ms >= HEARTBEAT_MS):
+                due.append(replace(state, seen_ms=now_ms))
+        return due
+
+    def _publish(self, due: list[PipelineState]) -> None:
+        if not due:
+            return
+        try:
+            self._log.append_many(STATES_TOPIC, [state.to_record() for state in due])
+        except MainstemError as error:
+            _LOGGER.debug("the states of pipelines cannot be told: %s", error)
+            return
+        self._published.update((state.pipeline, state) for state in due)

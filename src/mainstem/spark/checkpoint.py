@@ -56,6 +56,21 @@ def last_committed(checkpoint: str) -> int | None:
     return max(done, default=None)
 
 
+def query_id(checkpoint: str) -> str:
+    """The id of the checkpoint's query, the same for all of its runs. Raises StorageError when it cannot be read.
+
+    ``<checkpoint>/metadata``, which Spark writes before a query's first micro-batch, holds it: ``{"id": …}``.
+    """
+    path = local_path(checkpoint) / "metadata"
+    try:
+        found = json.loads(path.read_text())["id"]
+    except OSError as error:
+        raise StorageError(f"the checkpoint's {path} cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise StorageError(f"the checkpoint's {path} names no query") from error
+    return str(found)
+
+
 def local_path(checkpoint: str) -> Path:
     """The checkpoint's directory. Raises ConfigError when it is not on a local or mounted file system."""
     parts = urlsplit(checkpoint)

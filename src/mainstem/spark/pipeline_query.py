@@ -2,9 +2,11 @@
 
 A micro-batch, step by step (the numbers are in the code):
 1. Spark asks the source for end offsets, its tables' among them, and writes them to the checkpoint.
-2. Tasks encode the rows that the function gave and append them to the output topics; each reports where its own end.
-3. The driver, when all tasks are done, writes the progress record: from here on what was read is covered.
-4. Spark writes its commit. After a crash before this, the micro-batch is run again, from 1's offsets: at least once.
+2. Tasks encode the rows that the function gave and append them to the output topics, each in a transaction of its own.
+3. The driver, when all tasks are done, decides on the transactions and ends them (``transactions``): exactly once.
+4. It writes the progress record: from here on what was read is covered.
+5. Spark writes its commit. After a crash before this, the micro-batch is run again, from 1's offsets; if it was decided
+   on, its tasks write nothing.
 
 Spark takes rows that change (mode ``update``) from Python in ``foreachBatch`` alone, so all pipelines go that way;
 it also spares each micro-batch two planner processes. ``write`` runs in the query's own thread; the rest belongs to the
@@ -18,20 +20,21 @@ import pickle
 from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from mainstem.client.log import Log
-from mainstem.model import Position
+from mainstem.errors import ConfigError
 from mainstem.pipelines.definitions import Pipeline
 from mainstem.schema.types import TopicSchema
-from mainstem.spark.checkpoint import read_offsets
+from mainstem.spark.checkpoint import query_id, read_offsets
 from mainstem.spark.options import WriteOptions
 from mainstem.spark.outputs import Output, combined, records_of
 from mainstem.spark.pipeline_checks import call, check_mode, schemas_of
-from mainstem.spark.producing import producing
 from mainstem.spark.query import Query, QueryPlace, input_frames
 from mainstem.spark.schemas import for_writing
-from mainstem.spark.sink import Appended
+from mainstem.spark.transactions import Prepared, SinkRun, Steps, begin_run, decide_and_finish, prepare
 
 
 class PipelineQuery(Query):
@@ -53,24 +56,55 @@ class PipelineQuery(Query):
             for topic, (_, json_columns) in zip(pipeline.outputs, writable, strict=True)
         )
         options = WriteOptions(place.log, None, pipeline.name, place.checkpoint, "none", None)
-        self._task = functools.partial(append_rows, options=options, outputs=outputs)
+        self._task = functools.partial(append_rows, options=options, outputs=outputs, steps=place.steps)
+        self._run: SinkRun | None = None
+
+    def start(self, *, once: bool) -> StreamingQuery:
+        self._run = None
+        return super().start(once=once)
 
     def write(self, frame: DataFrame, batch_id: int) -> None:
-        """Steps 2 and 3 of a micro-batch."""
-        reports = [pickle.loads(row.report) for row in frame.mapInArrow(self._task, "report BINARY").collect()]
-        written = Position.join(report.position for report in reports)
-        self.written_rows += sum(report.records for report in reports)
-        self._progress.advance(batch_id, read_offsets(self._place.checkpoint, batch_id), written)
+        """Steps 2, 3 and 4 of a micro-batch. The sink's run begins with the query's first one."""
+        place = self._place
+        if self._run is None:
+            _refuse_speculation(frame.sparkSession)
+            self._run = begin_run(place.log, query_id(place.checkpoint))
+        task = functools.partial(self._task, run=self._run, batch_id=batch_id)
+        reports: list[Prepared] = [
+            pickle.loads(row.report) for row in frame.mapInArrow(task, "report BINARY").collect()
+        ]
+        offsets = read_offsets(place.checkpoint, batch_id)
+        decided = decide_and_finish(self._run, batch_id, reports, offsets, place.steps)
+        self.written_rows += decided.records
+        self._progress.advance(batch_id, offsets, decided.position)
+        place.steps("driver:progress")
 
 
 def append_rows(
-    batches: Iterator[pa.RecordBatch], *, options: WriteOptions, outputs: tuple[Output, ...]
+    batches: Iterator[pa.RecordBatch],
+    *,
+    options: WriteOptions,
+    outputs: tuple[Output, ...],
+    run: SinkRun,
+    batch_id: int,
+    steps: Steps,
 ) -> Iterator[pa.RecordBatch]:
     """Step 2, a task's: append the rows as the topics' encoding has them; one row, the pickled report, comes back."""
-    with producing(options) as out:
+    context = TaskContext.get()
+    assert context is not None
+    task, attempt = context.partitionId(), context.attemptNumber()
+    with prepare(run, batch_id, task, options, steps, attempt=attempt) as preparing:
         for arrow_batch in batches:
-            if arrow_batch.num_rows:
+            if arrow_batch.num_rows and not preparing.is_decided:
                 for topic, rows in records_of(arrow_batch, outputs):
-                    out.append(topic, rows)
-        report = pickle.dumps(Appended(out.position, out.records))
+                    preparing.out.append(topic, rows)
+    report = pickle.dumps(preparing.prepared)
     yield pa.RecordBatch.from_arrays([pa.array([report], pa.binary())], names=["report"])
+
+
+def _refuse_speculation(spark: SparkSession) -> None:
+    if spark.conf.get("spark.speculation", "false") == "true":
+        raise ConfigError(
+            "spark.speculation is on: of two copies of a task only one may write; set spark.speculation=false "
+            "for a session that runs pipelines"
+        )

@@ -2,9 +2,11 @@
 
 Keyed records go where Kafka's own clients send them (murmur2), so that a key stays in its partition whoever writes;
 those without a key go to one partition for each Arrow batch, in turn. Batches carry a producer's stamp: one that is
-sent again, because its answer got lost, is appended once. A task that Spark runs again writes again: at least once.
+sent again, because its answer got lost, is appended once.
 
-``Producing`` belongs to one task. The producer's identity is kept in the process from task to task.
+``producing`` is at least once: a task that Spark runs again writes again. ``transactions.prepare`` is exactly once,
+with a ``Producer`` of its own. ``Producing`` belongs to one task; an idempotent producer is kept in the process from
+task to task.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ import pyarrow as pa
 
 from mainstem.client.wire.cluster import WireClient
 from mainstem.client.wire.producers import ProducerIdentity, init_producer_id
-from mainstem.errors import ConfigError, UnknownTopicError
+from mainstem.errors import ConfigError, ProducerError, UnknownTopicError
 from mainstem.model import Position, TopicPartition
 from mainstem.record.arrow_encode import MAX_BATCH_BYTES, encode
 from mainstem.record.arrow_partition import partitions_for
@@ -51,15 +53,29 @@ class Rows:
         return Rows(*(None if column is None else column.take(chosen) for column in columns))
 
 
-@dataclass(slots=True)
-class _Producer:
+class Producer:
     """An identity and, for each partition, the sequence of its next record."""
 
-    identity: ProducerIdentity
-    sequences: dict[TopicPartition, int] = field(default_factory=dict)
+    transactional_id: str | None = None
+
+    def __init__(self, identity: ProducerIdentity) -> None:
+        self._identity = identity
+        self._sequences: dict[TopicPartition, int] = {}
+
+    def stamp(self, client: WireClient, tp: TopicPartition) -> ProducerStamp:
+        """What the next batch for a partition is stamped with."""
+        return ProducerStamp(*self._identity, self._sequences.get(tp, 0), self.transactional_id is not None)
+
+    def wrote(self, tp: TopicPartition, records: int) -> None:
+        """So many records were acknowledged."""
+        self._sequences[tp] = (self._sequences.get(tp, 0) + records) & _SEQUENCE_MASK
+
+    def renews(self, client: WireClient) -> bool:
+        """Whether a batch that was refused as another producer's may be stamped anew and sent again."""
+        return False
 
 
-_IDLE: dict[tuple[LogOptions, int], _Producer] = {}
+_IDLE: dict[tuple[LogOptions, int], Producer] = {}
 
 
 @contextmanager
@@ -67,7 +83,7 @@ def producing(options: WriteOptions) -> Iterator[Producing]:
     """What a task appends with. After an error the identity is given up: nobody knows how far its sequences got."""
     here = (options.log, os.getpid())
     with borrowed(options.log) as client:
-        producer = _IDLE.pop(here, None) or _Producer(init_producer_id(client))
+        producer = _IDLE.pop(here, None) or Producer(init_producer_id(client))
         yield Producing(client, options, producer)
         _IDLE[here] = producer
 
@@ -75,13 +91,20 @@ def producing(options: WriteOptions) -> Iterator[Producing]:
 class Producing:
     """Appends to any topic; ``position`` is just after all that was appended."""
 
-    def __init__(self, client: WireClient, options: WriteOptions, producer: _Producer) -> None:
+    def __init__(
+        self,
+        client: WireClient,
+        options: WriteOptions,
+        producer: Producer,
+        turn: int | None = None,
+    ) -> None:
+        """``turn`` is the partition, of any topic, at which records without a key begin."""
         self._client = client
         self._compression = _compression(options.compression)
         self._batch_bytes_max = options.batch_bytes_max or MAX_BATCH_BYTES
         self._producer = producer
         self._partition_counts: dict[str, int] = {}
-        self._turns = itertools.count(os.getpid())
+        self._turns = itertools.count(os.getpid() if turn is None else turn)
         self.position = Position()
         self.records = 0
 
@@ -95,6 +118,9 @@ class Producing:
             chosen = rows if count == 1 else rows.take(np.flatnonzero(numbers == number))
             self._send(TopicPartition(topic, number), chosen)
         self.records += len(rows.values)
+
+    def finish(self) -> None:
+        """Return when all that was appended is durable."""
 
     def _numbers(self, rows: Rows, count: int) -> Any:
         """The partition of each row."""
@@ -110,22 +136,36 @@ class Producing:
         return numbers
 
     def _send(self, tp: TopicPartition, rows: Rows) -> None:
-        sequence = self._producer.sequences.get(tp, 0)
-        batches = encode(
+        batches = self._encoded(tp, rows)
+        try:
+            base_offset = self._produce(tp, batches[0])
+        except ProducerError:
+            if not self._producer.renews(self._client):
+                raise
+            batches = self._encoded(tp, rows)
+            base_offset = self._produce(tp, batches[0])
+        self._wrote(tp, batches[0], base_offset)
+        for batch in batches[1:]:
+            self._wrote(tp, batch, self._produce(tp, batch))
+
+    def _encoded(self, tp: TopicPartition, rows: Rows) -> list[bytes]:
+        return encode(
             rows.keys,
             rows.values,
             timestamps_ms=rows.timestamps_ms if rows.timestamps_ms is not None else time.time_ns() // 1_000_000,
             headers=rows.headers,
             compression=self._compression,
             max_batch_bytes=self._batch_bytes_max,
-            producer=ProducerStamp(*self._producer.identity, sequence),
+            producer=self._producer.stamp(self._client, tp),
         )
-        for batch in batches:
-            base_offset = self._client.produce(tp, batch)
-            count = read_header(batch).record_count
-            sequence = (sequence + count) & _SEQUENCE_MASK
-            self._producer.sequences[tp] = sequence
-            self.position |= Position({tp: base_offset + count})
+
+    def _produce(self, tp: TopicPartition, batch: bytes) -> int:
+        return self._client.produce(tp, batch, transactional_id=self._producer.transactional_id)
+
+    def _wrote(self, tp: TopicPartition, batch: bytes, base_offset: int) -> None:
+        count = read_header(batch).record_count
+        self._producer.wrote(tp, count)
+        self.position |= Position({tp: base_offset + count})
 
     def _partition_count(self, topic: str) -> int:
         if topic not in self._partition_counts:

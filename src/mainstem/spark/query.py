@@ -21,6 +21,7 @@ from mainstem.spark.checkpoint import last_committed
 from mainstem.spark.frames import stream, table
 from mainstem.spark.options import BOOTSTRAP, LogOptions
 from mainstem.spark.progress_log import ProgressLog
+from mainstem.spark.transactions import Steps, no_steps
 
 # A table of more records than this is not sent whole to every task.
 BROADCAST_RECORDS_MAX = 500_000
@@ -28,10 +29,11 @@ BROADCAST_RECORDS_MAX = 500_000
 
 @dataclass(frozen=True, slots=True)
 class QueryPlace:
-    """Where a query runs: its log, and its own checkpoint directory."""
+    """Where a query runs: its log, and its own checkpoint directory; and who is told of the sink's steps."""
 
     log: LogOptions
     checkpoint: str
+    steps: Steps = no_steps
 
 
 class Query(ABC):

@@ -13,9 +13,10 @@ time, and ends what another is waiting for with LogUnavailableError.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from mainstem.client.failures import error_of, heals
@@ -46,6 +47,7 @@ EARLIEST: Final = -2
 """The log start offset."""
 _PRODUCE_VERSION_MAX_BY_NAME: Final = 12
 _CLOSE_TIMEOUT_S: Final = 1.0
+_AT_ONCE_MAX: Final = 50
 _PARTITION_COUNT_S: Final = 60.0
 _SEVERAL_LEADERS_WAIT_MS: Final = 50
 
@@ -140,6 +142,14 @@ class WireClient:
         """The controller's id, as last heard of; -1 before the first ``metadata``."""
         return self._cluster.controller_id
 
+    def version_of(self, message: type[Message]) -> int:
+        """The highest version of a request that both sides know. Raises RemoteError when there is none."""
+        return self._retrying(lambda deadline: self._connection(None, deadline).version_of(message))
+
+    def features(self) -> Mapping[str, int]:
+        """The cluster's finalized features and their levels (KIP-584), e.g. ``transaction.version``."""
+        return self._retrying(lambda deadline: self._connection(None, deadline).features)
+
     # ---- reading
 
     def list_offsets(
@@ -227,6 +237,17 @@ class WireClient:
 
         return self._retrying(attempt, timeout_s=timeout_s, resends=resends)
 
+    def request_all(self, requests: Sequence[tuple[Message, int]], *, version_max: int | None = None) -> list[Any]:
+        """Send requests, each to the broker with its id, without waiting between them; the answers are in their order.
+
+        All are sent again when one of them got lost: twice must be as good as once. Raises LogUnavailableError.
+        """
+        answers: list[Any] = []
+        for first in range(0, len(requests), _AT_ONCE_MAX):
+            part = requests[first : first + _AT_ONCE_MAX]
+            answers += self._retrying(partial(self._exchange_all, part, version_max))
+        return answers
+
     def close(self) -> None:
         """Close all connections; from any thread. What waits on one of them ends with LogUnavailableError."""
         self._closed.set()
@@ -242,6 +263,21 @@ class WireClient:
         self.close()
 
     # ---- attempts: each is one try, and says by _MayHealError or LogUnavailableError that another may be worth it
+
+    def _exchange_all(
+        self, requests: Sequence[tuple[Message, int]], version_max: int | None, deadline: Deadline
+    ) -> list[Any]:
+        sent: list[Connection] = []
+        try:
+            for body, node in requests:
+                connection = self._connection(node, deadline)
+                connection.send(body, deadline, version_max)
+                sent.append(connection)
+            return [connection.receive(deadline) for connection in sent]
+        except (MainstemError, _MayHealError):
+            for connection in sent:  # answers that nobody will read may be on their way
+                connection.close()
+            raise
 
     def _ask_metadata(self, names: frozenset[str] | None, deadline: Deadline) -> dict[str, TopicMetadata]:
         asked = None if names is None else [MetadataRequestTopic(name=name) for name in sorted(names)]

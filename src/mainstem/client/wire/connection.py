@@ -24,8 +24,9 @@ from mainstem.client.wire.transport import Dial, Stream, dial_plain
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import FrameError, MainstemError, RemoteError
 from mainstem.protocol import codec
-from mainstem.protocol.apis import OWN_CLIENT
+from mainstem.protocol.apis import OWN_APIS, OWN_CLIENT
 from mainstem.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from mainstem.protocol.messages.init_producer_id import InitProducerIdRequest
 from mainstem.protocol.schema import Buffer, Message, Versions
 
 _INT32 = struct.Struct(">i")
@@ -76,6 +77,7 @@ class Connection:
         self.address = address
         self.is_open = True
         self.versions: dict[int, Versions] = {}
+        self.features: dict[str, int] = {}
         self._stream = stream
         self._options = options
         self._correlation_id = 0
@@ -230,7 +232,8 @@ class Connection:
                 code=answer.error_code,
                 name="UNSUPPORTED_VERSION" if answer.error_code == _UNSUPPORTED_VERSION else "UNKNOWN_SERVER_ERROR",
             )
-        self.versions = _versions_in(answer)
+        self.versions = _with_unlisted(_versions_in(answer))
+        self.features = {feature.name: feature.max_version_level for feature in answer.finalized_features}
 
     def _ask_versions(self, version: int, deadline: Deadline) -> memoryview:
         self._send(ApiVersionsRequest(client_software_name=OWN_CLIENT, client_software_version="0"), version, deadline)
@@ -248,3 +251,11 @@ def _error_code_of(frame: Buffer) -> int:
 
 def _versions_in(answer: ApiVersionsResponse) -> dict[int, Versions]:
     return {api.api_key: Versions(api.min_version, api.max_version) for api in answer.api_keys}
+
+
+def _with_unlisted(versions: dict[int, Versions]) -> dict[int, Versions]:
+    """A Mainstem log, known by its own APIs, serves two-phase transactions (KIP-939) without listing the version."""
+    key = InitProducerIdRequest.__api_key__
+    if key in versions and versions.keys() >= OWN_APIS:
+        return {**versions, key: Versions(versions[key].first, InitProducerIdRequest.__versions__.last)}
+    return versions

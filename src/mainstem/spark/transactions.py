@@ -1,0 +1,434 @@
+"""Exactly once out of Spark: tasks prepare transactions, the driver decides on them and ends them.
+
+One Kafka transaction cannot span tasks, so each task with rows has its own, and one more, the driver's, makes them one.
+A micro-batch, step by step (the numbers are in the code and in docs/decisions; in brackets what ``Steps`` is told):
+
+1. *Begin*, once for a run of a query: the driver takes over ``<group>-driver``, which fences the run before; reads the
+   group's decision, and ends what that names; then aborts every other transaction of the group that is open.
+2. *Prepare*, in tasks: records are appended in a transaction of the task's own (``own_producers``)
+   [task:initialized, task:appended]. The task waits until they are durable, does **not** end the transaction, and
+   reports who its producer is [task:prepared]. A micro-batch that is decided already is read and not written.
+3. *Decide*: in the driver's transaction, the group's offset becomes the micro-batch + 1, and beside it stand the
+   prepared transactions [driver:begun]. When that transaction commits, the micro-batch counts [driver:decided]. A
+   driver that was fenced cannot.
+4. *End*: each of the prepared transactions is committed [driver:ended-first, driver:ended-all].
+5. The caller writes the progress record [driver:progress], and Spark its commit.
+
+A crash before the decision: 1 aborts what was prepared, the micro-batch is run again. After it: 1 does 4 again, tasks
+of the repeated micro-batch write nothing. Why nobody aborts what is decided: whoever aborts has taken over the driver's
+id first (1), so that no older decision can be made any more; has read the decision after that; and aborts only what it
+saw open before it proved, by a request that is fenced, that it is still the newest (``_Driver.sweep``).
+
+Without ``driver`` in its ``SinkRun`` a run begins with each decision: for a writer whose commits are a process each.
+
+A prepared transaction waits for its end without limit on a Mainstem log (two-phase, KIP-939), elsewhere for at most the
+log's ``transaction.max.timeout.ms``. If a decided transaction was aborted meanwhile, which a record of it tells for
+certain, that is an error that says what was lost.
+
+Functions may be called from one thread at a time for each sink.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from mainstem.client.wire.cluster import EARLIEST, WireClient
+from mainstem.client.wire.groups import committed_entries
+from mainstem.client.wire.prepared import (
+    Instance,
+    Terms,
+    commit_offsets,
+    describe,
+    end_all,
+    init_producer,
+    open_transactions,
+)
+from mainstem.client.wire.producers import ProducerIdentity
+from mainstem.client.wire.topics import create_topic
+from mainstem.errors import (
+    ConfigError,
+    InvalidProducerEpochError,
+    MainstemError,
+    PipelineFailedError,
+    ProducerFencedError,
+    TopicExistsError,
+    TransactionTimeoutError,
+    UnknownTopicError,
+)
+from mainstem.model import Position
+from mainstem.spark.clients import borrowed
+from mainstem.spark.decisions import (
+    SINKS_PARTITIONS,
+    SINKS_TOPIC,
+    DecidedTransaction,
+    Decision,
+    decision_in,
+    digest,
+    entries_of,
+)
+from mainstem.spark.offsets import StreamOffsets
+from mainstem.spark.options import LogOptions, WriteOptions
+from mainstem.spark.own_producers import TransactionalProducer, terms_of
+from mainstem.spark.producing import Producing
+
+NOT_DECIDED: Final = -1
+_DRIVER_TIMEOUT_MS: Final = 60_000
+_SWEEP_EVERY_S: Final = 60.0
+_DRIVERS_MAX: Final = 64
+
+
+class Steps(Protocol):
+    """Told the name of each step when it is done; a test's may raise, or kill the process. To be pickled."""
+
+    def __call__(self, step: str) -> None: ...
+
+
+def no_steps(step: str) -> None:
+    """Nobody wants to know."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkRun:
+    """One run of a query's sink. ``driver`` is who its decisions are made by; None: each decision begins a run.
+
+    ``decided`` is the last micro-batch that was decided when the run began. ``timeout_ms`` is how long a transaction of
+    a task may be open; None: for as long as the log allows.
+    """
+
+    log: LogOptions
+    sink_id: str
+    driver: ProducerIdentity | None = None
+    decided: int = NOT_DECIDED
+    timeout_ms: int | None = None
+
+    @property
+    def group(self) -> str:
+        return f"mainstem-sink-{self.sink_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a task reports: its open transaction. ``records`` is 0 when it has none, and then nothing else counts."""
+
+    transactional_id: str = ""
+    producer_id: int = -1
+    producer_epoch: int = -1
+    position: Position = field(default_factory=Position)
+    records: int = 0
+    begun_ms: int = 0
+    attempt: int = 0
+
+    @property
+    def instance(self) -> Instance:
+        return Instance(self.transactional_id, self.producer_id, self.producer_epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A micro-batch that counts: where what it wrote ends. ``is_repeat``: it had been decided before."""
+
+    position: Position
+    records: int
+    is_repeat: bool = False
+
+
+class Preparing:
+    """A task's part: append to ``out`` unless ``is_decided``; ``prepared`` is there when the block is over."""
+
+    def __init__(self, out: Producing, *, is_decided: bool) -> None:
+        self.out = out
+        self.is_decided = is_decided
+        self.prepared = Prepared()
+
+
+# ---- step 2, in tasks
+
+
+@contextmanager
+def prepare(
+    run: SinkRun, batch_id: int, task: int, write: WriteOptions, steps: Steps = no_steps, *, attempt: int = 0
+) -> Iterator[Preparing]:
+    """Step 2: what a task appends with. An exception in the block aborts, as far as the log can be reached.
+
+    ``task`` is the number of the task's partition, ``attempt`` how often it was run before.
+    """
+    with borrowed(run.log) as client:
+        terms = terms_of(client, run.log, run.timeout_ms)
+        producer = TransactionalProducer(run.log, run.group, batch_id, terms, lambda: steps("task:initialized"))
+        begun_ms = time.time_ns() // 1_000_000
+        preparing = Preparing(Producing(client, write, producer, task), is_decided=batch_id <= run.decided)
+        try:
+            yield preparing
+            preparing.out.finish()
+            if producer.has_begun:
+                out = preparing.out
+                steps("task:appended")
+                preparing.prepared = Prepared(*producer.instance, out.position, out.records, begun_ms, attempt)
+                steps("task:prepared")
+        except BaseException:
+            producer.failed(client)
+            raise
+        producer.prepared()
+
+
+# ---- steps 1, 3 and 4, on the driver
+
+
+def begin_run(log: LogOptions, sink_id: str, *, timeout_ms: int | None = None) -> SinkRun:
+    """Step 1. Once for a run of a query, on its driver, before any of its tasks.
+
+    Raises AuthorizationError, PipelineFailedError when a decided transaction was lost, LogUnavailableError.
+    """
+    run = SinkRun(log, sink_id, timeout_ms=timeout_ms)
+    with borrowed(log) as client:
+        driver = _Driver.begun(client, run, ())
+    decided = NOT_DECIDED if driver.decision is None else driver.decision.batch_id
+    run = SinkRun(log, sink_id, driver.identity, decided, timeout_ms)
+    _keep(run, driver)
+    return run
+
+
+def decide_and_finish(
+    run: SinkRun,
+    batch_id: int,
+    prepared: Collection[Prepared],
+    source: StreamOffsets | None = None,
+    steps: Steps = no_steps,
+) -> Decided:
+    """Steps 3 and 4, when all tasks are done. Idempotent: what was decided stays as it was decided.
+
+    ``source`` is where the sources of the micro-batch end: what is decided belongs to them. Raises ProducerFencedError
+    when another run has taken over, TransactionTimeoutError when the micro-batch took too long (nothing of it counts),
+    PipelineFailedError when a decided transaction was lost, ConfigError for a checkpoint that is not this sink's.
+    """
+    chosen = sorted((each for each in prepared if each.records), key=lambda each: each.instance)
+    with borrowed(run.log) as client:
+        driver = _DRIVERS.get((os.getpid(), run))
+        if driver is None and run.driver is None:
+            driver = _Driver.begun(client, run, chosen)
+        elif driver is None:
+            driver = _Driver.resumed(client, run)
+        return driver.decide(client, batch_id, chosen, digest(source), steps)
+
+
+def resolve_abandoned(log: LogOptions, sink_id: str) -> int:
+    """End what a sink has left open for good: what is decided is committed, the rest aborted, and how many is returned.
+
+    For a pipeline that is dropped or begun afresh: an open transaction would hold its topics' last stable offsets, on a
+    Mainstem log for ever. A run of the same sink that is still going is fenced.
+    """
+    run = SinkRun(log, sink_id)
+    with borrowed(log) as client:
+        return _Driver.begun(client, run, ()).resolved
+
+
+class _Driver:
+    """The driver's side of one run."""
+
+    def __init__(self, run: SinkRun, terms: Terms, identity: ProducerIdentity, decision: Decision | None) -> None:
+        self.identity = identity
+        self.decision = decision
+        self.resolved = 0
+        self._run = run
+        self._terms = terms
+        self._own_terms = terms._replace(is_two_phase=False, timeout_ms=min(terms.timeout_ms, _DRIVER_TIMEOUT_MS))
+        self._name = f"{run.group}-driver"
+        self._sweep_at_s = 0.0
+        self._is_late = False
+        """Whether tasks may have prepared before this run began, so that another one may have aborted that."""
+
+    @classmethod
+    def begun(cls, client: WireClient, run: SinkRun, keep: Sequence[Prepared]) -> _Driver:
+        """Step 1, which leaves the transactions ``keep`` as they are."""
+        _ensure_topic(client)
+        terms = terms_of(client, run.log, run.timeout_ms)
+        driver = cls(run, terms, ProducerIdentity(-1, -1), None)
+        driver.identity = init_producer(client, driver._name, driver._own_terms)
+        driver.decision = decision_in(committed_entries(client, run.group, require_stable=True), run.group)
+        kept = {each.instance for each in keep}
+        if driver.decision is not None:
+            driver._end_decided(client, driver.decision, no_steps)
+            kept |= {each.instance for each in driver.decision.transactions}
+        driver._resolve(client, kept)
+        driver._is_late = bool(keep)
+        return driver
+
+    @classmethod
+    def resumed(cls, client: WireClient, run: SinkRun) -> _Driver:
+        """A run that began in another process, in which nothing has been decided since."""
+        assert run.driver is not None
+        terms = terms_of(client, run.log, run.timeout_ms)
+        decision = decision_in(committed_entries(client, run.group, require_stable=True), run.group)
+        return cls(run, terms, run.driver, decision)
+
+    def decide(
+        self, client: WireClient, batch_id: int, chosen: Sequence[Prepared], source: str, steps: Steps
+    ) -> Decided:
+        if self.decision is not None and batch_id <= self.decision.batch_id:
+            return self._repeated(client, self.decision, batch_id, chosen, source)
+        if not chosen:
+            return Decided(Position(), 0)
+        self._check_time(client, chosen)
+        strays = self._strays(client, chosen)
+        decision = Decision(batch_id, source, Position.join(each.position for each in chosen), _witnessed(chosen))
+        self._commit_decision(client, decision, steps)  # 3
+        self.decision = decision
+        self._end_decided(client, decision, steps)  # 4
+        if strays:
+            end_all(client, strays, self._terms, commit=False)
+        return Decided(decision.position, sum(each.records for each in chosen))
+
+    def _repeated(
+        self, client: WireClient, decision: Decision, batch_id: int, chosen: Sequence[Prepared], source: str
+    ) -> Decided:
+        """The decision stands; what was prepared again, by tasks that did not know of it, is aborted."""
+        decided = {each.instance for each in decision.transactions}
+        again = [each.instance for each in chosen if each.instance not in decided]
+        if again:
+            end_all(client, again, self._terms, commit=False)
+        self._end_decided(client, decision, no_steps)
+        is_same = not source or not decision.source or source == decision.source
+        if batch_id < decision.batch_id or not is_same:
+            raise ConfigError(
+                f"sink {self._run.sink_id} has written micro-batch {decision.batch_id} already, and the checkpoint is "
+                f"at {batch_id}{'' if is_same else ' with other source offsets'}: it is an older copy. Going on would "
+                "write records twice or skip some; take the newest checkpoint, or begin with a new one"
+            )
+        return Decided(decision.position, 0, is_repeat=True)
+
+    def _commit_decision(self, client: WireClient, decision: Decision, steps: Steps) -> None:
+        instance = Instance(self._name, *self.identity)
+        try:
+            commit_offsets(client, instance, self._run.group, entries_of(decision, self._run.group), self._own_terms)
+            steps("driver:begun")
+            ended, refused = end_all(client, [instance], self._own_terms, commit=True)
+        except (ProducerFencedError, InvalidProducerEpochError) as error:
+            raise self._fenced(error) from error
+        for refusal in refused.values():
+            raise self._fenced(refusal) from refusal
+        self.identity = ended[instance]
+        steps("driver:decided")
+
+    def _fenced(self, error: MainstemError) -> MainstemError:
+        if not isinstance(error, ProducerFencedError | InvalidProducerEpochError):
+            return error
+        return ProducerFencedError(
+            f"another run of this query has taken over sink {self._run.sink_id}, and this one has stopped; nothing of "
+            "its micro-batch counts. Run a query from its checkpoint once at a time"
+        )
+
+    def _end_decided(self, client: WireClient, decision: Decision, steps: Steps) -> None:
+        """Step 4. The first by itself when somebody watches the steps."""
+        instances = [each.instance for each in decision.transactions]
+        first = [] if steps is no_steps else instances[:1]
+        refused: dict[Instance, MainstemError] = {}
+        for part in (first, instances[len(first) :]):
+            refused |= end_all(client, part, self._terms, commit=True)[1]
+            if part is first and first:
+                steps("driver:ended-first")
+        lost = [each for each in decision.transactions if each.instance in refused and _is_lost(client, each)]
+        if lost:
+            raise PipelineFailedError(_loss(self._run, decision, lost))
+        steps("driver:ended-all")
+
+    def _check_time(self, client: WireClient, chosen: Sequence[Prepared]) -> None:
+        """A transaction may be over before it is decided: ask, unless that cannot be."""
+        oldest_ms = min(each.begun_ms for each in chosen)
+        if self._is_late or time.time_ns() // 1_000_000 - oldest_ms > self._terms.timeout_ms // 2:
+            self._check_open(client, chosen)
+
+    def _check_open(self, client: WireClient, chosen: Sequence[Prepared]) -> None:
+        found = describe(client, [each.transactional_id for each in chosen])
+        for each in chosen:
+            now = found.get(each.transactional_id)
+            if now is None or now.instance != each.instance or now.state != "Ongoing":
+                raise TransactionTimeoutError(
+                    f"a transaction of this micro-batch was aborted before the decision: it took longer than "
+                    f"{self._terms.timeout_ms / 1000:g} s, or another run of the query began. Nothing of it counts; "
+                    "raise the log's transaction.max.timeout.ms, or read less at once (maxOffsetsPerTrigger)"
+                )
+
+    def _strays(self, client: WireClient, chosen: Sequence[Prepared]) -> list[Instance]:
+        """What is open and not chosen, looked for where a task was run again, and from time to time.
+
+        To be aborted once the decision has proved that no newer run has begun: until then they are not another's.
+        """
+        now_s = time.monotonic()
+        if now_s < self._sweep_at_s and not any(each.attempt for each in chosen):
+            return []
+        self._sweep_at_s = now_s + _SWEEP_EVERY_S
+        kept = {each.instance for each in chosen}
+        found = open_transactions(client, f"{self._run.group}-")
+        return [each for each in found if each not in kept and each.transactional_id != self._name]
+
+    def _resolve(self, client: WireClient, kept: Collection[Instance]) -> None:
+        """Abort what is open, but for ``kept``."""
+        found = open_transactions(client, f"{self._run.group}-")
+        strays = [each for each in found if each not in kept and each.transactional_id != self._name]
+        if not strays:
+            return
+        # The proof that no newer run has begun, whose transactions these might be.
+        try:
+            self.identity = init_producer(client, self._name, self._own_terms, expected=self.identity)
+        except (ProducerFencedError, InvalidProducerEpochError) as error:
+            raise self._fenced(error) from error
+        end_all(client, strays, self._terms, commit=False)
+        self.resolved = len(strays)
+
+
+_DRIVERS: dict[tuple[int, SinkRun], _Driver] = {}
+
+
+def _keep(run: SinkRun, driver: _Driver) -> None:
+    _DRIVERS[os.getpid(), run] = driver
+    while len(_DRIVERS) > _DRIVERS_MAX:
+        del _DRIVERS[next(iter(_DRIVERS))]
+
+
+def _ensure_topic(client: WireClient) -> None:
+    """The topic whose name decisions stand under; it never holds a record."""
+    if SINKS_TOPIC in client.metadata([SINKS_TOPIC]):
+        return
+    try:
+        create_topic(client, SINKS_TOPIC, partitions=SINKS_PARTITIONS, configs={"cleanup.policy": "compact"})
+    except TopicExistsError:
+        client.metadata([SINKS_TOPIC], wait=True)
+
+
+def _witnessed(chosen: Sequence[Prepared]) -> tuple[DecidedTransaction, ...]:
+    return tuple(
+        DecidedTransaction(each.instance, tp, each.position[tp] - 1) for each in chosen for tp in [min(each.position)]
+    )
+
+
+def _is_lost(client: WireClient, decided: DecidedTransaction) -> bool:
+    """Whether a transaction whose end is refused was aborted. No: it was committed, and its producer has gone on."""
+    tp, offset = decided.witness, decided.witness_offset
+    try:
+        start = client.list_offsets([tp], EARLIEST).get(tp, 0)
+        if offset < start:
+            return False  # so old that retention took it: nobody can read it either way
+        fetched = client.fetch({tp: offset}, max_wait_ms=0, partition_max_bytes=1)[tp]
+    except UnknownTopicError:
+        return False  # with the topic all of its records are gone
+    if fetched.error is not None:
+        raise fetched.error
+    producer_id = decided.instance.producer_id
+    return any(each.producer_id == producer_id and each.first_offset <= offset for each in fetched.aborted_transactions)
+
+
+def _loss(run: SinkRun, decision: Decision, lost: Sequence[DecidedTransaction]) -> str:
+    named = ", ".join(
+        f"{each.instance.transactional_id} (up to {each.witness_offset} in {each.witness})" for each in lost
+    )
+    return (
+        f"{len(lost)} of {len(decision.transactions)} transactions of micro-batch {decision.batch_id} of sink "
+        f"{run.sink_id} were aborted after the decision, and their records are lost: {named}. The log ends a "
+        "transaction that is open for longer than its time-out; the query was away for longer than that. Raise "
+        "transaction.max.timeout.ms; to write these records again, run the query's input through a new checkpoint"
+    )

@@ -1,13 +1,19 @@
 """Reads topics with both connectors and prints how their rows differ: ``python -m tests.support.same_rows ADDRESS …``.
 
-Runs where both are (``spark_kafka.SparkKafka.run``). Each further argument is a topic; ``name=value`` options before a
-topic go to our source. Prints one JSON object a topic: how many rows each gave, and the first that only one gave.
+Runs where both are (``spark_kafka.SparkKafka.run``). Each further argument is a topic (``stream:TOPIC`` is read as a
+stream in micro-batches, ``uncommitted:TOPIC`` with what transactions left open or aborted), a log's address
+(``@ADDRESS``) for the topics after it, or ``name=value``: an option of our source for the next topic. Prints one JSON
+object a topic: how many rows each gave, and the first that only one gave.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,44 +21,79 @@ from pyspark.sql import DataFrame, SparkSession
 from mainstem.spark.session import session
 
 _SHOWN = 5
+_LIMIT = "97"
+_DEADLINE_S = 180
 
 
-def ours(spark: SparkSession, bootstrap: str, topic: str, options: dict[str, str]) -> DataFrame:
-    reader = spark.read.format("mainstem").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
-    return reader.options(**options).load().withColumnRenamed("timestamp_type", "timestampType")
+@dataclass(frozen=True)
+class Reading:
+    """One topic, to be read in one way."""
+
+    bootstrap: str
+    how: str
+    topic: str
+    options: dict[str, str]
+
+    def rows(self, spark: SparkSession, connector: str, options: Mapping[str, str], directory: Path) -> DataFrame:
+        """All rows that a connector gives, under the names that Spark's own has."""
+        isolation = "read_uncommitted" if self.how == "uncommitted" else "read_committed"
+        reader = spark.readStream if self.how == "stream" else spark.read
+        reader = reader.format(connector).option("kafka.bootstrap.servers", self.bootstrap)
+        reader = reader.option("subscribe", self.topic).option("startingOffsets", "earliest")
+        reader = reader.option("includeHeaders", "true").option("kafka.isolation.level", isolation)
+        frame = reader.options(**options)
+        if self.how == "stream":
+            return _streamed(frame.option("maxOffsetsPerTrigger", _LIMIT).load(), directory)
+        return frame.load()
+
+    def difference(self, spark: SparkSession, directory: Path) -> dict[str, Any]:
+        """The rows that only one of both gave, as text; all columns count."""
+        peer = self.rows(spark, "kafka", {}, directory / "theirs").cache()
+        own = self.rows(spark, "mainstem", self.options, directory / "ours")
+        own = own.withColumnRenamed("timestamp_type", "timestampType").select(peer.columns).cache()
+        return {
+            "topic": self.topic,
+            "ours": own.count(),
+            "theirs": peer.count(),
+            "only_ours": [str(row) for row in own.exceptAll(peer).take(_SHOWN)],
+            "only_theirs": [str(row) for row in peer.exceptAll(own).take(_SHOWN)],
+        }
 
 
-def theirs(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
-    reader = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
-    reader = reader.option("includeHeaders", "true").option("kafka.isolation.level", "read_committed")
-    return reader.load()
+def _streamed(frame: DataFrame, directory: Path) -> DataFrame:
+    """What a stream gives until it has caught up, through files."""
+    writer = frame.writeStream.format("parquet").option("checkpointLocation", str(directory / "checkpoint"))
+    query = writer.trigger(availableNow=True).start(str(directory / "rows"))
+    assert query.awaitTermination(_DEADLINE_S), "the stream does not end"
+    return frame.sparkSession.read.schema(frame.schema).parquet(str(directory / "rows"))
 
 
-def difference(spark: SparkSession, bootstrap: str, topic: str, options: dict[str, str]) -> dict[str, Any]:
-    """The rows that only one of both gave, as text; all columns count."""
-    peer = theirs(spark, bootstrap, topic).cache()
-    own = ours(spark, bootstrap, topic, options).select(peer.columns).cache()
-    return {
-        "topic": topic,
-        "ours": own.count(),
-        "theirs": peer.count(),
-        "only_ours": [str(row) for row in own.exceptAll(peer).take(_SHOWN)],
-        "only_theirs": [str(row) for row in peer.exceptAll(own).take(_SHOWN)],
-    }
+def readings(bootstrap: str, arguments: list[str]) -> Iterator[Reading]:
+    """What the arguments ask for; see the module."""
+    options: dict[str, str] = {}
+    for argument in arguments:
+        name, is_option, value = argument.partition("=")
+        if argument.startswith("@"):
+            bootstrap = argument[1:]
+        elif is_option:
+            options[name] = value
+        else:
+            how, _, topic = argument.rpartition(":")
+            yield Reading(bootstrap, how, topic, options)
+            options = {}
 
 
 def main() -> None:
+    from mainstem.spark.source import MainstemDataSource
+
     bootstrap, *rest = sys.argv[1:]
     spark = session("same rows", settings={"spark.driver.memory": "1g"})
-    options: dict[str, str] = {}
-    for argument in rest:
-        name, is_option, value = argument.partition("=")
-        if is_option:
-            options[name] = value
-            continue
-        print(json.dumps(difference(spark, bootstrap, argument, options)), flush=True)  # noqa: T201 - its output
-        options = {}
-    spark.stop()
+    spark.dataSource.register(MainstemDataSource)
+    with tempfile.TemporaryDirectory() as directory:
+        for number, reading in enumerate(readings(bootstrap, rest)):
+            said = reading.difference(spark, Path(directory) / str(number))
+            print(json.dumps(said), flush=True)  # noqa: T201 - its output
+        spark.stop()
 
 
 if __name__ == "__main__":

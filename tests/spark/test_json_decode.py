@@ -86,6 +86,15 @@ def test_what_is_no_object_is_a_row_of_nulls_and_told(value: bytes | None) -> No
     assert decoded.is_object.to_pylist() == [True, False, True]
 
 
+def test_a_field_that_does_not_fit_is_told_and_those_beside_it_are_kept() -> None:
+    rows = [GOOD, {**GOOD, "i": "x"}, {"s": None}, {**GOOD, "t": "soon"}, {**GOOD, "unknown": 5}]
+    values = pa.array([*(json.dumps(row).encode() for row in rows), b"nope"], pa.binary())
+    decoded = decode_json(values, SCHEMA)
+    assert decoded.fits is not None
+    assert decoded.fits.to_pylist() == [True, False, True, False, True, False]
+    assert decoded.arrow_batch.column("s").to_pylist() == ["a", "a", None, "a", "a", None]
+
+
 def test_no_values_are_no_rows() -> None:
     assert decode_json(pa.array([], pa.binary()), SCHEMA).arrow_batch.num_rows == 0
 

@@ -53,6 +53,11 @@ def test_all_columns_are_read_by_default_and_headers_can_be_left_out() -> None:
         ({"assign": '{"flights":[0]}'}, "one of the options subscribe, subscribePattern and assign"),
         ({"kafka.security.protocol": "SASL_SSL"}, "sasl.mechanism"),
         ({"subscribe": "a/b"}, "no topic's name"),
+        ({"deadLetterTopic": "d"}, "deadLetterTopic needs the option valueSchema"),
+        ({"deadLetterTopic": "a/b", "valueSchema": "a INT"}, "deadLetterTopic: 'a/b' is no topic's name"),
+        ({"deadLetterTopic": "flights", "valueSchema": "a INT"}, "flights is read itself"),
+        ({"deadLetterTopic": "d", "valueSchema": "a INT", "mode": "failfast"}, "with mode=FAILFAST"),
+        ({"deadLetterTopic": "d", "valueSchema": "a INT", "table": "true"}, "not for tables"),
     ],
 )
 def test_a_wrong_option_is_refused_with_its_reason(options: dict[str, str], message: str) -> None:

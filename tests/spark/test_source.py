@@ -125,6 +125,51 @@ def test_rows_are_typed_by_the_registered_schema(
     assert frame.schema["at"].dataType.simpleString() == "timestamp"
 
 
+def test_what_does_not_parse_is_shown_or_set_aside_as_the_option_says(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str, tmp_path: Path
+) -> None:
+    for value in (b'{"a":1}', b"nope", b'{"a":"x","b":"y"}'):
+        mainstem_log.append(topic, value, partition=0)
+    typed = {"subscribe": topic, "valueSchema": "a INT, b STRING"}
+    shown = load(spark, mainstem_broker, **typed, columnNameOfCorruptRecord="bad").select("a", "b", "bad").collect()
+    assert [tuple(row) for row in shown] == [(1, None, None), (None, None, "nope"), (None, "y", '{"a":"x","b":"y"}')]
+    reader = spark.read.format("mainstem").option("kafka.bootstrap.servers", mainstem_broker.bootstrap)
+    frame = reader.options(**typed).schema("_corrupt STRING, a INT").load()
+    assert [tuple(row) for row in frame.collect()][1:2] == [("nope", None)]
+
+    stream = spark.readStream.format("mainstem").option("kafka.bootstrap.servers", mainstem_broker.bootstrap)
+    stream = stream.options(**typed, startingOffsets="earliest", deadLetterTopic=f"{topic}.dead").load()
+    rows: list[Any] = []
+    writer = stream.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect()))
+    query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    assert [row.a for row in rows] == [1, None]
+    assert [letter.value for letter in mainstem_log.read(f"{topic}.dead")] == [b"nope"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "options", "message"),
+    [
+        ("vaule BINARY", {}, "no column vaule; there are key, value, topic"),
+        ("value STRING", {}, "the column value is BINARY, not STRING; read it as it is, and cast it"),
+        ("headers ARRAY<STRUCT<key: STRING, value: BINARY>>, key INT", {}, "the column key is BINARY, not INT"),
+        ("_offset BIGINT, c STRING", {"valueSchema": "a INT"}, "no column c; there are _offset, .*, a"),
+        ("a BIGINT", {"valueSchema": "a INT"}, "the column a is INT, not BIGINT"),
+    ],
+)
+def test_a_schema_that_does_not_fit_is_refused_by_the_columns_name(
+    spark: SparkSession,
+    mainstem_broker: EmbeddedBroker,
+    topic: str,
+    schema: str,
+    options: dict[str, str],
+    message: str,
+) -> None:
+    reader = spark.read.format("mainstem").option("kafka.bootstrap.servers", mainstem_broker.bootstrap)
+    with pytest.raises(Exception, match=message):
+        reader.options(**options, subscribe=topic).schema(schema).load().collect()
+
+
 def test_a_topic_is_read_as_a_table(
     spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,8 @@ from mainstem.client.wire.cluster import WireClient
 from mainstem.errors import OffsetOutOfRangeError, SchemaError
 from mainstem.model import TopicPartition
 from mainstem.spark import typed_scan
+from mainstem.spark.dead_letters import create
+from mainstem.spark.options import LogOptions
 from mainstem.spark.ranges import OffsetRange
 from mainstem.spark.scan import ScanOptions, read_range
 from mainstem.spark.typed_scan import TypedOptions, read_rows, read_table
@@ -81,6 +84,59 @@ def test_what_is_no_object_stops_a_strict_reader(client: WireClient, mainstem_lo
     mainstem_log.append(mainstem_topic, b"nope")
     with pytest.raises(SchemaError, match="the value at offset 0 is no JSON object"):
         rows(read_rows(client, whole(mainstem_log, mainstem_topic), options("FAILFAST")))
+
+
+def test_the_text_of_what_does_not_parse_or_fit_is_in_the_corrupt_column(
+    client: WireClient, mainstem_log: Log, mainstem_topic: str
+) -> None:
+    for value in (b"nope\xff", b'{"carrier":"UA","name":"\\ud800"}', b'{"carrier":"AA"}'):
+        mainstem_log.append(mainstem_topic, value)
+    schema = pa.schema([("broken", pa.string()), ("carrier", pa.string()), ("name", pa.string())])
+    asked = replace(options(schema=schema), corrupt="broken")
+    read = rows(read_rows(client, whole(mainstem_log, mainstem_topic), asked))
+    assert [row["broken"] for row in read] == ["nope\ufffd", '{"carrier":"UA","name":"\\ud800"}', None]
+    assert [row["carrier"] for row in read] == [None, "UA", "AA"]
+
+
+def test_dead_letters_say_where_they_came_from_and_are_there_once(
+    client: WireClient, mainstem_log: Log, mainstem_topic: str
+) -> None:
+    dead = f"{mainstem_topic}.dead"
+    create(LogOptions(mainstem_log.bootstrap), dead)
+    mainstem_log.append(mainstem_topic, b"nope", key="k", headers=[("h", b"1"), ("h", None)], timestamp_ms=1500)
+    airline(mainstem_log, mainstem_topic, "UA", "United")
+    mainstem_log.append(mainstem_topic, b"[1]")
+    asked = replace(options("DROPMALFORMED"), dead_letters=dead)
+    for start in (0, 0, 2):  # a task that is run again, and one that sees a part of it
+        part = replace(whole(mainstem_log, mainstem_topic), start=start)
+        assert [row["carrier"] for row in rows(read_rows(client, part, asked))] == ["UA"][start // 2 :]
+    letters = list(mainstem_log.read(dead))
+    assert [(letter.key, letter.value) for letter in letters] == [(b"k", b"nope"), (None, b"[1]")]
+    assert letters[0].headers[:2] == (("h", b"1"), ("h", None))
+    said = dict(letters[0].headers[2:])
+    assert said.pop("mainstem.error", b"").startswith(b"the value is not JSON")
+    place = (said["mainstem.topic"], said["mainstem.partition"], said["mainstem.offset"], said["mainstem.timestamp"])
+    assert place == (mainstem_topic.encode(), b"0", b"0", b"1500")
+
+
+def test_more_dead_letters_than_one_batch_takes_are_all_there(
+    client: WireClient, mainstem_log: Log, mainstem_topic: str
+) -> None:
+    dead = f"{mainstem_topic}.dead"
+    create(LogOptions(mainstem_log.bootstrap), dead)
+    mainstem_log.append_many(mainstem_topic, [b"nope %d" % number for number in range(450)])
+    asked = replace(options("DROPMALFORMED"), dead_letters=dead)
+    for start, end in ((0, 300), (100, 450)):
+        part = OffsetRange(TopicPartition(mainstem_topic, 0), start, end)
+        assert rows(read_rows(client, part, asked)) == []
+    assert sorted(r.value for r in mainstem_log.read(dead)) == sorted(b"nope %d" % number for number in range(450))
+
+
+def test_a_dead_letter_does_not_make_the_next(client: WireClient, mainstem_log: Log, mainstem_topic: str) -> None:
+    mainstem_log.append(mainstem_topic, b"nope")
+    asked = replace(options("DROPMALFORMED"), dead_letters=mainstem_topic)
+    assert rows(read_rows(client, whole(mainstem_log, mainstem_topic), asked)) == []
+    assert sum(1 for _ in mainstem_log.read(mainstem_topic)) == 1
 
 
 def test_a_table_is_the_latest_value_of_each_key(client: WireClient, mainstem_log: Log, mainstem_topic: str) -> None:

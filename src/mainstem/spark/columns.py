@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from mainstem.errors import SchemaError
 from mainstem.schema.ddl import columns_of
 from mainstem.schema.types import TopicSchema
 
@@ -37,8 +38,26 @@ def record_ddl(columns: Iterable[str] | None = None) -> str:
     return ", ".join(f"{name} {RECORD_COLUMNS[name]}" for name in columns or RECORD_COLUMNS)
 
 
-def typed_ddl(value_schema: str, *, with_place: bool) -> str:
-    """The DDL of a topic's typed columns, with the columns of the record's place behind them where asked for."""
+def typed_columns(value_schema: str, *, with_place: bool, corrupt: str) -> dict[str, str]:
+    """All columns, with their types, that a read of typed columns can give, whether it was asked for them or not."""
+    place = {name: RECORD_COLUMNS[column] for name, column in PLACE_COLUMNS.items()} if with_place else {}
+    return {**place, corrupt: "STRING"} | {column.name: column.type for column in columns_of(value_schema)}
+
+
+def typed_ddl(value_schema: str, *, with_place: bool, corrupt: str | None = None) -> str:
+    """The DDL of a topic's typed columns; behind them, where asked for, the record's place and what does not parse.
+
+    Raises SchemaError when the topic has a column named ``corrupt`` itself.
+    """
     columns = TopicSchema(columns_of(value_schema)).columns
-    place = [f"{name} {RECORD_COLUMNS[column]}" for name, column in PLACE_COLUMNS.items()] if with_place else []
-    return ", ".join([*(f"`{column.name.replace('`', '``')}` {column.type}" for column in columns), *place])
+    if corrupt is not None and corrupt.lower() in (column.name.lower() for column in columns):
+        raise SchemaError(
+            f"option columnNameOfCorruptRecord: the topic has a column {corrupt} itself; take another name"
+        )
+    beside = [f"{name} {RECORD_COLUMNS[column]}" for name, column in PLACE_COLUMNS.items()] if with_place else []
+    beside += [f"{_quoted(corrupt)} STRING"] if corrupt is not None else []
+    return ", ".join([*(f"{_quoted(column.name)} {column.type}" for column in columns), *beside])
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"

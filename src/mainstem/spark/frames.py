@@ -19,7 +19,7 @@ def stream(
     """The topic's rows as an endless DataFrame, from the earliest on unless an option says otherwise.
 
     ``schema``: a dataclass, a pydantic model, DDL, or None for the one that is registered. A value that is no JSON
-    object is left out, and said on standard error.
+    object is left out, and said on standard error; the option ``deadLetterTopic`` names a topic for such records.
     """
     defaults = {"startingOffsets": "earliest", "mode": "DROPMALFORMED"}
     return _load(spark.readStream, spark, {**defaults, **_topic(bootstrap, topic, schema), **(options or {})})

@@ -2,7 +2,8 @@
 
 Contract: one row for each value. A field that is unknown is passed over; one that is missing or null is null, and so is
 one whose value does not fit its column (a number beside text: the column STRING takes numbers, booleans, lists and
-objects as their JSON text). A value that is no JSON object gives a row of nulls, and ``is_object`` says so.
+objects as their JSON text). A value that is no JSON object gives a row of nulls, and ``is_object`` says so; ``fits``
+says of which rows every value that the columns ask for fitted.
 
 Invariant: what a record becomes depends on it alone. Arrow's parser reads a block at once; where it refuses the block,
 the block is halved until the record that it refuses stands (almost) alone, and that is read by Python's parser, which
@@ -26,10 +27,11 @@ _OPENS = re.compile(rb"[ \t\r\n]*\{")
 
 
 class DecodedRows(NamedTuple):
-    """The rows, and which of them (a boolean array; None: all) came from a JSON object."""
+    """The rows, and which of them (boolean arrays; None: all) came from an object, and from one that fits."""
 
     arrow_batch: pa.RecordBatch
     is_object: pa.Array | None
+    fits: pa.Array | None
 
 
 def decode_json(values: pa.Array, schema: pa.Schema) -> DecodedRows:
@@ -38,19 +40,19 @@ def decode_json(values: pa.Array, schema: pa.Schema) -> DecodedRows:
     if len(blocks) == 1:
         return blocks[0]
     table = pa.Table.from_batches([block.arrow_batch for block in blocks], schema)
-    masks = [_all_true(block.arrow_batch.num_rows) if block.is_object is None else block.is_object for block in blocks]
     arrow_batch = table.combine_chunks().to_batches()[0]
-    return DecodedRows(arrow_batch, pa.concat_arrays(masks))
+    is_object = _joined([(block.is_object, block.arrow_batch.num_rows) for block in blocks])
+    return DecodedRows(arrow_batch, is_object, _joined([(block.fits, block.arrow_batch.num_rows) for block in blocks]))
 
 
-def _all_true(count: int) -> pa.Array:
-    return pa.repeat(pa.scalar(True), count)
+def _joined(masks: list[tuple[pa.Array | None, int]]) -> pa.Array:
+    return pa.concat_arrays([pa.repeat(pa.scalar(True), count) if mask is None else mask for mask, count in masks])
 
 
 def _blocks(values: pa.Array, schema: pa.Schema) -> list[DecodedRows]:
     arrow_batch = _parse_block(values, schema)
     if arrow_batch is not None:
-        return [DecodedRows(arrow_batch, None)]
+        return [DecodedRows(arrow_batch, None, None)]
     if len(values) <= _HALVED_DOWN_TO:
         return [_careful(values, schema)]
     middle = len(values) // 2
@@ -100,12 +102,17 @@ def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
 def _careful(values: pa.Array, schema: pa.Schema) -> DecodedRows:
     """Each value by Python's parser, each cell by itself."""
     rows = [_object(value) for value in values.to_pylist()]
+    fits = [row is not None for row in rows]
+    is_object = pa.array(fits, pa.bool_())
     columns = []
     for field in schema:
-        cells = [None if row is None else _cell(row.get(field.name), field.type) for row in rows]
+        found = [None if row is None else row.get(field.name) for row in rows]
+        cells = [_cell(value, field.type) for value in found]
+        fits = [
+            fit and (cell is not None or value is None) for fit, cell, value in zip(fits, cells, found, strict=True)
+        ]
         columns.append(pa.array(cells, field.type))
-    is_object = pa.array([row is not None for row in rows], pa.bool_())
-    return DecodedRows(pa.RecordBatch.from_arrays(columns, schema=schema), is_object)
+    return DecodedRows(pa.RecordBatch.from_arrays(columns, schema=schema), is_object, pa.array(fits, pa.bool_()))
 
 
 def _object(value: bytes | None) -> dict[str, Any] | None:

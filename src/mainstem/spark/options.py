@@ -18,6 +18,7 @@ from mainstem.model import TopicPartition, is_topic_name
 from mainstem.spark.columns import RECORD_COLUMNS
 from mainstem.spark.security_options import NAMES as SECURITY_NAMES
 from mainstem.spark.security_options import security_of
+from mainstem.spark.value_options import VALUE_OPTIONS, ValueOptions
 
 BOOTSTRAP = "kafka.bootstrap.servers"
 REGISTERED = "registered"
@@ -41,6 +42,7 @@ _READ = (
     "table",
     "tables",
     "kafka.isolation.level",
+    *VALUE_OPTIONS,
 )
 _WRITE = ("topic", "pipeline", "kafka.compression.type", "kafka.max.request.size")
 # Spark's own, which it hands over with the others.
@@ -82,6 +84,7 @@ class ReadOptions:
     tables: tuple[str, ...]
     checkpoint: str | None
     isolation: Isolation
+    values: ValueOptions
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
@@ -111,6 +114,7 @@ class ReadOptions:
             tables=given.names("tables"),
             checkpoint=given.get("checkpointLocation"),
             isolation=_isolation(given.get("kafka.isolation.level")),
+            values=ValueOptions.parse(given.get),
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
@@ -41,6 +43,24 @@ def _nested(data_type: DataType) -> str:
     text = data_type.simpleString()
     opening = text.index("<")
     return text[:opening].upper() + text[opening:]
+
+
+def require_columns(wanted: StructType, offered: Mapping[str, str]) -> None:
+    """Raises SchemaError for a column of ``.schema(…)`` that is not among those ``offered``, or of another type."""
+    for field in wanted.fields:
+        if field.name not in offered:
+            raise SchemaError(f".schema(…): there is no column {field.name}; there are {', '.join(offered)}")
+        given = field.dataType.simpleString()
+        if _comparable(given) != _comparable(offered[field.name]):
+            raise SchemaError(
+                f".schema(…): the column {field.name} is {offered[field.name]}, not {given.upper()}; "
+                "read it as it is, and cast it"
+            )
+
+
+def _comparable(type_text: str) -> str:
+    """Of two spellings of one type, the same; of nested types, only how they begin."""
+    return type_text.lower().replace(" ", "").partition("<")[0]
 
 
 def for_writing(frame: DataFrame) -> tuple[DataFrame, frozenset[str]]:

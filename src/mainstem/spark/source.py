@@ -14,7 +14,7 @@ would be skipped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql.datasource import (
@@ -31,8 +31,9 @@ from pyspark.sql.types import StructType
 from mainstem.client.wire.cluster import EARLIEST, LATEST, WireClient
 from mainstem.errors import ConfigError, SchemaError
 from mainstem.model import Position, TopicPartition
+from mainstem.spark import dead_letters
 from mainstem.spark.clients import borrowed, opened
-from mainstem.spark.columns import record_ddl, typed_ddl
+from mainstem.spark.columns import RECORD_COLUMNS, record_ddl, typed_columns, typed_ddl
 from mainstem.spark.offsets import (
     NO_LIMIT,
     StreamOffsets,
@@ -43,6 +44,7 @@ from mainstem.spark.offsets import (
 )
 from mainstem.spark.options import REGISTERED, ReadOptions, WriteOptions
 from mainstem.spark.ranges import ScanPartition, plan
+from mainstem.spark.schemas import require_columns
 from mainstem.spark.task_reads import TableRead, read_partition
 
 # How long a stream waits for news before it tells Spark that there is none: the idle query's only work.
@@ -60,13 +62,22 @@ class MainstemDataSource(DataSource):
         options = ReadOptions.parse(self.options)
         if options.value_schema is None:
             return record_ddl(options.columns)
-        return typed_ddl(_value_schema(options), with_place=not options.as_table)
+        corrupt = options.values.shown_corrupt
+        return typed_ddl(_value_schema(options), with_place=not options.as_table, corrupt=corrupt)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return LogReader(ReadOptions.parse(self.options), schema)
+        return LogReader(self._reading(schema), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        return LogStreamReader(ReadOptions.parse(self.options), schema)
+        return LogStreamReader(self._reading(schema), schema)
+
+    def _reading(self, schema: StructType) -> ReadOptions:
+        """The options, once what was asked for is there. Raises SchemaError for columns that cannot be."""
+        options = ReadOptions.parse(self.options)
+        require_columns(schema, _offered(options))
+        if options.values.dead_letter_topic is not None:
+            dead_letters.create(options.log, options.values.dead_letter_topic)
+        return options
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from mainstem.spark.sink import LogWriter  # the encoder is loaded by those who write
@@ -196,6 +207,13 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = client.metadata(self._options.tables, wait=True)
         partitions = [TopicPartition(name, number) for name in found for number in found[name].partitions]
         return resolve(client, partitions, LATEST, self._options.isolation)
+
+
+def _offered(options: ReadOptions) -> Mapping[str, str]:
+    if options.value_schema is None:
+        return RECORD_COLUMNS
+    corrupt = options.values.corrupt_column
+    return typed_columns(_value_schema(options), with_place=not options.as_table, corrupt=corrupt)
 
 
 def _value_schema(options: ReadOptions) -> str:

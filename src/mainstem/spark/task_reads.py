@@ -68,4 +68,6 @@ def _scan(options: ReadOptions, columns: frozenset[str]) -> ScanOptions:
 
 
 def _typed(options: ReadOptions, wanted: pa.Schema) -> TypedOptions:
-    return TypedOptions(wanted, options.mode, _scan(options, frozenset()))
+    values = options.values
+    mode = options.mode if values.dead_letter_topic is None else "DROPMALFORMED"
+    return TypedOptions(wanted, mode, _scan(options, frozenset()), values.corrupt_column, values.dead_letter_topic)

@@ -1,7 +1,10 @@
 """A task's reading of typed columns: a stream of a topic's rows, or a topic as a table.
 
-A tombstone is no row. A value that is no JSON object is, by ``mode`` (Spark's words): a row of nulls (PERMISSIVE), left
-out and counted on standard error (DROPMALFORMED), or an error that names its offset (FAILFAST).
+A tombstone is no row. A value that does not parse is, by ``mode`` (Spark's words): a row of nulls (PERMISSIVE), left
+out and counted on standard error (DROPMALFORMED), or an error that names its offset (FAILFAST). With ``dead_letters``
+it is left out and appended to that topic, before the rows behind it are given. A field that does not fit its column is
+null, whatever the mode. The column ``corrupt``, where it is among those of ``schema``, has the text of what did not
+parse or fit, and is null elsewhere.
 
 **Tables**: the latest value of each key, up to an end offset. What a worker process has read of a table it keeps, up
 to ``KEPT_BYTES_MAX``, and reads only what was appended since; so a small table costs a micro-batch next to nothing.
@@ -21,25 +24,31 @@ import pyarrow.compute as pc
 from mainstem.client.wire.cluster import WireClient
 from mainstem.errors import SchemaError
 from mainstem.model import TopicPartition
+from mainstem.schema.encoding import decode_value
 from mainstem.spark.columns import PLACE_COLUMNS
+from mainstem.spark.dead_letters import bury
 from mainstem.spark.json_decode import decode_json
 from mainstem.spark.ranges import OffsetRange
 from mainstem.spark.scan import ScanOptions, read_range
 
 KEPT_BYTES_MAX = 64 * 1024 * 1024
+_LETTER_COLUMNS = frozenset({"key", "value", "headers", "offset", "timestamp"})
 
 
 @dataclass(frozen=True, slots=True)
 class TypedOptions:
-    """``schema``: the columns of the rows, those of ``PLACE_COLUMNS`` among them where they are asked for."""
+    """``schema``: the columns of the rows, ``corrupt`` and those of ``PLACE_COLUMNS`` where they are asked for."""
 
     schema: pa.Schema
     mode: str
     scan: ScanOptions
+    corrupt: str | None = None
+    dead_letters: str | None = None
 
     @property
     def value_schema(self) -> pa.Schema:
-        return pa.schema([field for field in self.schema if field.name not in PLACE_COLUMNS])
+        beside = {*PLACE_COLUMNS, self.corrupt}
+        return pa.schema([field for field in self.schema if field.name not in beside])
 
 
 def read_rows(client: WireClient, wanted: OffsetRange, options: TypedOptions) -> Iterator[pa.RecordBatch]:
@@ -47,34 +56,69 @@ def read_rows(client: WireClient, wanted: OffsetRange, options: TypedOptions) ->
     place = {name: column for name, column in PLACE_COLUMNS.items() if name in options.schema.names}
     columns = frozenset({"value", "offset", *place.values()})
     for records in read_range(client, wanted, replace(options.scan, columns=columns)):
-        yield _rows(records, place, options, wanted.topic_partition)
+        rows, malformed = _rows(records, place, options)
+        if malformed is not None and options.mode != "PERMISSIVE":
+            rows = rows.filter(pc.invert(malformed))
+            _set_aside(client, _alive(records).filter(malformed), options, wanted.topic_partition)
+        yield rows
+
+
+def _alive(records: pa.RecordBatch) -> pa.RecordBatch:
+    values = records.column("value")
+    return records.filter(pc.is_valid(values)) if values.null_count else records
 
 
 def _rows(
-    records: pa.RecordBatch, place: dict[str, str], options: TypedOptions, topic_partition: TopicPartition
-) -> pa.RecordBatch:
-    if records.column("value").null_count:
-        records = records.filter(pc.is_valid(records.column("value")))
+    records: pa.RecordBatch, place: dict[str, str], options: TypedOptions
+) -> tuple[pa.RecordBatch, pa.Array | None]:
+    """The rows of the records that are no tombstones, and which of them did not parse (None: all did)."""
+    records = _alive(records)
     decoded = decode_json(records.column("value"), options.value_schema)
-    values = dict(zip(options.value_schema.names, decoded.arrow_batch.columns, strict=True))
-    columns = [records.column(place[name]) if name in place else values[name] for name in options.schema.names]
-    rows = pa.RecordBatch.from_arrays(columns, schema=options.schema)
-    if decoded.is_object is None or options.mode == "PERMISSIVE":
-        return rows
-    return _without_malformed(rows, decoded.is_object, records.column("offset"), options.mode, topic_partition)
+    columns = dict(zip(options.value_schema.names, decoded.arrow_batch.columns, strict=True))
+    columns |= {name: records.column(column) for name, column in place.items()}
+    if options.corrupt in options.schema.names:
+        columns[options.corrupt] = _corrupt_texts(records.column("value"), decoded.fits)
+    rows = pa.RecordBatch.from_arrays([columns[name] for name in options.schema.names], schema=options.schema)
+    if decoded.is_object is None or pc.all(decoded.is_object).as_py():
+        return rows, None
+    return rows, pc.invert(decoded.is_object)
 
 
-def _without_malformed(
-    rows: pa.RecordBatch, is_object: pa.Array, offsets: pa.Array, mode: str, topic_partition: TopicPartition
-) -> pa.RecordBatch:
-    malformed = offsets.filter(pc.invert(is_object))
-    if len(malformed) == 0:
-        return rows
-    said = f"{topic_partition}: the value at offset {malformed[0]} is no JSON object"
-    if mode == "FAILFAST":
+def _corrupt_texts(values: pa.Array, fits: pa.Array | None) -> pa.Array:
+    if fits is None:
+        return pa.nulls(len(values), pa.string())
+    pairs = zip(values.to_pylist(), fits.to_pylist(), strict=True)
+    return pa.array([None if fit else value.decode("utf-8", "replace") for value, fit in pairs], pa.string())
+
+
+def _set_aside(client: WireClient, malformed: pa.RecordBatch, options: TypedOptions, tp: TopicPartition) -> None:
+    """Do with records that did not parse what the options say, other than to make rows of them."""
+    offsets = malformed.column("offset").to_pylist()
+    said = f"{tp}: the value at offset {offsets[0]} is no JSON object"
+    if options.mode == "FAILFAST":
         raise SchemaError(f"{said}; set mode to PERMISSIVE or DROPMALFORMED to go on")
-    print(f"mainstem: {said}; left out, {len(malformed)} in all here", file=sys.stderr)  # noqa: T201 - a worker's voice
-    return rows.filter(is_object)
+    if options.dead_letters is not None and options.dead_letters != tp.topic:  # or one letter would make the next
+        bury(client, options.dead_letters, tp, _letters(client, offsets, options, tp))
+        said += f", now in {options.dead_letters}"
+    print(f"mainstem: {said}; left out, {len(offsets)} in all here", file=sys.stderr)  # noqa: T201 - a worker's voice
+
+
+def _letters(client: WireClient, offsets: list[int], options: TypedOptions, tp: TopicPartition) -> list[dict[str, Any]]:
+    """The whole records at these offsets, read once more, each with what is wrong with it."""
+    scan = replace(options.scan, columns=_LETTER_COLUMNS)
+    wanted, letters = set(offsets), []
+    for records in read_range(client, OffsetRange(tp, offsets[0], offsets[-1] + 1), scan):
+        chosen = records.filter(pc.is_in(records.column("offset"), pa.array(sorted(wanted), pa.int64())))
+        letters += [{**row, "error": _error_of(row["value"])} for row in chosen.to_pylist()]
+    return letters
+
+
+def _error_of(value: bytes) -> str:
+    try:
+        decode_value(value)
+    except SchemaError as error:
+        return str(error)
+    return "the value is no JSON object"
 
 
 @dataclass(slots=True)
@@ -123,9 +167,10 @@ def _brought_up(kept: _Kept, client: WireClient, wanted: OffsetRange, options: T
     latest = _latest(pa.Table.from_batches(scanned).combine_chunks().to_batches()[0])
     is_replaced = pc.is_in(kept.keys, latest.column("key"))
     place = {name: column for name, column in PLACE_COLUMNS.items() if name in options.schema.names}
-    alive = latest.filter(pc.is_valid(latest.column("value")))
-    strict = replace(options, mode="PERMISSIVE" if options.mode == "DROPMALFORMED" else options.mode)
-    rows = _rows(alive, place, strict, wanted.topic_partition)
+    alive = _alive(latest)
+    rows, malformed = _rows(alive, place, options)
+    if malformed is not None and options.mode == "FAILFAST":
+        _set_aside(client, alive.filter(malformed), options, wanted.topic_partition)
     return _Kept(
         wanted.end,
         pa.concat_arrays([kept.keys.filter(pc.invert(is_replaced)), alive.column("key")]),

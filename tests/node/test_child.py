@@ -17,7 +17,7 @@ def test_a_child_says_when_it_is_ready(tmp_path: Path) -> None:
     child = Child(role(UNTIL_PARENT_IS_GONE), tmp_path)
     assert child.wait_ready() == str(child.pid)
     child.kill()
-    assert child.wait_ended(10) == -9
+    assert child.wait_ended(60) == -9
 
 
 @pytest.mark.parametrize(("code", "kind"), [(1, InputError), (3, UnavailableError), (4, ChildFailedError)])
@@ -46,15 +46,15 @@ def test_a_child_that_is_not_ready_in_time_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ChildFailedError, match=r"was not ready within 0\.05 s"):
         child.wait_ready()
     child.kill()
-    child.wait_ended(10)
+    child.wait_ended(60)
 
 
 def test_both_outputs_of_a_child_land_in_its_log_file(tmp_path: Path) -> None:
     program = "import sys; sys.stderr.write('to stderr\\n'); print('to stdout'); print('ready: fake')"
     child = Child(role(program), tmp_path)
     child.wait_ready()
-    child.wait_ended(10)
-    child._pump.join(10)
+    child.wait_ended(60)
+    child._pump.join(60)
     assert (tmp_path / "fake.log").read_text().splitlines() == ["to stderr", "to stdout", "ready: fake"]
 
 
@@ -68,6 +68,6 @@ def test_what_a_child_started_does_not_outlive_it(tmp_path: Path) -> None:
     child = Child(role(program), tmp_path)
     grandchild_end = os.pidfd_open(int(child.wait_ready()))
     child.terminate()
-    assert child.wait_ended(10) == -15
-    assert select.select([grandchild_end], [], [], 10)[0], "the grandchild still runs"
+    assert child.wait_ended(60) == -15
+    assert select.select([grandchild_end], [], [], 60)[0], "the grandchild still runs"
     os.close(grandchild_end)

@@ -90,14 +90,11 @@ def test_a_process_that_this_machine_or_a_defect_ended_is_started_again(tmp_path
 def test_processes_stop_in_the_order_of_their_ranks(tmp_path: Path) -> None:
     program = """
     import signal, sys
-    def stop(*_):
-        with open({path!r}, "a") as file:
-            file.write(sys.argv[1])
-        sys.exit(0)
-    signal.signal(signal.SIGTERM, stop)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     print("ready: fake", flush=True)
-    while True:
-        signal.pause()
+    signal.sigwait([signal.SIGTERM])
+    with open({path!r}, "a") as file:
+        file.write(sys.argv[1])
     """.format(path=str(tmp_path / "order"))
     with Supervisor(tmp_path, Reports()) as supervisor:
         for name, rank in (("log", 2), ("views", 1), ("gateway", 0)):

@@ -50,6 +50,8 @@ def test_each_row_may_name_its_topic(spark: SparkSession, mainstem_broker: Embed
         ("SELECT 1 AS id", {"topic": "t"}, "a record is written from the columns key, value"),
         ("SELECT 'v' AS value", {}, "say where to write"),
         ("SELECT 'v' AS value", {"topic": "nowhere"}, "there is no topic nowhere"),
+        ("SELECT 'v' AS value", {"topic": "t", "writeId": "a b"}, "option writeId: 'a b' has other characters"),
+        ("SELECT 'v' AS value", {"topic": "t", "writeVersion": "1"}, "give the option writeId, too"),
     ],
 )
 def test_what_cannot_be_written_is_one_clear_error(
@@ -62,6 +64,43 @@ def test_what_cannot_be_written_is_one_clear_error(
 def test_a_log_is_never_overwritten(spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_topic: str) -> None:
     with pytest.raises(Exception, match="only ever appended to"):
         write(spark.sql("SELECT 'v' AS value"), mainstem_broker, mode="overwrite", topic=mainstem_topic)
+
+
+def test_a_batch_write_that_fails_leaves_nothing(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, mainstem_topic: str
+) -> None:
+    # One task, whose first rows are in the log when it fails.
+    rows = "SELECT if(id = 25000, raise_error('too many'), string(id)) AS value FROM range(0, 30000, 1, 1)"
+    with pytest.raises(Exception, match="too many"):
+        write(spark.sql(rows), mainstem_broker, topic=mainstem_topic)
+    mainstem_log.append(mainstem_topic, b"after")  # nothing open stands before it
+    assert [record.value for record in mainstem_log.read(mainstem_topic)] == [b"after"]
+
+
+def test_a_batch_write_with_a_name_counts_once(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, mainstem_topic: str
+) -> None:
+    frame = spark.sql("SELECT string(id) AS value FROM range(0, 100, 1, 4)")
+    for version in ("0", "0", "1"):
+        write(frame, mainstem_broker, topic=mainstem_topic, writeId=mainstem_topic, writeVersion=version)
+    values = sorted(int(record.value or b"") for record in mainstem_log.read(mainstem_topic))
+    assert values == sorted([*range(100), *range(100)])
+
+
+def test_a_stream_that_loses_its_last_commit_appends_nothing_twice(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, mainstem_topic: str, tmp_path: Path
+) -> None:
+    output = f"{mainstem_topic}.out"
+    mainstem_log.create_topic(output)
+    options = {"kafka.bootstrap.servers": mainstem_broker.bootstrap, "checkpointLocation": str(tmp_path)}
+    reader = spark.readStream.format("mainstem").options(**options).option("subscribe", mainstem_topic)
+    frame = reader.option("startingOffsets", "earliest").load().select("value")
+    for number in range(3):
+        mainstem_log.append(mainstem_topic, f"{number}".encode())
+        writer = frame.writeStream.format("mainstem").options(**options, topic=output)
+        assert writer.trigger(availableNow=True).start().awaitTermination(120)
+        (tmp_path / "commits" / f"{number}").unlink()
+    assert [record.value for record in mainstem_log.read(output)] == [b"0", b"1", b"2"]
 
 
 def test_positions_travel_through_a_plain_stream(

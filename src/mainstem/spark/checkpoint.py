@@ -39,6 +39,11 @@ def read_offsets(checkpoint: str, batch_id: int) -> StreamOffsets:
     )
 
 
+def maybe_offsets(checkpoint: str, batch_id: int) -> StreamOffsets | None:
+    """The same; None where the checkpoint is not on a local or mounted file system."""
+    return read_offsets(checkpoint, batch_id) if urlsplit(checkpoint).scheme in ("", "file") else None
+
+
 def _furthest_behind(positions: Sequence[Position]) -> Position:
     topics = frozenset().union(*(position.topics for position in positions))
     lowest: dict[TopicPartition, int] = {}

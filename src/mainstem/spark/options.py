@@ -44,7 +44,18 @@ _READ = (
     "kafka.isolation.level",
     *VALUE_OPTIONS,
 )
-_WRITE = ("topic", "pipeline", "kafka.compression.type", "kafka.max.request.size")
+_WRITE = (
+    "topic",
+    "pipeline",
+    "deliveryGuarantee",
+    "writeId",
+    "writeVersion",
+    "kafka.compression.type",
+    "kafka.max.request.size",
+    "kafka.transaction.timeout.ms",
+)
+_GUARANTEES = ("EXACTLY_ONCE", "AT_LEAST_ONCE")
+_WRITE_ID = re.compile(r"[A-Za-z0-9._-]{1,150}")
 # Spark's own, which it hands over with the others.
 _SPARKS = ("path", "checkpointLocation", "queryName", "__spark_internal_unused")
 _KNOWN = frozenset(name.lower() for name in (*_COMMON, *_READ, *_WRITE, *_SPARKS))
@@ -128,6 +139,11 @@ class WriteOptions:
     checkpoint: str | None
     compression: str
     batch_bytes_max: int | None
+    is_exactly_once: bool = True
+    write_id: str | None = None
+    """Names a batch write, so that it counts once however often it is run."""
+    write_version: int = 0
+    transaction_timeout_ms: int | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
@@ -143,6 +159,10 @@ class WriteOptions:
             checkpoint=given.get("checkpointLocation"),
             compression=given.get("kafka.compression.type") or "none",
             batch_bytes_max=given.count("kafka.max.request.size"),
+            is_exactly_once=given.choice("deliveryGuarantee", _GUARANTEES) == "EXACTLY_ONCE",
+            write_id=_write_id(given.get("writeId")),
+            write_version=_write_version(given),
+            transaction_timeout_ms=given.count("kafka.transaction.timeout.ms"),
         )
 
 
@@ -196,6 +216,23 @@ class _Given:
         if value not in choices:
             raise ConfigError(f"option {name}: {value!r} is none of {', '.join(choices)}")
         return value
+
+
+def _write_id(text: str | None) -> str | None:
+    if text is not None and not _WRITE_ID.fullmatch(text):
+        raise ConfigError(f"option writeId: {text!r} has other characters than letters, digits, '.', '_' and '-'")
+    return text
+
+
+def _write_version(given: _Given) -> int:
+    text = given.get("writeVersion")
+    if text is None:
+        return 0
+    if given.get("writeId") is None:
+        raise ConfigError("option writeVersion counts the writes under a name: give the option writeId, too")
+    if not text.isdecimal():
+        raise ConfigError(f"option writeVersion: {text!r} is no number from 0 on")
+    return int(text)
 
 
 def _starting(given: _Given) -> OffsetSpec | None:

@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mainstem.client.log import Log
-from mainstem.errors import ConfigError
+from mainstem.errors import ConfigError, MainstemError, ProducerFencedError
 from mainstem.pipelines.definitions import Pipeline
 from mainstem.schema.types import TopicSchema
 from mainstem.spark.checkpoint import query_id, read_offsets
@@ -34,7 +34,15 @@ from mainstem.spark.outputs import Output, combined, records_of
 from mainstem.spark.pipeline_checks import call, check_mode, schemas_of
 from mainstem.spark.query import Query, QueryPlace, input_frames
 from mainstem.spark.schemas import for_writing
-from mainstem.spark.transactions import Prepared, SinkRun, Steps, begin_run, decide_and_finish, prepare
+from mainstem.spark.transactions import (
+    Prepared,
+    SinkRun,
+    Steps,
+    begin_run,
+    decide_and_finish,
+    prepare,
+    resolve_abandoned,
+)
 
 
 class PipelineQuery(Query):
@@ -65,6 +73,13 @@ class PipelineQuery(Query):
 
     def write(self, frame: DataFrame, batch_id: int) -> None:
         """Steps 2, 3 and 4 of a micro-batch. The sink's run begins with the query's first one."""
+        try:
+            self._write(frame, batch_id)
+        except Exception as error:
+            self._resolve(error)
+            raise
+
+    def _write(self, frame: DataFrame, batch_id: int) -> None:
         place = self._place
         if self._run is None:
             _refuse_speculation(frame.sparkSession)
@@ -78,6 +93,15 @@ class PipelineQuery(Query):
         self.written_rows += decided.records
         self._progress.advance(batch_id, offsets, decided.position)
         place.steps("driver:progress")
+
+    def _resolve(self, error: Exception) -> None:
+        """Leave nothing open behind a micro-batch that failed: readers would wait for the query's next start."""
+        run, self._run = self._run, None
+        if run is not None and not isinstance(error, ProducerFencedError):  # then the sink is another's
+            try:
+                resolve_abandoned(run.log, run.sink_id)
+            except MainstemError as failed:
+                error.add_note(f"what its tasks have prepared stays open until it starts again: {failed}")
 
 
 def append_rows(

@@ -1,52 +1,88 @@
 """Writing DataFrames to the log: ``df.write.format("mainstem")`` and ``df.writeStream.format("mainstem")``.
 
 Columns, as Spark's Kafka connector has them: ``value`` (text or bytes), and optionally ``key``, ``headers``, ``topic``
-(unless the option ``topic`` says it for all), ``partition`` and ``timestamp``. At least once: a task or a micro-batch
-that Spark runs again is appended again.
+(unless the option ``topic`` says it for all), ``partition`` and ``timestamp``.
 
-The work is cut so that a decision fits in between: tasks append and report how far they got; the driver, once all have,
-finishes the micro-batch, and that is one step (today the progress record). A stream with the option ``pipeline`` leaves
-a progress record after each micro-batch, so that positions travel through it.
+**A stream** is exactly once, by the steps of ``transactions``. Spark makes the writer anew for each micro-batch, twice:
+in a process that sends it to the tasks, and in one that commits. So a run begins with each commit, and tasks, which do
+not know what is decided, write again what they are asked to; the commit drops that. The sink's id is the query's, which
+tasks are told by Spark. A stream with the option ``pipeline`` leaves a progress record after each micro-batch, so that
+positions travel through it.
+
+**A batch write** is all or nothing by the same steps, as one micro-batch of a sink of its own. Nobody comes back to it
+when its driver dies, unless it has a name (``writeId``): then running it again finishes what was decided, or writes
+what was not, and never doubles. Its transactions have a time-out, so that a write nobody comes back to is aborted.
+
+``deliveryGuarantee=at_least_once`` does without transactions: what Spark runs again is appended again.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from mainstem.errors import ConfigError, SchemaError
 from mainstem.model import Position
-from mainstem.spark.checkpoint import read_offsets
+from mainstem.spark.checkpoint import maybe_offsets, read_offsets
 from mainstem.spark.options import WriteOptions
 from mainstem.spark.producing import Producing, Rows, producing
 from mainstem.spark.progress_log import ProgressLog
+from mainstem.spark.transactions import (
+    LONGEST_TIMEOUT,
+    NOT_DECIDED,
+    Prepared,
+    SinkRun,
+    decide_and_finish,
+    decided_batch,
+    prepare,
+    resolve_abandoned,
+)
 
+_KILLED_AFTER_S = 3.0
 _COLUMNS = ("key", "value", "headers", "topic", "partition", "timestamp")
 _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
 
 
 class Appended(WriterCommitMessage):
-    """What a task reports: the position just after its records."""
+    """What a task reports: its transaction, and the sink that it belongs to; without transactions where it wrote to."""
 
-    def __init__(self, position: Position, records: int) -> None:
-        self.position = position
-        self.records = records
+    def __init__(self, prepared: Prepared, sink_id: str) -> None:
+        self.prepared = prepared
+        self.sink_id = sink_id
 
 
 class LogWriter(DataSourceArrowWriter):
-    """A batch write."""
+    """A batch write. Made once, on the driver; what is pickled then runs in tasks and commits."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         _check_columns(options, schema)
         self._options = options
+        sink_id = f"write-{options.write_id or uuid.uuid4().hex}"
+        timeout_ms = options.transaction_timeout_ms or LONGEST_TIMEOUT
+        # One with a name may have been decided: then its tasks have nothing to write.
+        decided = decided_batch(options.log, sink_id) if options.write_id else NOT_DECIDED
+        self._run = SinkRun(options.log, sink_id, decided=decided, timeout_ms=timeout_ms)
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        return append_all(iterator, self._options)
+        if not self._options.is_exactly_once:
+            return append_all(iterator, self._options)
+        return prepare_all(iterator, self._run, self._options.write_version, self._options)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        if self._options.is_exactly_once:
+            decide_and_finish(self._run, self._options.write_version, _prepared(messages))
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Also called when ``commit`` failed: what is decided is finished, the rest aborted."""
+        if self._options.is_exactly_once:
+            resolve_abandoned(self._options.log, self._run.sink_id, linger_s=_linger_s(messages))
 
 
 class LogStreamWriter(DataSourceStreamArrowWriter):
@@ -56,32 +92,84 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
         _check_columns(options, schema)
         if options.pipeline is not None and (options.topic is None or options.checkpoint is None):
             raise ConfigError("option pipeline needs the options topic and checkpointLocation beside it")
+        if options.write_id is not None:
+            raise ConfigError("option writeId names a batch write; a stream goes by its checkpoint")
         self._options = options
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        return append_all(iterator, self._options)
+        options = self._options
+        if not options.is_exactly_once:
+            return append_all(iterator, options)
+        run = SinkRun(options.log, _property("sql.streaming.queryId"), timeout_ms=options.transaction_timeout_ms)
+        return prepare_all(iterator, run, int(_property("streaming.sql.batchId")), options)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         options = self._options
-        if options.pipeline is None:
-            return
-        assert options.topic is not None
-        assert options.checkpoint is not None
-        written = Position.join(message.position for message in messages if isinstance(message, Appended))
-        with ProgressLog(options.log, options.pipeline, (options.topic,)) as progress:
-            progress.advance(batchId, read_offsets(options.checkpoint, batchId), written)
+        source = None if options.checkpoint is None else maybe_offsets(options.checkpoint, batchId)
+        written = Position.join(each.position for each in _prepared(messages))
+        run = self._run(messages) if options.is_exactly_once else None
+        if run is not None:
+            written = decide_and_finish(run, batchId, _prepared(messages), source).position
+        if options.pipeline is not None:
+            assert options.topic is not None
+            assert options.checkpoint is not None
+            with ProgressLog(options.log, options.pipeline, (options.topic,)) as progress:
+                progress.advance(batchId, read_offsets(options.checkpoint, batchId), written)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Also called when ``commit`` failed: what is decided is finished, the rest aborted."""
+        run = self._run(messages) if self._options.is_exactly_once else None
+        if run is not None:
+            resolve_abandoned(run.log, run.sink_id, linger_s=_linger_s(messages))
+
+    def _run(self, messages: list[WriterCommitMessage | None]) -> SinkRun | None:
+        """The run that tasks prepared for; None when no task has reported."""
+        found = {message.sink_id for message in messages if isinstance(message, Appended)}
+        options = self._options
+        return SinkRun(options.log, found.pop(), timeout_ms=options.transaction_timeout_ms) if found else None
 
 
 def append_all(batches: Iterator[pa.RecordBatch], options: WriteOptions) -> Appended:
-    """Append the rows of all batches."""
+    """Append the rows of all batches, at least once."""
     with producing(options) as out:
         for arrow_batch in batches:
-            if arrow_batch.num_rows:
-                _append(out, arrow_batch, options.topic)
-        return Appended(out.position, out.records)
+            _append(out, arrow_batch, options.topic)
+        out.finish()
+        return Appended(Prepared(position=out.position, records=out.records), "")
+
+
+def prepare_all(batches: Iterator[pa.RecordBatch], run: SinkRun, batch_id: int, options: WriteOptions) -> Appended:
+    """Append the rows of all batches in a transaction, and leave that open."""
+    context = TaskContext.get()
+    assert context is not None
+    with prepare(run, batch_id, context.partitionId(), options, attempt=context.attemptNumber()) as preparing:
+        for arrow_batch in batches:
+            if not preparing.is_decided:
+                _append(preparing.out, arrow_batch, options.topic)
+    return Appended(preparing.prepared, run.sink_id)
+
+
+def _prepared(messages: list[WriterCommitMessage | None]) -> list[Prepared]:
+    return [message.prepared for message in messages if isinstance(message, Appended)]
+
+
+def _linger_s(messages: list[WriterCommitMessage | None]) -> float:
+    """How long tasks may go on that have not reported: Spark leaves them two seconds when it kills them."""
+    return _KILLED_AFTER_S if None in messages else 0.0
+
+
+def _property(name: str) -> str:
+    """What Spark tells a streaming query's tasks."""
+    context = TaskContext.get()
+    value = context.getLocalProperty(name) if context is not None else None
+    if value is None:
+        raise ConfigError(f"Spark does not say {name} here: write streams by writeStream.format('mainstem')")
+    return str(value)
 
 
 def _append(out: Producing, arrow_batch: pa.RecordBatch, topic: str | None) -> None:
+    if not arrow_batch.num_rows:
+        return
     names = arrow_batch.schema.names
     column = {name: arrow_batch.column(name) if name in names else None for name in _COLUMNS}
     rows = Rows(

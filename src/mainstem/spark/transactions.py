@@ -77,9 +77,11 @@ from mainstem.spark.own_producers import TransactionalProducer, terms_of
 from mainstem.spark.producing import Producing
 
 NOT_DECIDED: Final = -1
+LONGEST_TIMEOUT: Final = 0
 _DRIVER_TIMEOUT_MS: Final = 60_000
 _SWEEP_EVERY_S: Final = 60.0
 _DRIVERS_MAX: Final = 64
+_LINGER_PAUSE_S: Final = 0.5
 
 
 class Steps(Protocol):
@@ -97,7 +99,7 @@ class SinkRun:
     """One run of a query's sink. ``driver`` is who its decisions are made by; None: each decision begins a run.
 
     ``decided`` is the last micro-batch that was decided when the run began. ``timeout_ms`` is how long a transaction of
-    a task may be open; None: for as long as the log allows.
+    a task may be open; None: until it is ended, where the log has that, and LONGEST_TIMEOUT for what it allows else.
     """
 
     log: LogOptions
@@ -216,15 +218,29 @@ def decide_and_finish(
         return driver.decide(client, batch_id, chosen, digest(source), steps)
 
 
-def resolve_abandoned(log: LogOptions, sink_id: str) -> int:
+def decided_batch(log: LogOptions, sink_id: str) -> int:
+    """The micro-batch that a sink has decided last, as it is now; NOT_DECIDED when there is none."""
+    group = SinkRun(log, sink_id).group
+    with borrowed(log) as client:
+        decision = decision_in(committed_entries(client, group, require_stable=True), group)
+    return NOT_DECIDED if decision is None else decision.batch_id
+
+
+def resolve_abandoned(log: LogOptions, sink_id: str, *, linger_s: float = 0.0) -> int:
     """End what a sink has left open for good: what is decided is committed, the rest aborted, and how many is returned.
 
     For a pipeline that is dropped or begun afresh: an open transaction would hold its topics' last stable offsets, on a
-    Mainstem log for ever. A run of the same sink that is still going is fenced.
+    Mainstem log for ever. A run of the same sink that is still going is fenced. With ``linger_s`` it looks again for so
+    long, for what tasks that are being killed have begun meanwhile.
     """
     run = SinkRun(log, sink_id)
+    until_s = time.monotonic() + linger_s
     with borrowed(log) as client:
-        return _Driver.begun(client, run, ()).resolved
+        driver = _Driver.begun(client, run, ())
+        while (left_s := until_s - time.monotonic()) > 0:
+            time.sleep(min(_LINGER_PAUSE_S, left_s))
+            driver.resolve(client)
+        return driver.resolved
 
 
 class _Driver:
@@ -234,6 +250,7 @@ class _Driver:
         self.identity = identity
         self.decision = decision
         self.resolved = 0
+        self._kept: set[Instance] = set()
         self._run = run
         self._terms = terms
         self._own_terms = terms._replace(is_two_phase=False, timeout_ms=min(terms.timeout_ms, _DRIVER_TIMEOUT_MS))
@@ -250,12 +267,13 @@ class _Driver:
         driver = cls(run, terms, ProducerIdentity(-1, -1), None)
         driver.identity = init_producer(client, driver._name, driver._own_terms)
         driver.decision = decision_in(committed_entries(client, run.group, require_stable=True), run.group)
-        kept = {each.instance for each in keep}
+        driver._kept = {each.instance for each in keep}
         if driver.decision is not None:
             driver._end_decided(client, driver.decision, no_steps)
-            kept |= {each.instance for each in driver.decision.transactions}
-        driver._resolve(client, kept)
-        driver._is_late = bool(keep)
+            driver._kept |= {each.instance for each in driver.decision.transactions}
+        driver.resolve(client)
+        if keep:
+            driver._is_late, driver._sweep_at_s = True, time.monotonic() + _SWEEP_EVERY_S
         return driver
 
     @classmethod
@@ -295,9 +313,9 @@ class _Driver:
         is_same = not source or not decision.source or source == decision.source
         if batch_id < decision.batch_id or not is_same:
             raise ConfigError(
-                f"sink {self._run.sink_id} has written micro-batch {decision.batch_id} already, and the checkpoint is "
-                f"at {batch_id}{'' if is_same else ' with other source offsets'}: it is an older copy. Going on would "
-                "write records twice or skip some; take the newest checkpoint, or begin with a new one"
+                f"sink {self._run.sink_id} has written micro-batch {decision.batch_id} already, and this is "
+                f"{batch_id}{'' if is_same else ' with other source offsets'}: the checkpoint is an older copy. Going "
+                "on would write records twice or skip some; take the newest checkpoint, or begin with a new one"
             )
         return Decided(decision.position, 0, is_repeat=True)
 
@@ -366,10 +384,10 @@ class _Driver:
         found = open_transactions(client, f"{self._run.group}-")
         return [each for each in found if each not in kept and each.transactional_id != self._name]
 
-    def _resolve(self, client: WireClient, kept: Collection[Instance]) -> None:
-        """Abort what is open, but for ``kept``."""
+    def resolve(self, client: WireClient) -> None:
+        """Abort what is open, but for what this run began with."""
         found = open_transactions(client, f"{self._run.group}-")
-        strays = [each for each in found if each not in kept and each.transactional_id != self._name]
+        strays = [each for each in found if each not in self._kept and each.transactional_id != self._name]
         if not strays:
             return
         # The proof that no newer run has begun, whose transactions these might be.
@@ -378,7 +396,7 @@ class _Driver:
         except (ProducerFencedError, InvalidProducerEpochError) as error:
             raise self._fenced(error) from error
         end_all(client, strays, self._terms, commit=False)
-        self.resolved = len(strays)
+        self.resolved += len(strays)
 
 
 _DRIVERS: dict[tuple[int, SinkRun], _Driver] = {}

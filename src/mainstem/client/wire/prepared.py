@@ -76,8 +76,10 @@ class Described(NamedTuple):
 
 
 def learn_terms(client: WireClient, timeout_ms: int | None = None) -> Terms:
-    """The terms of a log; without ``timeout_ms``: two-phase where that is served, else the longest time-out."""
+    """Its terms. Without ``timeout_ms`` two-phase where that is served; else, and for 0, the longest time-out."""
     raises_epoch = client.features().get("transaction.version", 0) >= _VERSION_2
+    if timeout_ms == 0:
+        return Terms(False, raises_epoch, _timeout_ms_max(client))
     if timeout_ms is not None:
         return Terms(False, raises_epoch, timeout_ms)
     if client.version_of(InitProducerIdRequest) >= _TWO_PHASE_FROM:

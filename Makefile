@@ -9,7 +9,7 @@ ARGS ?=
 .PHONY: help
 help: ## Show this help
 	@printf 'Mainstem. Commands (each sets up what it needs):\n\n'
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | while IFS=$$'\t' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | while IFS=$$'\t' read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
 	@printf '\nPass options with ARGS, for example: make demo ARGS="--exit --json"\n'
 
 $(READY): requirements/lock.txt pyproject.toml scripts/setup
@@ -29,6 +29,10 @@ serve: $(READY) ## Start the log and the HTTP gateway in ./mainstem-data
 .PHONY: test
 test: $(READY) ## Run every test (ARGS="tests/log -k recovery" for some)
 	@exec $(BIN)/python -m pytest $(ARGS)
+
+.PHONY: cluster-test
+cluster-test: $(READY) ## The example on a Spark and an Apache Kafka cluster that lose members (minutes, 5 GB)
+	@exec $(BIN)/python -m pytest -m cluster tests/cluster $(ARGS)
 
 .PHONY: check
 check: $(READY) ## Lint, format, types and import contracts, without the tests

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 
 from mainstem.errors import ConfigError, MachineError, MissingDependencyError, UnavailableError
 from mainstem.spark import environment
+from mainstem.spark.fork_server import ForkServer
 
 
 @pytest.fixture
@@ -61,12 +64,29 @@ def test_a_python_is_judged_by_what_it_says(tmp_path: Path) -> None:
 
 
 def test_a_cluster_runs_the_python_of_the_driver_unless_told(variables: pytest.MonkeyPatch) -> None:
+    beside = Path(sys.executable).with_name("mainstem-python")
     with socket.create_server(("127.0.0.1", 0)) as master:
         environment.prepare(f"spark://127.0.0.1:{master.getsockname()[1]}")
-        assert os.environ["PYSPARK_PYTHON"] == sys.executable
+        assert os.environ["PYSPARK_PYTHON"] == (str(beside) if beside.is_file() else sys.executable)
         variables.setenv("PYSPARK_PYTHON", "/opt/env/bin/python")
         environment.prepare(f"spark://127.0.0.1:{master.getsockname()[1]}")
         assert os.environ["PYSPARK_PYTHON"] == "/opt/env/bin/python"
+
+
+def test_the_stand_in_is_forked_where_a_server_listens_and_python_elsewhere(tmp_path: Path) -> None:
+    stand_in = tmp_path / "mainstem-python"
+    shutil.copy(Path(environment.__file__).with_name("mainstem-python"), stand_in)
+    (tmp_path / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (tmp_path / "python").chmod(0o755)
+    argv = [str(stand_in), "-m", "platform"]
+    server = ForkServer()
+    try:
+        forked = subprocess.run(argv, env={**os.environ, **server.variables}, capture_output=True, timeout=120)
+    finally:
+        server.stop()
+    plain = subprocess.run(argv, env={**os.environ, **server.variables}, capture_output=True, timeout=120)
+    assert (forked.returncode, plain.returncode) == (0, 0)
+    assert forked.stdout == plain.stdout != b""
 
 
 def test_a_master_that_nobody_answers_for_is_named() -> None:

@@ -5,7 +5,8 @@ Spark itself would speak of most of these faults in a stack trace of a JVM, or o
 * ``JAVA_HOME``: a Java that fits (``java.find_java``).
 * ``SPARK_HOME``: PySpark would take other classes than its own from there, so they must be of its version.
 * ``PYSPARK_PYTHON``: the Python of the workers, of the driver's version and with Mainstem installed. On one machine it
-  is this process's own by default, by way of the fork server; on a cluster the path of this one, to be the same there.
+  is this process's own by default, by way of the fork server; on a cluster it is at the path of this one, to be the same
+  on all machines, and only what runs beside the driver is forked.
 * The master: an address that can be reached.
 
 Not thread-safe; Spark starts once in a process.
@@ -73,11 +74,9 @@ def prepare(master: str) -> None:
     given = os.environ.get("PYSPARK_PYTHON")
     if given in _FORK_SERVERS:
         given = None  # by an earlier session, which may have been at another master
-    if not is_local(master):
-        os.environ["PYSPARK_PYTHON"] = given or sys.executable
-    elif given is None or _is_this_python(given):
-        os.environ["PYSPARK_PYTHON"] = _python_for_here()
-    else:
+    if given is None or (is_local(master) and _is_this_python(given)):
+        os.environ["PYSPARK_PYTHON"] = _python_for_here() if is_local(master) else _python_for_all_machines()
+    elif is_local(master):
         check_workers_python(given)
 
 
@@ -132,12 +131,29 @@ def _python_for_here() -> str:
     if sys.platform == "win32":
         return sys.executable
     for command, running in _FORK_SERVERS.items():
-        if running.is_running:
+        if running.is_running and command == str(running.python):
             return command
-    server = ForkServer()
-    atexit.register(server.stop)
+    server = _fork_server()
     _FORK_SERVERS[str(server.python)] = server
     return str(server.python)
+
+
+def _python_for_all_machines() -> str:
+    """``mainstem-python`` beside this Python, for which a fork server is started here; or else this Python."""
+    stand_in = Path(sys.executable).with_name("mainstem-python")
+    if not stand_in.is_file():
+        return sys.executable
+    command = str(stand_in)
+    if command not in _FORK_SERVERS or not _FORK_SERVERS[command].is_running:
+        _FORK_SERVERS[command] = _fork_server()
+    os.environ.update(_FORK_SERVERS[command].variables)
+    return command
+
+
+def _fork_server() -> ForkServer:
+    server = ForkServer()
+    atexit.register(server.stop)
+    return server
 
 
 def _is_this_python(command: str) -> bool:

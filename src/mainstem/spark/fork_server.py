@@ -7,8 +7,8 @@ them once, while the JVM starts; ``python`` is the command that Spark is given i
 
 What a forked process must not share is made anew: standard streams, environment, signal handlers, numpy's random
 numbers. The collector is frozen first, so that a worker's collections do not walk what was imported. The server has one
-thread, ends when its standard input does, and takes with it what it forked. Only for Linux and macOS, and Spark's local
-masters.
+thread, ends when its standard input does, and takes with it what it forked. Only for Linux and macOS. With a cluster it
+serves the driver's machine alone.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+_CLIENT = Path(__file__).with_name("fork_client.py")
 _CODE_BYTES = 4
 _ASK_TIMEOUT_S = 10.0
 _STOP_TIMEOUT_S = 10.0
@@ -61,7 +62,7 @@ class ForkServer:
         self._directory = Path(tempfile.mkdtemp(prefix="mainstem-spark-"))
         self._socket_path = self._directory / "socket"
         self.python = self._directory / "python"
-        client = shlex.join([sys.executable, "-I", "-S", str(Path(__file__).with_name("fork_client.py"))])
+        client = shlex.join([sys.executable, "-I", "-S", str(_CLIENT)])
         ask = shlex.join([str(self._socket_path), sys.executable])
         self.python.write_text(f'#!/bin/sh\nexec {client} {ask} "$@"\n')
         self.python.chmod(0o700)
@@ -81,6 +82,11 @@ class ForkServer:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """By which ``mainstem-python``, the stand-in that is at the same place on all machines, finds the server."""
+        return {"MAINSTEM_FORK_CLIENT": str(_CLIENT), "MAINSTEM_FORK_SERVER": str(self._socket_path)}
 
     @property
     def is_running(self) -> bool:

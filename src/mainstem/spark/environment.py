@@ -5,8 +5,8 @@ Spark itself would speak of most of these faults in a stack trace of a JVM, or o
 * ``JAVA_HOME``: a Java that fits (``java.find_java``).
 * ``SPARK_HOME``: PySpark would take other classes than its own from there, so they must be of its version.
 * ``PYSPARK_PYTHON``: the Python of the workers, of the driver's version and with Mainstem installed. On one machine it
-  is this process's own by default, by way of the fork server; on a cluster it is at the path of this one, to be the same
-  on all machines, and only what runs beside the driver is forked.
+  is this process's own by default, by way of the fork server; on a cluster it is at the path of this one, to be so on
+  all machines, and only what runs beside the driver is forked.
 * The master: an address that can be reached.
 
 Not thread-safe; Spark starts once in a process.

@@ -1,39 +1,51 @@
-"""Offsets of streams: their JSON, their limits, the lives of topics."""
+"""Offsets of streams: their JSON, what a checkpoint may hold, where a micro-batch begins."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from mainstem.errors import OffsetOutOfRangeError
+from mainstem.errors import ConfigError
 from mainstem.model import Position, TopicPartition
-from mainstem.spark.offsets import StreamOffsets, limited, require_same_lives
+from mainstem.spark.offsets import StreamOffsets, require_subscribed
+from mainstem.spark.read_options import ReadOptions
 
-COUNTS = st.dictionaries(st.integers(0, 5), st.tuples(st.integers(0, 50), st.integers(0, 1000)), min_size=1)
+LOG = {"kafka.bootstrap.servers": "localhost:9092"}
 
 
 def test_offsets_come_back_from_json_with_the_same_text() -> None:
-    offsets = StreamOffsets(Position.parse("b/0:7,a/1:3"), {"a": "id-a", "b": "id-b"}, Position.parse("t/0:16"))
+    offsets = StreamOffsets(
+        Position.parse("b/0:7,a/1:3"),
+        {"a": "id-a", "b": "id-b"},
+        Position.parse("t/0:16"),
+        Position.parse("a/1:2"),
+        stream="3f",
+        is_initial=True,
+    )
     text = json.dumps(offsets.to_json())
     assert StreamOffsets.from_json(json.loads(text)) == offsets
     assert json.dumps(StreamOffsets.from_json(json.loads(text)).to_json()) == text
 
 
-@given(COUNTS, st.integers(1, 3000))
-def test_a_limit_is_kept_and_lets_every_backlog_shrink(counts: dict[int, tuple[int, int]], rows_max: int) -> None:
-    start = Position({TopicPartition("t", p): first for p, (first, _) in counts.items()})
-    ends = Position({TopicPartition("t", p): first + more for p, (first, more) in counts.items()})
-    end = limited(start, ends, rows_max)
-    read = sum(end[tp] - start[tp] for tp in end)
-    assert read == min(rows_max, sum(more for _, more in counts.values()))
-    assert end.covers(start)
-    assert ends.covers(end)
+def test_a_micro_batch_begins_where_the_last_one_ended_unless_it_says_where() -> None:
+    before = StreamOffsets(Position.parse("a/0:7,a/1:3"), {}, Position())
+    end = StreamOffsets(Position.parse("a/0:9,a/1:30,a/2:6"), {}, Position(), Position.parse("a/1:20,a/2:5"))
+    assert end.begin(before) == Position.parse("a/0:7,a/1:20,a/2:5")
 
 
-def test_a_topic_that_was_made_again_is_noticed() -> None:
-    start = StreamOffsets(Position.of("a", 0, 7), {"a": "former"}, Position())
-    with pytest.raises(OffsetOutOfRangeError, match="deleted and made again"):
-        require_same_lives(start, {"a": "latter"})
+@pytest.mark.parametrize("document", [{}, [], "17", {"flights": {"0": 17}}, {"position": {"flights": 17}}])
+def test_a_checkpoint_of_another_source_is_refused(document: Any) -> None:
+    with pytest.raises(ConfigError, match=r"not this source's.*a checkpoint of its own"):
+        StreamOffsets.from_checkpoint(document)
+
+
+@pytest.mark.parametrize(
+    ("options", "foreign"),
+    [({"subscribe": "b"}, "a"), ({"assign": '{"a":[0]}'}, "a/1"), ({"assign": '{"b":[0]}'}, "a/0, a/1")],
+)
+def test_a_checkpoint_of_another_subscription_is_refused(options: dict[str, str], foreign: str) -> None:
+    start = StreamOffsets(Position({TopicPartition("a", 0): 7, TopicPartition("a", 1): 3}), {}, Position())
+    with pytest.raises(ConfigError, match=f"offsets of {foreign}, which the option .* belongs to another query"):
+        require_subscribed(start, ReadOptions.parse({**LOG, **options}))

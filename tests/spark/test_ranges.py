@@ -9,17 +9,27 @@ from hypothesis import strategies as st
 
 from mainstem.model import Position, TopicPartition
 from mainstem.spark.ranges import BUNDLED_OFFSETS_MAX, plan
+from mainstem.spark.read_options import Splits
 
 
 def position(*ends: int) -> Position:
     return Position({TopicPartition("t", number): end for number, end in enumerate(ends)})
 
 
-@given(st.lists(st.integers(0, 50_000), min_size=1, max_size=5), st.none() | st.integers(1, 20))
-def test_every_offset_is_read_by_exactly_one_task(counts: list[int], partitions_min: int | None) -> None:
+SPLITS = st.builds(
+    Splits,
+    *(st.none() | numbers for numbers in (st.integers(1, 20), st.integers(500, 90_000), st.integers(5000, 10**6))),
+)
+SIZES = st.dictionaries(st.integers(0, 4).map(lambda number: TopicPartition("t", number)), st.floats(0.01, 5000.0))
+
+
+@given(st.lists(st.integers(0, 50_000), min_size=1, max_size=5), SPLITS, SIZES)
+def test_every_offset_is_read_by_exactly_one_task(
+    counts: list[int], splits: Splits, sizes: dict[TopicPartition, float]
+) -> None:
     read = [
         (part.topic_partition.partition, part.start, part.end)
-        for task in plan(position(), position(*counts), partitions_min)
+        for task in plan(position(), position(*counts), splits, sizes)
         for part in task.ranges
     ]
     for number, count in enumerate(counts):
@@ -37,7 +47,24 @@ def test_many_records_are_a_task_for_each_partition() -> None:
 
 
 def test_more_tasks_than_partitions_are_made_when_asked_for() -> None:
-    assert len(plan(position(), position(1000, 0), partitions_min=8)) == 8
+    assert len(plan(position(), position(1000, 0), Splits(partitions_min=8))) == 8
+
+
+def test_no_task_reads_more_records_than_asked_for() -> None:
+    tasks = plan(position(), position(1000, 30), Splits(records_max=300))
+    assert [len(task.ranges[0]) for task in tasks] == [250, 250, 250, 250, 30]
+
+
+def test_no_task_reads_more_bytes_than_asked_for() -> None:
+    sizes = {TopicPartition("t", 0): 10.0, TopicPartition("t", 1): 1000.0}
+    tasks = plan(position(), position(100, 100), Splits(bytes_max=50_000), sizes)
+    assert [len(task.ranges[0]) for task in tasks] == [100, 50, 50]
+
+
+def test_large_records_are_cut_finer_than_small_ones() -> None:
+    sizes = {TopicPartition("t", 0): 100.0, TopicPartition("t", 1): 700.0}
+    tasks = plan(position(), position(1000, 1000), Splits(partitions_min=8), sizes)
+    assert [task.ranges[0].topic_partition.partition for task in tasks] == [0, *[1] * 7]
 
 
 def test_nothing_new_is_no_task() -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from mainstem.client.security import Security
 from mainstem.errors import ConfigError
-from mainstem.spark.options import LogOptions, ReadOptions, WriteOptions
+from mainstem.spark.options import LogOptions, WriteOptions
+from mainstem.spark.read_options import ReadOptions
 from mainstem.spark.security_options import security_of
 
 SECRET = 'p"ä;\\ss = word'

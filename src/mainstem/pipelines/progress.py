@@ -7,6 +7,9 @@ pipeline's name, its value this document. Whoever has applied a derived topic pa
 Invariant: all three positions are complete and cumulative (every partition, not only those that one micro-batch
 touched), and the records of one pipeline never go back. ``batch_id`` is -1 in the record that is written when a query
 first starts, so that its coverage is known before its first micro-batch.
+
+A key with a colon in it, which no pipeline's name has, belongs to a record of another kind (``losses.py``); who reads
+progress passes it over.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from mainstem.errors import SchemaError
 from mainstem.model import Position, Record
 
 PROGRESS_TOPIC = "__mainstem_progress"
+OF_ANOTHER_KIND = b":"
+"""What stands in the keys of records of this topic that are not a pipeline's progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +51,11 @@ class Progress:
 
     @classmethod
     def from_record(cls, record: Record) -> Progress | None:
-        """Read a record of the progress topic; None for a tombstone (the pipeline was dropped).
+        """Read a record of the progress topic; None for a tombstone (the pipeline was dropped), and for another kind.
 
         Raises SchemaError when the record is none of ours.
         """
-        if record.value is None:
+        if record.value is None or OF_ANOTHER_KIND in (record.key or b""):
             return None
         try:
             document = json.loads(record.value)

@@ -7,129 +7,161 @@ is stable: the same offsets give the same text, by which Spark knows that there 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from mainstem.client.wire.cluster import EARLIEST, LATEST, Isolation, WireClient
-from mainstem.errors import ConfigError, OffsetOutOfRangeError, UnknownTopicError
+from mainstem.errors import ConfigError, PositionFormatError
 from mainstem.model import Position, TopicPartition
-from mainstem.spark.options import OffsetSpec, ReadOptions
+from mainstem.spark.read_options import At, Bound, ByOffset, ByTime, ReadOptions
 
-NO_LIMIT = 2**63 - 1
+_NOT_OURS = "it was made by another source or a later version; start the query with a checkpoint of its own"
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOffsets:
-    """The next offset of every partition, and ``topic_ids``: the lives of the topics that the offsets belong to."""
+    """The next offset of every partition, and ``topic_ids``: the lives of the topics that the offsets belong to.
+
+    ``starts`` are where partitions begin in the micro-batch that ends here, if not where the one before it ended: those
+    that are new, those whose offsets were lost, and all of a stream's first micro-batch: when that is run again, Spark
+    asks for the initial offsets anew, and ``latest`` would have moved. ``stream`` tells this stream from all others,
+    for its whole life; ``is_initial``: no micro-batch has ended here.
+    """
 
     position: Position
     topic_ids: Mapping[str, str]
     tables: Position
+    starts: Position = field(default_factory=Position)
+    stream: str = ""
+    is_initial: bool = False
 
     def to_json(self) -> dict[str, Any]:
         document: dict[str, Any] = {"position": self.position.to_json(), "topic_ids": dict(self.topic_ids)}
-        return document if not self.tables else {**document, "tables": self.tables.to_json()}
+        if self.tables:
+            document["tables"] = self.tables.to_json()
+        if self.starts:
+            document["starts"] = self.starts.to_json()
+        if self.stream:
+            document["stream"] = self.stream
+        return {**document, "initial": True} if self.is_initial else document
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> StreamOffsets:
+        """Raises KeyError, TypeError, AttributeError or PositionFormatError for what is not ``to_json``'s."""
         return cls(
             Position.from_json(document["position"]),
             dict(sorted(document.get("topic_ids", {}).items())),
             Position.from_json(document.get("tables", {})),
+            Position.from_json(document.get("starts", {})),
+            str(document.get("stream", "")),
+            document.get("initial") is True,
         )
 
-    def at(self, position: Position, tables: Position) -> StreamOffsets:
-        return replace(self, position=position, tables=tables)
+    @classmethod
+    def from_checkpoint(cls, document: Any) -> StreamOffsets:
+        """``from_json`` of what Spark had kept. Raises ConfigError when that is not this source's."""
+        try:
+            return cls.from_json(document)
+        except (KeyError, TypeError, AttributeError, PositionFormatError) as error:
+            raise ConfigError(
+                f"the checkpoint's offsets {str(document)[:200]} are not this source's: {_NOT_OURS}"
+            ) from error
 
+    def start_of(self, tp: TopicPartition, before: StreamOffsets) -> int:
+        """Where the micro-batch begins that goes from ``before`` to here."""
+        return self.starts.get(tp, before.position.get(tp, 0))
 
-def topics_of(client: WireClient, options: ReadOptions) -> dict[str, tuple[str, tuple[TopicPartition, ...]]]:
-    """Topic → (its id, the partitions to read), in order. Raises UnknownTopicError for one that is not there."""
-    names = set(options.topics) | {tp.topic for tp in options.assigned}
-    if options.pattern is not None:
-        # matched as Kafka's consumers do: the whole name, and never an internal topic
-        wanted = re.compile(options.pattern)
-        found = client.metadata()
-        names = {name for name, topic in found.items() if not topic.is_internal and wanted.fullmatch(name)}
-    else:
-        found = client.metadata(names)
-    missing = sorted(names - found.keys())
-    if missing:
-        raise UnknownTopicError(f"there is no topic {', '.join(missing)}; create it, or check the option's spelling")
-    result = {}
-    for name in sorted(names):
-        partitions = tuple(TopicPartition(name, number) for number in sorted(found[name].partitions))
-        if options.assigned:
-            partitions = _assigned(name, partitions, options.assigned)
-        result[name] = (str(found[name].topic_id), partitions)
-    return result
-
-
-def _assigned(
-    topic: str, partitions: Iterable[TopicPartition], assigned: frozenset[TopicPartition]
-) -> tuple[TopicPartition, ...]:
-    wanted = {tp for tp in assigned if tp.topic == topic}
-    missing = sorted(wanted - set(partitions))
-    if missing:
-        raise UnknownTopicError(f"there is no partition {', '.join(map(str, missing))}; check the option assign")
-    return tuple(sorted(wanted))
+    def begin(self, before: StreamOffsets) -> Position:
+        """``start_of`` every partition."""
+        return Position({tp: self.start_of(tp, before) for tp in self.position})
 
 
 def resolve(
     client: WireClient,
     partitions: Iterable[TopicPartition],
-    spec: OffsetSpec,
+    bound: Bound,
     isolation: Isolation = Isolation.READ_COMMITTED,
+    *,
+    fails_without_match: bool = False,
 ) -> Position:
-    """The offset of each partition that ``spec`` says.
+    """The offset of each partition that ``bound`` says.
 
-    A partition without a record at or after a time stands at its end. A map that leaves partitions out, or names
-    others, is a ConfigError: which end it should then be is a guess.
+    A partition without a record at or after a time stands at its end, or is a ConfigError with ``fails_without_match``.
+    A map that leaves partitions out, or names others, is a ConfigError: which end it should then be is a guess.
     """
     asked = list(partitions)
-    if isinstance(spec, int):
-        found = client.list_offsets(asked, spec, isolation)
-        if len(found) < len(asked):
-            ends = client.list_offsets([tp for tp in asked if tp not in found], LATEST, isolation)
-            found = {**found, **ends}
-        return Position(found)
-    _require_same(asked, spec)
-    symbolic = {at: [tp for tp, offset in spec.items() if offset == at] for at in (EARLIEST, LATEST)}
-    found = {tp: offset for tp, offset in spec.items() if offset >= 0}
-    for at, tps in symbolic.items():
-        found.update(client.list_offsets(tps, at, isolation) if tps else {})
+    if isinstance(bound, At):
+        return Position(client.list_offsets(asked, bound.symbol, isolation))
+    if isinstance(bound, ByTime):
+        return _at_times(client, asked, bound, isolation, fails_without_match)
+    _require_same(asked, bound.offsets, bound.option, "-2 is earliest, -1 is latest")
+    found = {tp: offset for tp, offset in bound.offsets.items() if offset >= 0}
+    for symbol in (EARLIEST, LATEST):
+        tps = [tp for tp, offset in bound.offsets.items() if offset == symbol]
+        found.update(client.list_offsets(tps, symbol, isolation) if tps else {})
     return Position(found)
 
 
-def _require_same(partitions: list[TopicPartition], spec: Mapping[TopicPartition, int]) -> None:
+def _at_times(
+    client: WireClient, asked: list[TopicPartition], bound: ByTime, isolation: Isolation, fails_without_match: bool
+) -> Position:
+    if bound.everywhere_ms is None:
+        _require_same(asked, bound.times_ms, bound.option, "each needs a time in milliseconds")
+    by_time: dict[int, list[TopicPartition]] = {}
+    for tp in asked:
+        by_time.setdefault(bound.time_ms(tp), []).append(tp)
+    found: dict[TopicPartition, int] = {}
+    for time_ms, tps in by_time.items():
+        found.update(client.list_offsets(tps, time_ms, isolation))
+    unmatched = [tp for tp in asked if tp not in found]
+    if unmatched and fails_without_match:
+        raise ConfigError(
+            f"option {bound.option}: {', '.join(map(str, unmatched))} has no record at or after "
+            f"{bound.time_ms(unmatched[0])}; set startingOffsetsByTimestampStrategy=latest to start at the end there"
+        )
+    if unmatched:
+        found.update(client.list_offsets(unmatched, LATEST, isolation))
+    return Position(found)
+
+
+def _require_same(partitions: list[TopicPartition], spec: Mapping[TopicPartition, int], option: str, how: str) -> None:
     missing, foreign = set(partitions) - spec.keys(), spec.keys() - set(partitions)
     if missing or foreign:
         said = ", ".join(
             [*(f"{tp} is missing" for tp in sorted(missing)), *(f"{tp} does not exist" for tp in sorted(foreign))]
         )
-        raise ConfigError(f"the offsets must name every partition: {said} (-2 is earliest, -1 is latest)")
+        raise ConfigError(f"option {option} must name every partition that is read: {said} ({how})")
 
 
-def limited(start: Position, ends: Position, rows_max: int) -> Position:
-    """``ends``, or less: at most ``rows_max`` offsets beyond ``start``, shared out by how much each partition has."""
-    behind = {tp: max(0, end - start.get(tp, 0)) for tp, end in ends.items()}
-    total = sum(behind.values())
-    if total <= rows_max:
-        return ends
-    shares = {tp: count * rows_max // total for tp, count in behind.items()}
-    left = rows_max - sum(shares.values())
-    for tp in sorted(behind, key=lambda tp: shares[tp] - behind[tp])[:left]:  # rounding must not starve the small ones
-        shares[tp] += 1
-    return Position({tp: min(end, start.get(tp, 0) + shares[tp]) for tp, end in ends.items()})
+def initial_position(client: WireClient, partitions: Iterable[TopicPartition], options: ReadOptions) -> Position:
+    """Where a stream starts. Raises ConfigError for an offset behind the end of its partition."""
+    asked = list(partitions)
+    bound = options.starting or At("startingOffsets", LATEST)
+    start = resolve(client, asked, bound, options.isolation, fails_without_match=options.fails_without_match)
+    if isinstance(bound, ByOffset):
+        require_within(start, Position(client.list_offsets(asked, LATEST, options.isolation)), bound.option)
+    return start
 
 
-def require_same_lives(start: StreamOffsets, found: Mapping[str, str]) -> None:
-    """Raises OffsetOutOfRangeError when a topic was deleted and made again since ``start``."""
-    for topic, topic_id in start.topic_ids.items():
-        now = found.get(topic, topic_id)
-        if now != topic_id:
-            raise OffsetOutOfRangeError(
-                f"topic {topic} was deleted and made again: the checkpoint's offsets belong to its former life "
-                f"({topic_id}, now {now}); start the query with a new checkpoint"
-            )
+def require_within(position: Position, ends: Position, option: str) -> None:
+    """Raises ConfigError for an offset behind the end of its partition."""
+    beyond = [f"{tp} has {offset}, but ends at {ends[tp]}" for tp, offset in position.items() if offset > ends[tp]]
+    if beyond:
+        raise ConfigError(f"option {option}: {'; '.join(beyond)}; give at most the end, or -1 (latest)")
+
+
+def require_subscribed(start: StreamOffsets, options: ReadOptions) -> None:
+    """Raises ConfigError when the checkpoint's offsets are of topics or partitions that the options do not name."""
+    if options.pattern is not None:
+        return
+    if options.assigned:
+        foreign = [str(tp) for tp in start.position if tp not in options.assigned]
+    else:
+        foreign = sorted(start.position.topics - set(options.topics))
+    if foreign:
+        option = "assign" if options.assigned else "subscribe"
+        raise ConfigError(
+            f"the checkpoint holds offsets of {', '.join(foreign)}, which the option {option} does not name: it "
+            f"belongs to another query; name them as well, or start the query with a checkpoint of its own"
+        )

@@ -96,7 +96,8 @@ def _input(
         options = {"checkpointLocation": place.checkpoint}
         return table(spark, bootstrap, name, schemas[name], options, is_small=is_small)
     # Each stream carries where the tables end, for it may be the only one that has news.
-    options = {"tables": ",".join(sorted({topic.name for topic in pipeline.tables}))}
+    group = f"mainstem-{pipeline.name}"
+    options = {"tables": ",".join(sorted({topic.name for topic in pipeline.tables})), "kafka.group.id": group}
     if entry.name not in schemas:
         return _raw_stream(spark, bootstrap, entry.name, options)
     return stream(spark, bootstrap, entry.name, schemas[entry.name], options)

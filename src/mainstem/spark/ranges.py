@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from pyspark.sql.datasource import InputPartition
 
 from mainstem.model import Position, TopicPartition
+from mainstem.spark.read_options import Splits
 
 # So few records are not worth a task of their own: its round trip costs more than reading them.
 BUNDLED_OFFSETS_MAX = 10_000
+_NO_SPLITS = Splits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +37,51 @@ class ScanPartition(InputPartition):
         self.ranges = tuple(ranges)
 
 
-def plan(start: Position, end: Position, partitions_min: int | None = None) -> list[ScanPartition]:
-    """Input partitions for all that lies in between; none when there is nothing."""
-    ranges = [OffsetRange(tp, start.get(tp, 0), offset) for tp, offset in end.items() if offset > start.get(tp, 0)]
-    if partitions_min is None and sum(map(len, ranges)) <= BUNDLED_OFFSETS_MAX:
+def ranges_of(start: Position, end: Position) -> list[OffsetRange]:
+    """All that lies in between; empty ranges are left out."""
+    return [OffsetRange(tp, start.get(tp, 0), offset) for tp, offset in end.items() if offset > start.get(tp, 0)]
+
+
+def plan(
+    start: Position,
+    end: Position,
+    splits: Splits = _NO_SPLITS,
+    sizes: Mapping[TopicPartition, float] | None = None,
+) -> list[ScanPartition]:
+    """Input partitions for all that lies in between; none when there is nothing.
+
+    ``sizes``, the bytes of one offset, weigh the partitions against each other; a partition without one counts like the
+    average of the others.
+    """
+    ranges = ranges_of(start, end)
+    if not splits.is_given and sum(map(len, ranges)) <= BUNDLED_OFFSETS_MAX:
         return [ScanPartition(ranges)] if ranges else []
-    pieces = _cut(ranges, partitions_min) if partitions_min is not None and ranges else ranges
-    return [ScanPartition([piece]) for piece in pieces]
+    known = sizes or {}
+    average = sum(known.values()) / len(known) if known else 1.0
+    weights = [len(part) * known.get(part.topic_partition, average) for part in ranges]
+    counts = _shared_out(ranges, weights, splits.partitions_min or 0)
+    for number, (part, weight) in enumerate(zip(ranges, weights, strict=True)):
+        by_records = -(-len(part) // splits.records_max) if splits.records_max is not None else 1
+        by_bytes = -int(-weight // splits.bytes_max) if splits.bytes_max is not None and known else 1
+        counts[number] = min(len(part), max(counts[number], by_records, by_bytes))
+    return [ScanPartition([piece]) for part, count in zip(ranges, counts, strict=True) for piece in _cut(part, count)]
 
 
-def _cut(ranges: Sequence[OffsetRange], partitions_min: int) -> Iterable[OffsetRange]:
-    """At least so many pieces (if there are offsets enough), each range cut by its share of all offsets."""
-    total = sum(map(len, ranges))
-    for whole in ranges:
-        count = min(len(whole), max(1, -(-len(whole) * partitions_min // total)))
-        bounds = [whole.start + len(whole) * number // count for number in range(count + 1)]
-        yield from (OffsetRange(whole.topic_partition, *pair) for pair in pairwise(bounds))
+def _shared_out(ranges: Sequence[OffsetRange], weights: Sequence[float], least: int) -> list[int]:
+    """Into how many pieces each range is cut so that there are ``least``: always the one with the largest pieces."""
+    counts = [1] * len(ranges)
+    heaviest = [(-weight, number) for number, weight in enumerate(weights) if len(ranges[number]) > 1]
+    heapq.heapify(heaviest)
+    for _ in range(least - len(ranges)):
+        if not heaviest:
+            break
+        _, number = heapq.heappop(heaviest)
+        counts[number] += 1
+        if counts[number] < len(ranges[number]):
+            heapq.heappush(heaviest, (-weights[number] / counts[number], number))
+    return counts
+
+
+def _cut(whole: OffsetRange, count: int) -> Iterable[OffsetRange]:
+    bounds = [whole.start + len(whole) * number // count for number in range(count + 1)]
+    return (OffsetRange(whole.topic_partition, *pair) for pair in pairwise(bounds))

@@ -29,6 +29,7 @@ _EVERYWHERE = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     # counting bytes row by row costs more than writing them; records are bounded by the log already
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+    "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.speculation": "false",

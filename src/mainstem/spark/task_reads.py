@@ -13,8 +13,8 @@ from pyspark.sql.types import StructType
 from mainstem.model import TopicPartition
 from mainstem.spark.checkpoint import current_batch_id, read_offsets
 from mainstem.spark.clients import borrowed
-from mainstem.spark.options import ReadOptions
 from mainstem.spark.ranges import OffsetRange, ScanPartition
+from mainstem.spark.read_options import ReadOptions
 from mainstem.spark.scan import ScanOptions, read_range
 from mainstem.spark.typed_scan import TypedOptions, read_rows, read_table
 

@@ -138,6 +138,11 @@ class WireClient:
         return self._cluster.brokers
 
     @property
+    def topics(self) -> Mapping[str, TopicMetadata]:
+        """The topics that were asked for, as last heard of: by these ids and leaders it fetches."""
+        return self._cluster.topics
+
+    @property
     def controller_id(self) -> int:
         """The controller's id, as last heard of; -1 before the first ``metadata``."""
         return self._cluster.controller_id

@@ -1,0 +1,55 @@
+"""How far a stream's partitions reach now: one Fetch to each broker, which asks for next to nothing and waits for news.
+
+A Fetch says more in one round trip than ListOffsets: the end, whether the offset is still there, and, as it goes by the
+topic's id, whether the topic is still the one that the offset belongs to. It comes back at once when there is news, and
+with one record batch at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mainstem.client.wire.cluster import Isolation, WireClient
+from mainstem.errors import OffsetOutOfRangeError, UnknownTopicError
+from mainstem.model import Position, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a look found: the ends of the partitions that answered, and those whose offset is not there any more.
+
+    ``is_former``: a topic is not the one that it was. A partition whose leader does not answer is in neither.
+    """
+
+    ends: Position
+    out_of_range: frozenset[TopicPartition]
+    is_former: bool
+
+
+def look(client: WireClient, offsets: Mapping[TopicPartition, int], isolation: Isolation, wait_ms: int) -> Seen:
+    """Look from ``offsets`` on; with nothing behind any of them, wait up to ``wait_ms`` until there is.
+
+    Ends are last stable offsets when reading what is committed: were they high watermarks, a transaction that commits
+    later below them would be skipped. Raises LogUnavailableError.
+    """
+    is_committed = isolation is Isolation.READ_COMMITTED
+    try:
+        fetched = client.fetch(
+            offsets, max_wait_ms=wait_ms, min_bytes=1, max_bytes=1, partition_max_bytes=1, read_committed=is_committed
+        )
+    except UnknownTopicError:
+        return Seen(Position(), frozenset(), is_former=True)
+    ends: dict[TopicPartition, int] = {}
+    out_of_range = set()
+    is_former = False
+    for tp, found in fetched.items():
+        if found.error is None:
+            ends[tp] = max(offsets[tp], found.last_stable_offset if is_committed else found.high_watermark)
+        elif isinstance(found.error, OffsetOutOfRangeError):
+            out_of_range.add(tp)
+        elif isinstance(found.error, UnknownTopicError):
+            is_former = True
+        elif not found.heals:
+            raise found.error
+    return Seen(Position(ends), frozenset(out_of_range), is_former)

@@ -2,89 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import count
+from dataclasses import replace
+from typing import Any
 
-import pyarrow as pa
 import pytest
-from kafka import KafkaConsumer
-from kafka import TopicPartition as KafkaTopicPartition
 
 from mainstem.client.log import Log
+from mainstem.client.wire.connection import Connection
+from mainstem.client.wire.prepared import end_all, learn_terms, open_transactions
+from mainstem.errors import ConfigError, PipelineFailedError, ProducerFencedError
+from mainstem.model import Position
+from mainstem.protocol.schema import Message
 from mainstem.spark import own_producers
-from mainstem.spark.options import LogOptions, WriteOptions
-from mainstem.spark.producing import Rows
+from mainstem.spark.clients import borrowed
+from mainstem.spark.offsets import StreamOffsets
 from mainstem.spark.transactions import (
-    Prepared,
     SinkRun,
-    Steps,
-    begin_run,
     decide_and_finish,
-    no_steps,
-    prepare,
+    resolve_abandoned,
 )
 from mainstem.testing.embedded import EmbeddedBroker
-
-TASK_STEPS = ("task:initialized", "task:appended", "task:prepared")
-DRIVER_STEPS = ("driver:begun", "driver:decided", "driver:ended-first", "driver:ended-all")
-NUMBERS = count()
-
-
-class KilledError(Exception):
-    """Stands for a process that is no more."""
-
-
-class Sink:
-    """What a query does, micro-batch by micro-batch: two tasks with rows, one without."""
-
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self.topic = topic
-        self.log = LogOptions(bootstrap)
-        self.sink_id = f"test-{next(NUMBERS)}"
-        self.write = WriteOptions(self.log, topic, None, None, "none", None)
-
-    def begin(self) -> SinkRun:
-        return begin_run(self.log, self.sink_id)
-
-    def task(self, run: SinkRun, batch_id: int, task: int, steps: Steps = no_steps, *, rows: int = 10) -> Prepared:
-        with prepare(run, batch_id, task, self.write, steps) as preparing:
-            if rows and not preparing.is_decided:
-                values = [f"{batch_id}-{task}-{row}".encode() for row in range(rows)]
-                preparing.out.append(self.topic, Rows(pa.array(values), pa.array(values)))
-        return preparing.prepared
-
-    def batch(self, run: SinkRun, batch_id: int, steps: Steps = no_steps) -> None:
-        prepared = [self.task(run, batch_id, task, steps, rows=rows) for task, rows in enumerate((10, 0, 10))]
-        decide_and_finish(run, batch_id, prepared, steps=steps)
-
-    def read(self) -> list[str]:
-        """What a reader of another make sees, to the last stable offset; it would stall at an open transaction."""
-        return sorted(read_committed(self.log.bootstrap, self.topic))
-
-
-def read_committed(bootstrap: str, topic: str) -> Iterator[str]:
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, isolation_level="read_committed")
-    partitions = [KafkaTopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
-    consumer.assign(partitions)
-    consumer.seek_to_beginning()
-    ends = consumer.end_offsets(partitions)
-    while any(consumer.position(each) < ends[each] for each in partitions):
-        for records in consumer.poll(timeout_ms=500).values():
-            for record in records:
-                yield record.value.decode()
-    consumer.close()
-
-
-def truth(batches: int) -> list[str]:
-    return sorted(f"{batch}-{task}-{row}" for batch in range(batches) for task in (0, 2) for row in range(10))
-
-
-def killing(step: str) -> Steps:
-    def steps(done: str) -> None:
-        if done == step:
-            raise KilledError(step)
-
-    return steps
+from tests.spark.sink_world import DRIVER_STEPS, NUMBERS, TASK_STEPS, KilledError, Sink, killing, truth
 
 
 @pytest.fixture
@@ -116,3 +54,124 @@ def test_a_run_that_ends_after_any_step_is_finished_by_the_next_one(
     sink.batch(run, 1)
     sink.batch(run, 2)
     assert sink.read() == truth(3)
+
+
+def test_a_run_that_was_taken_over_can_decide_nothing(sink: Sink) -> None:
+    old = sink.begin()
+    prepared = [sink.task(old, 0, 0)]
+    new = sink.begin()  # which aborts that
+    sink.batch(new, 0)
+    with pytest.raises(ProducerFencedError, match="another run of this query has taken over"):
+        decide_and_finish(old, 0, prepared)
+    assert sink.read() == truth(1)
+
+
+def test_a_task_that_nobody_waits_for_harms_nobody(sink: Sink) -> None:
+    old = sink.begin()
+    own_producers._THIS.clear()
+    new = sink.begin()
+    prepared = [sink.task(new, 0, task) for task in (0, 2)]
+    own_producers._THIS.clear()  # another process
+    sink.task(old, 0, 0)
+    decide_and_finish(new, 0, prepared)
+    assert sink.read() == truth(1)  # and what the late task has left open is ended
+
+
+def test_what_a_killed_attempt_left_open_is_ended_with_the_micro_batch(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = sink.begin()
+    sink.batch(run, 0)
+    with monkeypatch.context() as dead:
+        dead.setattr(own_producers.TransactionalProducer, "failed", lambda *_: None)
+        with pytest.raises(KilledError):
+            sink.task(run, 1, 0, killing("task:appended"))
+    own_producers._THIS.clear()
+    again = replace(sink.task(run, 1, 0), attempt=1)
+    decide_and_finish(run, 1, [again, sink.task(run, 1, 2)])
+    assert sink.read() == truth(2)
+
+
+def test_a_decision_may_be_asked_for_again(sink: Sink) -> None:
+    run = sink.begin()
+    prepared = [sink.task(run, 0, task) for task in (0, 2)]
+    first = decide_and_finish(run, 0, prepared)
+    again = decide_and_finish(run, 0, prepared)
+    assert (again.position, again.is_repeat) == (first.position, True)
+    assert sink.read() == truth(1)
+
+
+def test_a_sink_without_a_run_begins_with_each_decision(sink: Sink) -> None:
+    run = SinkRun(sink.log, sink.sink_id)
+    for batch_id in (0, 1, 1, 2):  # the second one is run again, by tasks that do not know that it is decided
+        sink.batch(run, batch_id)
+    assert sink.read() == truth(3)
+
+
+def test_an_older_checkpoint_is_refused(sink: Sink) -> None:
+    run = sink.begin()
+    sink.batch(run, 0)
+    sink.batch(run, 1)
+    with pytest.raises(ConfigError, match="has written micro-batch 1 already, and this is 0"):
+        sink.batch(sink.begin(), 0)
+
+
+def test_a_micro_batch_with_other_offsets_is_refused(sink: Sink) -> None:
+    run = sink.begin()
+    ends = [StreamOffsets(Position.of("t", 0, end), {}, Position()) for end in (5, 6)]
+    decide_and_finish(run, 0, [sink.task(run, 0, 0)], ends[0])
+    with pytest.raises(ConfigError, match="with other source offsets"):
+        decide_and_finish(sink.begin(), 0, [], ends[1])
+
+
+def test_two_hundred_tasks_are_decided_on_at_once(sink: Sink) -> None:
+    run = sink.begin()
+    decide_and_finish(run, 0, [sink.task(run, 0, task, rows=1) for task in range(200)])
+    assert len(sink.read()) == 200
+    decide_and_finish(run, 1, [sink.task(run, 1, 0, rows=1)])  # fewer, by producers that were there before
+    run = sink.begin()
+    assert run.decided == 1
+    assert len(sink.read()) == 201
+
+
+def test_an_abandoned_sink_holds_no_reader(sink: Sink) -> None:
+    run = sink.begin()
+    sink.batch(run, 0)
+    sink.task(run, 1, 0)
+    assert resolve_abandoned(sink.log, sink.sink_id) == 1
+    assert sink.read() == truth(1)
+
+
+def test_a_decided_transaction_that_was_aborted_is_said_to_be_lost(sink: Sink) -> None:
+    run = sink.begin()
+    with pytest.raises(KilledError):
+        sink.batch(run, 0, killing("driver:decided"))
+    with borrowed(sink.log) as client:
+        found = open_transactions(client, run.group)
+        end_all(client, found[:1], learn_terms(client), commit=False)  # as the log does after a time-out
+    with pytest.raises(PipelineFailedError, match=r"1 of 2 transactions of micro-batch 0 .* records are lost"):
+        sink.begin()
+
+
+def test_an_empty_micro_batch_asks_the_log_for_nothing(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = sink.begin()
+    sink.batch(run, 0)
+    asked: list[object] = []
+    monkeypatch.setattr(Connection, "send", lambda self, body, *_: asked.append(body))
+    decide_and_finish(run, 1, [sink.task(run, 1, task, rows=0) for task in range(4)])
+    assert asked == []
+
+
+def test_a_small_micro_batch_takes_four_requests(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = sink.begin()
+    for batch_id in range(2):
+        decide_and_finish(run, batch_id, [sink.task(run, batch_id, 0, rows=1)])
+    sent, send = [], Connection.send
+
+    def counted(self: Connection, body: Message, *args: Any) -> Any:
+        sent.append(type(body).__name__.removesuffix("Request"))
+        return send(self, body, *args)
+
+    monkeypatch.setattr(Connection, "send", counted)
+    decide_and_finish(run, 2, [sink.task(run, 2, 0, rows=1)])
+    assert sent == ["Produce", "TxnOffsetCommit", "EndTxn", "EndTxn"]

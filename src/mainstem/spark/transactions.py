@@ -87,7 +87,7 @@ _LINGER_PAUSE_S: Final = 0.5
 class Steps(Protocol):
     """Told the name of each step when it is done; a test's may raise, or kill the process. To be pickled."""
 
-    def __call__(self, step: str) -> None: ...
+    def __call__(self, step: str, /) -> None: ...
 
 
 def no_steps(step: str) -> None:

@@ -1,0 +1,75 @@
+"""A sink as a query drives it, without Spark, and a reader of another make that judges what it wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import pyarrow as pa
+from kafka import KafkaConsumer
+from kafka import TopicPartition as KafkaTopicPartition
+
+from mainstem.spark.options import LogOptions, WriteOptions
+from mainstem.spark.producing import Rows
+from mainstem.spark.transactions import Prepared, SinkRun, Steps, begin_run, decide_and_finish, no_steps, prepare
+
+TASK_STEPS = ("task:initialized", "task:appended", "task:prepared")
+DRIVER_STEPS = ("driver:begun", "driver:decided", "driver:ended-first", "driver:ended-all")
+NUMBERS = count()
+
+
+class KilledError(Exception):
+    """Stands for a process that is no more."""
+
+
+class Sink:
+    """What a query does, micro-batch by micro-batch: two tasks with rows, one without."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.topic = topic
+        self.log = LogOptions(bootstrap)
+        self.sink_id = f"test-{next(NUMBERS)}"
+        self.write = WriteOptions(self.log, topic, None, None, "none", None)
+
+    def begin(self) -> SinkRun:
+        return begin_run(self.log, self.sink_id)
+
+    def task(self, run: SinkRun, batch_id: int, task: int, steps: Steps = no_steps, *, rows: int = 10) -> Prepared:
+        with prepare(run, batch_id, task, self.write, steps) as preparing:
+            if rows and not preparing.is_decided:
+                values = [f"{batch_id}-{task}-{row}".encode() for row in range(rows)]
+                preparing.out.append(self.topic, Rows(pa.array(values), pa.array(values)))
+        return preparing.prepared
+
+    def batch(self, run: SinkRun, batch_id: int, steps: Steps = no_steps) -> None:
+        prepared = [self.task(run, batch_id, task, steps, rows=rows) for task, rows in enumerate((10, 0, 10))]
+        decide_and_finish(run, batch_id, prepared, steps=steps)
+
+    def read(self) -> list[str]:
+        """What a reader of another make sees, to the last stable offset; it would stall at an open transaction."""
+        return sorted(read_committed(self.log.bootstrap, self.topic))
+
+
+def read_committed(bootstrap: str, topic: str) -> Iterator[str]:
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, isolation_level="read_committed")
+    partitions = [KafkaTopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
+    consumer.assign(partitions)
+    consumer.seek_to_beginning()
+    ends = consumer.end_offsets(partitions)
+    while any(consumer.position(each) < ends[each] for each in partitions):
+        for records in consumer.poll(timeout_ms=500).values():
+            for record in records:
+                yield record.value.decode()
+    consumer.close()
+
+
+def truth(batches: int) -> list[str]:
+    return sorted(f"{batch}-{task}-{row}" for batch in range(batches) for task in (0, 2) for row in range(10))
+
+
+def killing(step: str) -> Steps:
+    def steps(done: str) -> None:
+        if done == step:
+            raise KilledError(step)
+
+    return steps

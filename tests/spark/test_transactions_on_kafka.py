@@ -1,0 +1,88 @@
+"""The same on Apache Kafka, which knows no two-phase transactions: every step of a micro-batch is the last one once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from mainstem.client.log import Log
+from mainstem.client.wire.prepared import end_all, learn_terms, open_transactions
+from mainstem.errors import PipelineFailedError, ProducerFencedError, TransactionTimeoutError
+from mainstem.spark import own_producers
+from mainstem.spark.clients import borrowed
+from mainstem.spark.transactions import SinkRun, begin_run, decide_and_finish
+from tests.spark.sink_world import DRIVER_STEPS, NUMBERS, TASK_STEPS, KilledError, Sink, killing, truth
+from tests.support.apache_kafka import ApacheKafka
+
+pytestmark = [pytest.mark.maven]
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[ApacheKafka]:
+    with ApacheKafka(transaction_abort_timed_out_transaction_cleanup_interval_ms="200") as broker:
+        yield broker
+
+
+@pytest.fixture
+def sink(kafka: ApacheKafka) -> Sink:
+    topic = f"transactions-{next(NUMBERS)}"
+    with Log(kafka.bootstrap) as log:
+        log.create_topic(topic, partitions=3)
+    return Sink(kafka.bootstrap, topic)
+
+
+def test_runs_that_end_after_each_step_are_finished(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = (*TASK_STEPS, *DRIVER_STEPS)
+    for batch_id, step in enumerate(steps):
+        with monkeypatch.context() as dead:
+            dead.setattr(own_producers.TransactionalProducer, "failed", lambda *_: None)  # nothing is cleared up
+            with pytest.raises(KilledError):
+                sink.batch(sink.begin(), batch_id, killing(step))
+        own_producers._THIS.clear()  # its workers are no more, either
+        sink.batch(sink.begin(), batch_id)
+    assert sink.read() == truth(len(steps))
+
+
+def test_producers_go_on_from_micro_batch_to_micro_batch(sink: Sink) -> None:
+    run = sink.begin()
+    for batch_id in range(5):
+        sink.batch(run, batch_id)
+    assert sink.read() == truth(5)
+
+
+def test_a_sink_without_a_run_begins_with_each_decision(sink: Sink) -> None:
+    for batch_id in (0, 1, 1, 2):
+        sink.batch(SinkRun(sink.log, sink.sink_id), batch_id)
+    assert sink.read() == truth(3)
+
+
+def test_a_run_that_was_taken_over_can_decide_nothing(sink: Sink) -> None:
+    old = sink.begin()
+    prepared = [sink.task(old, 0, 0)]
+    sink.batch(sink.begin(), 0)
+    with pytest.raises(ProducerFencedError, match="another run of this query has taken over"):
+        decide_and_finish(old, 0, prepared)
+    assert sink.read() == truth(1)
+
+
+def test_a_decided_transaction_that_was_aborted_is_said_to_be_lost(sink: Sink) -> None:
+    with pytest.raises(KilledError):
+        sink.batch(sink.begin(), 0, killing("driver:decided"))
+    with borrowed(sink.log) as client:
+        found = open_transactions(client, f"mainstem-sink-{sink.sink_id}")
+        end_all(client, found[:1], learn_terms(client), commit=False)
+    with pytest.raises(PipelineFailedError, match="1 of 2 transactions"):
+        sink.begin()
+
+
+def test_a_micro_batch_that_takes_longer_than_the_time_out_counts_for_nothing(sink: Sink) -> None:
+    run = begin_run(sink.log, sink.sink_id, timeout_ms=1000)
+    prepared = [sink.task(run, 0, task) for task in (0, 2)]
+    with borrowed(sink.log) as client:
+        while open_transactions(client, run.group):  # the log aborts them
+            continue
+    with pytest.raises(TransactionTimeoutError, match="Nothing of it counts"):
+        decide_and_finish(run, 0, prepared)
+    sink.batch(sink.begin(), 0)
+    assert sink.read() == truth(1)

@@ -33,6 +33,9 @@ test: $(READY) ## Run every test (ARGS="tests/log -k recovery" for some)
 .PHONY: cluster-test
 cluster-test: $(READY) ## The example on a Spark and an Apache Kafka cluster that lose members (minutes, 5 GB)
 	@exec $(BIN)/python -m pytest -m cluster tests/cluster $(ARGS)
+.PHONY: torture
+torture: $(READY) ## Kill Spark and the log 200 times, and see that nothing is lost or twice
+	@exec $(BIN)/python -m tests.torture.run $(ARGS)
 
 .PHONY: check
 check: $(READY) ## Lint, format, types and import contracts, without the tests

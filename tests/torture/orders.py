@@ -65,8 +65,10 @@ class Orders:
         return [_read(self.directory / f"order-{number:04}") for number in range(self._count) if self._is_done(number)]
 
     @property
-    def are_executed(self) -> bool:
-        return all(self._is_done(number) for number in range(self._count))
+    def left(self) -> list[Order]:
+        """Those that nobody has executed yet."""
+        numbers = [number for number in range(self._count) if not self._is_done(number)]
+        return [_read(self.directory / f"order-{number:04}") for number in numbers]
 
     @property
     def steps(self) -> list[str]:

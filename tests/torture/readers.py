@@ -7,8 +7,11 @@ from typing import Literal
 
 import kafka
 
+from mainstem.client.log import Log
+from mainstem.model import Position
+from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from tests.support.apache_kafka import run_tool
-from tests.torture.truth import Seen, from_value
+from tests.torture.truth import Covered, Seen, from_value
 
 _TIMEOUT_S = 120.0
 Isolation = Literal["read_committed", "read_uncommitted"]
@@ -61,3 +64,21 @@ def by_console_consumer(bootstrap: str, topic: str, *, quiet_ms: int = 5000) -> 
         partition, offset, value = line.split("\t")
         seen.append(Seen(int(partition.split(":")[1]), int(offset.split(":")[1]), *from_value(value.encode())))
     return seen
+
+
+def progress_of(bootstrap: str, pipeline: str) -> list[Covered]:
+    """What a pipeline, named as its output, said after each of its micro-batches."""
+    found = []
+    with Log(bootstrap) as log:
+        for record in log.read(PROGRESS_TOPIC, every_partition=True):
+            said = Progress.from_record(record)
+            if said is not None and said.pipeline == pipeline and said.batch_id >= 0:
+                found.append(
+                    Covered(*({tp.partition: n for tp, n in place.items()} for place in (said.source, said.sink)))
+                )
+    return found
+
+
+def _by_number(position: Position) -> dict[int, int]:
+    """A position within one topic."""
+    return {tp.partition: offset for tp, offset in position.items()}

@@ -33,7 +33,7 @@ def test_an_order_is_executed_once_and_at_its_step(orders: Orders) -> None:
     order = Order("task:prepared", "self")
     orders.give([order])
     assert died_of(orders, "task:appended") is None
-    assert not orders.are_executed
+    assert orders.left == [order]
     assert died_of(orders, "task:appended", "task:prepared", "driver:begun") == signal.SIGKILL
     assert orders.executed == [order]
     assert died_of(orders, "task:prepared") is None
@@ -45,7 +45,7 @@ def test_orders_come_one_after_the_other_each_at_its_time(orders: Orders) -> Non
     assert died_of(orders, "b", "a", "b", "a", "b") is None
     assert died_of(orders, "a") == signal.SIGKILL
     assert died_of(orders, "b") == signal.SIGKILL
-    assert orders.are_executed
+    assert orders.left == []
 
 
 @pytest.mark.parametrize("alone", [True, False])

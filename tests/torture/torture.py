@@ -16,13 +16,14 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.broker.harness import LogProcess
+from tests.support.apache_kafka import ApacheKafka
 from tests.torture.drivers import Driver, DriverDiedError
 from tests.torture.orders import Orders
 from tests.torture.processes import jvm_below, planners_below, workers_below
 from tests.torture.truth import Given, to_value
 from tests.torture.work import Work
 
-_WORK_S = 300.0
+_WORK_S = 900.0
 _FAILURES_MAX = 20
 _TIMEOUT_S = 60.0
 _LOOK_EVERY_S = 0.02
@@ -41,8 +42,8 @@ class Input:
         self._numbers: Counter[str] = Counter()
         self._generation = 0
 
-    def feed(self, count: int, alive: Callable[[], None] = lambda: None) -> None:
-        """Append ``count`` records, and wait for each one's acknowledgement; ``alive`` is called while it waits."""
+    def feed(self, count: int) -> None:
+        """Append ``count`` records, and wait for each one's acknowledgement."""
         producer = Producer(
             {"bootstrap.servers": self._bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 0}
         )
@@ -52,8 +53,7 @@ class Input:
             self._numbers[key] += 1
             value = to_value(key, number)
             producer.produce(self.topic, value, key, on_delivery=self._noted(key, number))
-        while producer.flush(0.5):
-            alive()
+        assert producer.flush(_WORK_S) == 0, "the log does not acknowledge"
 
     def use_other_keys(self) -> None:
         """As after the number of partitions has changed: a key's records would go elsewhere."""
@@ -82,9 +82,11 @@ def add_partitions(bootstrap: str, **partitions: int) -> None:
 
 
 class Torture:
-    """A log, a driver, another that stands by, and orders to kill. A context manager."""
+    """A log, a driver, another that stands by where it is to be killed, and orders to kill. A context manager."""
 
-    def __init__(self, directory: Path, log: LogProcess, *, mutant: str = "", stands_by: bool = True) -> None:
+    def __init__(
+        self, directory: Path, log: LogProcess | ApacheKafka, *, mutant: str = "", stands_by: bool = False
+    ) -> None:
         self.orders = Orders(directory / "orders")
         self.counts: Counter[str] = Counter()
         self._log = log
@@ -92,12 +94,14 @@ class Torture:
         self._stands_by = stands_by
         self._drivers: list[Driver] = []
         self._ended: list[Driver] = []
+        self._stopped = threading.Event()
+        self._keeper: threading.Thread | None = None
 
     @property
     def driver(self) -> Driver:
         """The one that works; waits until it is ready."""
         while True:
-            while len(self._drivers) < (2 if self._stands_by else 1):
+            while len(self._drivers) < (2 if self._dies_soon else 1):
                 self._drivers.append(Driver(self.orders.directory, self._log.bootstrap, mutant=self._mutant))
             try:
                 self._drivers[0].wait_until_ready()
@@ -106,26 +110,21 @@ class Torture:
             else:
                 return self._drivers[0]
 
+    @property
+    def _dies_soon(self) -> bool:
+        """Whether another driver is to stand by."""
+        return self._stands_by or any(order.target in ("jvm", "driver") for order in self.orders.left)
+
     def replace_driver(self) -> None:
         """Leave the driver behind, dead or not: what is left of it may live on for a while, as in real life."""
         self.counts["drivers"] += 1
         self._ended.append(self._drivers.pop(0))
 
-    def keep_log(self) -> None:
-        """Start the log again if it was killed."""
-        if not self._log.is_alive:
-            self.counts["log restarts"] += 1
-            self._log.kill()
-            self._log.start()
-            self.orders.name_process("log", self._log.pid)
-
     def do(self, work: Work) -> None:
         """Until the driver says that it is done. Raises AssertionError when that does not come to an end."""
-        self.orders.name_process("log", self._log.pid)
         driver, failures, deadline_s = self.driver, 0, time.monotonic() + _WORK_S
         driver.do(work)
         while True:
-            self.keep_log()
             assert time.monotonic() < deadline_s, f"{work} does not come to an end"
             said = driver.said(0.1)
             if said is not None and "done" in said:
@@ -142,13 +141,16 @@ class Torture:
 
     def kill_one(self, choice: random.Random) -> str | None:
         """SIGKILL a process of the driver that works, or the log; its kind, or None when there was none of it."""
-        driver, kind = self._drivers[0], choice.choices(KINDS, weights=_WEIGHTS)[0]
+        drivers, kind = self._drivers[:1], choice.choices(KINDS, weights=_WEIGHTS)[0]
+        if not drivers:
+            return None
+        driver = drivers[0]
         pids = {
             "worker": lambda: workers_below(driver.pid),
             "planner": lambda: planners_below(driver.pid),
             "jvm": lambda: [pid for pid in [jvm_below(driver.pid)] if pid is not None],
             "driver": lambda: [driver.pid],
-            "log": lambda: [self._log.pid] if self._log.is_alive else [],
+            "log": lambda: [self._log.pid] if isinstance(self._log, LogProcess) and self._log.is_alive else [],
         }[kind]()
         if not pids:
             return None
@@ -158,15 +160,28 @@ class Torture:
             return kind
         return None
 
-    def stop(self) -> None:
-        for driver in (*self._drivers, *self._ended):
-            driver.end()
+    def _keep_log(self, log: LogProcess) -> None:
+        """In a thread of its own: start the log again whenever it was killed."""
+        self.orders.name_process("log", log.pid)
+        while not self._stopped.wait(_LOOK_EVERY_S):
+            if not log.is_alive:
+                log.kill()
+                log.start()
+                self.orders.name_process("log", log.pid)
+                self.counts["log restarts"] += 1
 
     def __enter__(self) -> Torture:
+        if isinstance(self._log, LogProcess):
+            self._keeper = threading.Thread(target=self._keep_log, args=(self._log,))
+            self._keeper.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
+        self._stopped.set()
+        if self._keeper is not None:
+            self._keeper.join()
+        for driver in (*self._drivers, *self._ended):
+            driver.end()
 
 
 class Killer:

@@ -5,14 +5,17 @@ An App has no option for the size of its micro-batches; so the limits lie in a f
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mainstem.spark import frames
+from mainstem.spark import frames, runner
+from mainstem.spark.pipeline_query import QueryPlace
 from mainstem.spark.source import MainstemDataSource
-from tests.torture.orders import DIRECTORY
+from tests.torture.mutants import build_in
+from tests.torture.orders import DIRECTORY, KillingSteps
 from tests.torture.work import Work
 
 if TYPE_CHECKING:
@@ -41,6 +44,8 @@ def limit(work: Work) -> None:
 def tortured(spark: SparkSession, mutant: str) -> None:
     """Put ours in the product's place. ``mutant`` names a fault of ``tests.torture.mutants`` to build in."""
     spark.dataSource.register(TorturedDataSource)
+    runner.QueryPlace = functools.partial(QueryPlace, steps=KillingSteps())  # type: ignore[misc,assignment]
+    build_in(mutant)
     frames.MainstemDataSource = TorturedDataSource  # type: ignore[misc]  # what Apps' topics are read by
 
 

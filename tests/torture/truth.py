@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 
@@ -58,6 +58,10 @@ class Verdict:
     seen: int
     distinct: int
     faults: tuple[Fault, ...] = field(default=())
+
+    def with_faults(self, more: Iterable[Fault]) -> Verdict:
+        """The same, and what else was found."""
+        return replace(self, faults=(*self.faults, *more))
 
     def __str__(self) -> str:
         kinds = Counter(fault.kind for fault in self.faults)

@@ -1,0 +1,68 @@
+"""Faults of the sink, built in on purpose: a proof that finds none of them proves nothing.
+
+============== ======================================================================================================
+undecided      the driver ends the prepared transactions and writes down no decision
+ended-early    the prepared transactions are ended before the decision is made
+unresolved     nobody aborts what an earlier run has left open
+task-commits   each task ends its own transaction, as if tasks were never run again
+============== ======================================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from mainstem.client.wire.prepared import end_all
+from mainstem.spark import transactions
+from mainstem.spark.own_producers import TransactionalProducer
+from mainstem.spark.transactions import _Driver
+
+
+def build_in(mutant: str) -> None:
+    """Change this process, and those that it forks, for good. Raises KeyError for an unknown name."""
+    if mutant:
+        _MUTANTS[mutant]()
+
+
+def _undecided() -> None:
+    def commit_decision(_driver: _Driver, _client: Any, _decision: Any, steps: Callable[[str], None]) -> None:
+        steps("driver:begun")
+        steps("driver:decided")
+
+    _Driver._commit_decision = commit_decision  # type: ignore[method-assign]
+
+
+def _ended_early() -> None:
+    decided = _Driver._commit_decision
+
+    def commit_decision(driver: _Driver, client: Any, decision: Any, steps: Callable[[str], None]) -> None:
+        end_all(client, [each.instance for each in decision.transactions], driver._terms, commit=True)
+        decided(driver, client, decision, steps)
+
+    _Driver._commit_decision = commit_decision  # type: ignore[method-assign]
+
+
+def _unresolved() -> None:
+    _Driver._resolve = lambda *_: None  # type: ignore[method-assign]
+    _Driver._strays = lambda *_: []  # type: ignore[method-assign]
+
+
+def _task_commits() -> None:
+    prepared = TransactionalProducer.prepared
+
+    def ended(producer: TransactionalProducer) -> None:
+        if producer.has_begun:
+            with transactions.borrowed(producer._key[0]) as client:
+                end_all(client, [producer.instance], producer._terms, commit=True)
+        prepared(producer)
+
+    TransactionalProducer.prepared = ended  # type: ignore[method-assign]
+
+
+_MUTANTS: Final = {
+    "undecided": _undecided,
+    "ended-early": _ended_early,
+    "unresolved": _unresolved,
+    "task-commits": _task_commits,
+}

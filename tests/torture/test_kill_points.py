@@ -1,0 +1,81 @@
+"""Spark killed after each step of the sink: what a reader of another make sees is each record once, in its order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker.harness import LogProcess
+from tests.torture.orders import Order, Target
+from tests.torture.readers import by_kafka_python, open_partitions, progress_of
+from tests.torture.torture import Input, Torture, create_topics
+from tests.torture.truth import check, check_progress, check_totals
+from tests.torture.work import Kind, Work
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+TASK_STEPS = ("task:initialized", "task:appended", "task:prepared")
+DRIVER_STEPS = ("driver:begun", "driver:decided", "driver:ended-first", "driver:ended-all", "driver:progress")
+_FEEDS_MAX = 8
+
+
+class Query:
+    """A query from one topic to another, on the module's log."""
+
+    def __init__(self, torture: Torture, log: LogProcess, directory: Path, kind: Kind) -> None:
+        self.torture = torture
+        self.source, self.sink = f"{kind}-in", f"{kind}-out"
+        self.bootstrap = log.bootstrap
+        create_topics(log.bootstrap, **{self.source: 2, self.sink: 3})
+        self.input = Input(log.bootstrap, self.source)
+        self.work = Work(kind, str(directory / "checkpoint"), self.source, self.sink, offsets_max=150)
+
+    def run_with(self, orders: list[Order]) -> None:
+        """Until all orders are executed, and all that was given is derived."""
+        self.torture.orders.give(orders)
+        for _ in range(_FEEDS_MAX):
+            self.input.feed(1500)
+            self.torture.do(self.work)
+            if not self.torture.orders.left:
+                return
+        raise AssertionError(f"nobody came to {self.torture.orders.left}")
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogProcess]:
+    with LogProcess(tmp_path_factory.mktemp("log") / "data") as log:
+        create_topics(log.bootstrap, __mainstem_progress=1)
+        yield log
+
+
+@pytest.fixture(scope="module")
+def torture(log: LogProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Torture]:
+    with Torture(tmp_path_factory.mktemp("torture"), log) as torture:
+        yield torture
+
+
+def at(target: Target, steps: tuple[str, ...]) -> list[Order]:
+    return [Order(step, target, after=1) for step in steps]
+
+
+def test_a_pipeline_killed_after_each_step_derives_each_record_once(
+    torture: Torture, log: LogProcess, tmp_path: Path
+) -> None:
+    query = Query(torture, log, tmp_path, "pipeline")
+    query.run_with([*at("self", TASK_STEPS), *at("driver", DRIVER_STEPS)])
+    seen = by_kafka_python(log.bootstrap, query.sink)
+    assert check(query.input.given, seen).faults == ()
+    assert list(check_progress(query.input.given, seen, progress_of(log.bootstrap, query.sink))) == []
+    assert open_partitions(log.bootstrap, query.sink) == {}
+    uncommitted = by_kafka_python(log.bootstrap, query.sink, isolation="read_uncommitted")
+    assert "duplicate" in {fault.kind for fault in check(query.input.given, uncommitted).faults}  # the kills did hit
+
+
+def test_an_aggregation_killed_in_the_middle_counts_each_record_once(
+    torture: Torture, log: LogProcess, tmp_path: Path
+) -> None:
+    query = Query(torture, log, tmp_path, "totals")
+    query.run_with([*at("self", ("task:prepared",)), *at("jvm", ("driver:begun", "driver:decided"))])
+    assert check_totals(query.input.given, by_kafka_python(log.bootstrap, query.sink)).faults == ()
+    assert open_partitions(log.bootstrap, query.sink) == {}

@@ -71,3 +71,14 @@ def test_what_a_child_started_does_not_outlive_it(tmp_path: Path) -> None:
     assert child.wait_ended(60) == -15
     assert select.select([grandchild_end], [], [], 60)[0], "the grandchild still runs"
     os.close(grandchild_end)
+
+
+def test_an_error_line_stands_though_others_print_a_traceback_after_it(tmp_path: Path) -> None:
+    program = "import sys; print('error: it failed'); print('Traceback (most recent…'); print('Oops'); sys.exit(3)"
+    child = Child(role(program), tmp_path)
+    with pytest.raises(UnavailableError, match=r"^it failed$"):
+        child.finish()
+
+
+def test_a_child_that_ends_by_itself_with_success_is_no_error(tmp_path: Path) -> None:
+    Child(role("print('done')"), tmp_path).finish()

@@ -47,13 +47,13 @@ class Flights:
         deploy(self.app, self.log)
         return self.log.append(self.airlines.name, {"carrier": carrier, "name": name}, key=carrier)
 
-    def runner(self) -> Any:
+    def runner(self, **options: Any) -> Any:
         from mainstem.spark.runner import Runner
 
-        return Runner(self.app, self._broker.bootstrap, checkpoints=self._checkpoints, spark=self._spark)
+        return Runner(self.app, self._broker.bootstrap, checkpoints=self._checkpoints, spark=self._spark, **options)
 
-    def run_once(self) -> None:
-        self.runner().run(once=True)
+    def run_once(self, **options: Any) -> None:
+        self.runner(**options).run(once=True)
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -70,6 +70,9 @@ class Flights:
     def latest(self, topic: str) -> dict[str, Any]:
         records = self.log.read(topic)
         return {(record.key or b"").decode(): json.loads(record.value or b"null") for record in records}
+
+    def rows(self, topic: str) -> list[Any]:
+        return [json.loads(record.value or b"null") for record in self.log.read(topic)]
 
     def progress(self, pipeline: str) -> list[Progress]:
         said = [Progress.from_record(record) for record in self.log.read(PROGRESS_TOPIC)]

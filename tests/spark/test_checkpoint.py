@@ -9,7 +9,7 @@ import pytest
 
 from mainstem.errors import ConfigError, StorageError
 from mainstem.model import Position
-from mainstem.spark.checkpoint import last_committed, local_path, read_offsets
+from mainstem.spark.checkpoint import last_committed, local_path, read_offsets, remove_checkpoint
 from mainstem.spark.offsets import StreamOffsets
 
 
@@ -56,3 +56,11 @@ def test_a_checkpoint_may_be_an_address_of_this_machine() -> None:
     assert local_path("file:///a%20b/c") == Path("/a b/c")
     with pytest.raises(ConfigError, match="local or mounted"):
         local_path("s3a://bucket/c")
+
+
+def test_a_removal_that_was_cut_short_is_finished(tmp_path: Path) -> None:
+    for name in ("totals", "__gone-totals"):
+        (tmp_path / name / "offsets").mkdir(parents=True)
+    remove_checkpoint(str(tmp_path / "totals"))
+    remove_checkpoint(str(tmp_path / "totals"))
+    assert list(tmp_path.iterdir()) == []

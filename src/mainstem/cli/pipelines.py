@@ -1,4 +1,4 @@
-"""``mainstem pipelines``: how every pipeline is; ``show`` one in full. Read from the log, whichever it is."""
+"""``mainstem pipelines``: how every pipeline is; ``show`` one in full, ``drop`` one. Any log, no gateway needed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import typer
 from mainstem.cli import options
 from mainstem.cli.connect import connect
 from mainstem.cli.output import out, out_json, out_rows
+from mainstem.errors import InputError
 
 app = typer.Typer(
-    help="How the pipelines are; one in full.",
+    help="How the pipelines are; one in full; drop one.",
     rich_markup_mode=None,
 )
 
@@ -45,8 +46,6 @@ def list_pipelines(bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP, jso
 @app.command()
 def show(name: Name, bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP, json: options.Json = False) -> None:
     """One pipeline: all that is known of it, and its last micro-batches."""
-    from mainstem.errors import InputError
-
     found = {pipeline["name"]: pipeline for pipeline in _latest(bootstrap)}
     if name not in found:
         raise InputError(f"there is no pipeline {name!r}; there are: {', '.join(found) or 'none'}")
@@ -59,6 +58,50 @@ def show(name: Name, bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP, j
         out(f"{field}: {_readable(field, value)}")
     if recent:
         out_rows([_micro_batch(entry) for entry in recent])
+
+
+@app.command()
+def drop(
+    name: Name,
+    app_name: Annotated[
+        str | None, typer.Option("--app", metavar="APP", help="Its App; default: what it told.")
+    ] = None,
+    data: options.Data = options.DEFAULT_DATA,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP,
+    json: options.Json = False,
+) -> None:
+    """Drop a pipeline for good: its checkpoint, its open transactions, its records. What it derived stays."""
+    from mainstem.node.extras import require
+
+    require("spark")
+    from mainstem.node.layout import Layout
+    from mainstem.spark.dropping import drop as drop_pipeline
+
+    told = {pipeline["name"]: pipeline for pipeline in _latest(bootstrap)}.get(name, {})
+    app_name = app_name or told.get("app")
+    checkpoints = Layout(data.absolute()).checkpoints(_known_app(name, app_name, told))
+    if told and not (checkpoints / name).is_dir() and told["batch_id"] is not None and told["batch_id"] >= 0:
+        raise InputError(
+            f"the checkpoint of {name} is not {checkpoints / name}: name its data directory with --data, on the "
+            "machine where it runs; without it what its sink left open cannot be ended"
+        )
+    if not yes:
+        typer.confirm(f"Drop pipeline {name}, with its checkpoint {checkpoints / name}?", abort=True, err=True)
+    with connect(bootstrap) as log:
+        dropped = drop_pipeline(log, checkpoints, name)
+    if json:
+        out_json({"dropped": name, "transactions": dropped.transactions})
+    else:
+        out(f"dropped {name}; transactions that it had left open: {dropped.transactions}")
+
+
+def _known_app(name: str, app_name: str | None, told: dict[str, Any]) -> str:
+    if app_name:
+        return app_name
+    if told:
+        raise InputError(f"pipeline {name} has not told its App; say --app")
+    raise InputError(f"there is no pipeline {name!r} in the log; if it has a checkpoint, say --app and --data")
 
 
 def _latest(bootstrap: str) -> list[dict[str, Any]]:

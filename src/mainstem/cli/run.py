@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mainstem.cli import options
 from mainstem.cli.output import note, out, out_json
-from mainstem.exit_codes import DONE, REFUSED
+from mainstem.exit_codes import DONE
 
 if TYPE_CHECKING:
+    from mainstem.model import Position
     from mainstem.node.stack import Stack
+    from mainstem.pipelines.app import App
 
 DEFAULT_MASTER = "local[*]"
+_LOOK_EVERY_S = 0.2
 
 
-def run(
+def run(  # noqa: PLR0913 - a command's options are its parameters
     app: Annotated[Path, typer.Argument(metavar="APP.py", help="The Python file that declares the App.")],
-    once: Annotated[bool, typer.Option("--once", help="Process what is there, then end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Derive and apply what is there, then end.")] = False,
+    changed: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--changed",
+            metavar="[PIPELINE=]CHOICE",
+            help="What becomes of a pipeline that was changed: resume or fresh; repeatable.",
+        ),
+    ] = None,
     bootstrap: Annotated[
         str | None, typer.Option("--bootstrap", metavar="HOST:PORT", help="A log that runs already; default: our own.")
     ] = None,
@@ -33,17 +45,22 @@ def run(
     from mainstem.cli.foreground import stay_up, stopping_cleanly
     from mainstem.node.extras import require
     from mainstem.node.stack import Stack
+    from mainstem.pipelines.changes import Choices
     from mainstem.pipelines.load import load_app
 
     require("spark", "views", "gateway")
     declared = load_app(app)
+    Choices.parse(changed or ()).require_known(declared.pipelines)
     with stopping_cleanly(), Stack(data, note) as stack:
         ready = {"kafka": bootstrap or stack.start_log(listen)}
         deploy_app(app, ready["kafka"])
         if declared.pipelines:
-            stack.launch_pipelines(app.resolve(), declared.name, ready["kafka"], master, once=once)
+            stack.launch_pipelines(
+                app.resolve(), declared.name, ready["kafka"], master, once=once, changed=changed or ()
+            )
         if once:
-            return _finish_once(stack, bool(declared.pipelines))
+            _finish_once(stack, app.resolve(), declared, ready["kafka"])
+            return DONE
         if declared.views:
             stack.launch_views(app.resolve(), ready["kafka"])
         ready["http"] = stack.launch_gateway(ready["kafka"], http, views=bool(declared.views))
@@ -67,12 +84,40 @@ def deploy_app(app: Path, bootstrap: str) -> None:
         deploy(load_app(app), log)
 
 
-def _finish_once(stack: Stack, has_pipelines: bool) -> int:
-    """Wait for the pipelines' batch run to end."""
-    from mainstem.node.child import exit_text
+def _finish_once(stack: Stack, app: Path, declared: App, bootstrap: str) -> None:
+    """Wait until the pipelines have derived all, then until the views have applied that too.
 
-    code = stack.supervisor.wait_ended("pipelines") if has_pipelines else DONE
-    if code != DONE:
-        note(f"error: the pipelines ended with {exit_text(code)}; their output is in {stack.layout.run}/pipelines.log")
-        return REFUSED
-    return DONE
+    Raises the pipelines' own error when one of them failed, ViewStoppedError.
+    """
+    from mainstem.client.log import Log
+    from mainstem.client.views import views
+
+    if declared.pipelines:
+        stack.supervisor.finish("pipelines")
+    if not declared.views:
+        return
+    with Log(bootstrap) as log:
+        ends = log.end(*sorted({view.topic.name for view in declared.views.values()}))
+    stack.launch_views(app, bootstrap)
+    url = stack.launch_gateway(bootstrap, "127.0.0.1:0", views=True)
+    for name in ("views", "gateway"):
+        stack.supervisor.wait_ready(name)
+    asked = views(url)
+    behind = {view.name: ends.restrict([view.topic.name]) for view in declared.views.values()}
+    while behind:
+        behind = _still_behind(asked.status(), behind)
+        if behind:
+            time.sleep(_LOOK_EVERY_S)
+    asked.close()
+
+
+def _still_behind(statuses: list[dict[str, Any]], behind: dict[str, Position]) -> dict[str, Position]:
+    """The views that have not reached their positions. Raises ViewStoppedError for one that never will."""
+    from mainstem.errors import ViewStoppedError
+    from mainstem.model import Position
+
+    by_name = {status["name"]: status for status in statuses}
+    for name in behind:
+        if by_name[name]["state"] == "stopped":
+            raise ViewStoppedError(f"view {name} stopped: {by_name[name]['detail']}")
+    return {name: end for name, end in behind.items() if not Position.parse(by_name[name]["position"]).covers(end)}

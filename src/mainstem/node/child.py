@@ -23,11 +23,12 @@ from pathlib import Path
 from typing import IO
 
 from mainstem.errors import InputError, MachineError, MainstemError, UnavailableError
-from mainstem.exit_codes import NOT_NOW
+from mainstem.exit_codes import DONE, NOT_NOW, REFUSED
 from mainstem.node.roles import Role
 
 _TAIL_LINES = 20
 _LOG_BYTES_MAX = 8 << 20
+_ERROR = "error: "
 _PREFIX = re.compile(r"^(mainstem: |error: )+")
 
 
@@ -47,6 +48,7 @@ class Child:
         self.log_path = run_directory / f"{role.name}.log"
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._ready_line: str | None = None
+        self._error_line: str | None = None
         self._changed = threading.Condition()
         self._process = subprocess.Popen(
             role.argv,
@@ -98,6 +100,12 @@ class Child:
         self._reaper.join(timeout_s)
         return None if self._reaper.is_alive() else self._process.returncode
 
+    def finish(self) -> None:
+        """Wait until it has ended by itself. Raises what ``wait_ready`` raises, unless it ended with code 0."""
+        if self.wait_ended() != DONE:
+            self._pump.join(5)  # what it said last may still be in the pipe
+            raise self._failure()
+
     def refusal(self) -> InputError | None:
         """Why it ended, when it said that it cannot work as it was started; None when it may another time."""
         self._pump.join(5)  # what it said last may still be in the pipe
@@ -138,6 +146,8 @@ class Child:
                         self._changed.notify_all()
                 if line:
                     self._tail.append(line)
+                if line.startswith(_ERROR):
+                    self._error_line = line
                 if log.tell() + len(raw) > _LOG_BYTES_MAX:
                     self._turn_over(log)
                 log.write(raw)
@@ -153,7 +163,7 @@ class Child:
         log.truncate(0)
 
     def _failure(self) -> MainstemError:
-        """The error for a start that failed, of the kind that the child's exit code tells."""
+        """The error for an end that is a failure, of the kind that the child's exit code tells."""
         code = self._process.returncode
         if self._said_why and code in self.role.refusal_codes:
             return InputError(self._last_words())
@@ -163,17 +173,21 @@ class Child:
 
     @property
     def _said_why(self) -> bool:
-        """Whether the child ended by itself, and its last line is the reason and not a traceback's end."""
-        return self._process.returncode > 0 and bool(self._tail) and not any("Traceback" in line for line in self._tail)
+        """Whether the child ended by itself and said the reason; 1 is also how an exception that nobody took ends."""
+        if self._process.returncode <= 0 or not self._tail:
+            return False
+        is_own_code = self._process.returncode != REFUSED
+        return (is_own_code and self._error_line is not None) or not any("Traceback" in line for line in self._tail)
 
     def _last_words(self) -> str:
         """The child's own error line, or else how it ended and what it printed last."""
         last = self._tail[-1] if self._tail else ""
         if self._said_why:
-            return _PREFIX.sub("", last)
+            return _PREFIX.sub("", last if _PREFIX.match(last) else self._error_line or last)
         said = f": {last}" if last else ""
+        when = " at start" if self._ready_line is None else ""
         return (
-            f"the {self.role.name} process ended at start with {exit_text(self._process.returncode)}{said}; "
+            f"the {self.role.name} process ended{when} with {exit_text(self._process.returncode)}{said}; "
             f"its output is in {self.log_path}"
         )
 

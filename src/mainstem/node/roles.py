@@ -98,10 +98,14 @@ def view_host_role(app: Path, bootstrap: str, data: Path, socket: Path) -> Role:
     return Role("views", argv, "ready: views ", ready_timeout_s=60.0, grace_s=20.0, stop_rank=RANK_APPLIERS)
 
 
-def pipelines_role(app: Path, bootstrap: str, master: str, checkpoints: Path, *, once: bool = False) -> Role:
-    """The Spark driver, which runs all pipelines of an App."""
+def pipelines_role(
+    app: Path, bootstrap: str, master: str, checkpoints: Path, *, once: bool = False, changed: Sequence[str] = ()
+) -> Role:
+    """The Spark driver, which runs all pipelines of an App. ``changed``: what becomes of changed ones."""
     arguments = ["--app", str(app), "--bootstrap", bootstrap, "--master", master, "--checkpoints", str(checkpoints)]
     if once:
         arguments.append("--once")
+    for choice in changed:
+        arguments += ["--changed", choice]
     argv = _python("mainstem.spark.process", *arguments)
     return Role("pipelines", argv, "ready: pipelines", ready_timeout_s=180.0, grace_s=20.0, stop_rank=RANK_APPLIERS)

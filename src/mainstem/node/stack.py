@@ -77,11 +77,19 @@ class Stack:
         self.supervisor.launch(roles.view_host_role(app_file, bootstrap, self.layout.data, socket_path))
 
     def launch_pipelines(
-        self, app_file: Path, app_name: str, bootstrap: str, master: str, *, once: bool = False
+        self,
+        app_file: Path,
+        app_name: str,
+        bootstrap: str,
+        master: str,
+        *,
+        once: bool = False,
+        changed: Sequence[str] = (),
     ) -> None:
         """Start the Spark driver for all pipelines of an App."""
         checkpoints = self.layout.checkpoints(app_name)
-        self.supervisor.launch(roles.pipelines_role(app_file, bootstrap, master, checkpoints, once=once))
+        role = roles.pipelines_role(app_file, bootstrap, master, checkpoints, once=once, changed=changed)
+        self.supervisor.launch(role)
 
     def __enter__(self) -> Stack:
         return self

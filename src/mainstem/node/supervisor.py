@@ -58,9 +58,12 @@ class Supervisor:
         self.launch(role)
         return self.wait_ready(role.name)
 
-    def wait_ended(self, name: str) -> int:
-        """Wait for a process that ends by itself (a pipeline run once); its exit code. It is not restarted."""
-        return self._keepers[name].wait_ended()
+    def finish(self, name: str) -> None:
+        """Wait for a process that ends by itself (pipelines run once). It is not restarted.
+
+        Raises its own error line, see ``Child``, unless it ends with code 0.
+        """
+        self._keepers[name].finish()
 
     def wait(self) -> None:
         """Block until another thread, or an exception out of a signal handler, stops the node.
@@ -142,10 +145,8 @@ class _Keeper:
             self._thread.start()
         return ready
 
-    def wait_ended(self) -> int:
-        code = self._child.wait_ended()
-        assert code is not None
-        return code
+    def finish(self) -> None:
+        self._child.finish()
 
     def statistics(self) -> dict[str, Any]:
         return {"pid": self._child.pid, "running": self._child.running, "restarts": self._restarts}

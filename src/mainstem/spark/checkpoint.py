@@ -7,7 +7,10 @@ Every source of ours writes ``StreamOffsets``; another source's line is passed o
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -17,6 +20,7 @@ from mainstem.model import Position, TopicPartition
 from mainstem.spark.offsets import StreamOffsets
 
 _VERSION = "v1"
+_GONE = "__gone-"  # no pipeline has a name that begins so
 
 
 def read_offsets(checkpoint: str, batch_id: int) -> StreamOffsets:
@@ -74,6 +78,34 @@ def query_id(checkpoint: str) -> str:
     except (ValueError, KeyError, TypeError) as error:
         raise StorageError(f"the checkpoint's {path} names no query") from error
     return str(found)
+
+
+def has_run(checkpoint: str) -> bool:
+    """Whether a micro-batch was ever begun there."""
+    offsets = local_path(checkpoint) / "offsets"
+    return offsets.is_dir() and any(path.name.isdecimal() for path in offsets.iterdir())
+
+
+def remove_checkpoint(checkpoint: str) -> None:
+    """Remove a checkpoint as a whole, and what an earlier removal left behind. Raises StorageError."""
+    directory = local_path(checkpoint)
+    gone = directory.with_name(_GONE + directory.name)
+    try:
+        shutil.rmtree(gone, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            directory.rename(gone)
+        _sync(directory.parent)
+        shutil.rmtree(gone, ignore_errors=True)
+    except OSError as error:
+        raise StorageError(f"the checkpoint {directory} cannot be removed: {error.strerror}") from error
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def local_path(checkpoint: str) -> Path:

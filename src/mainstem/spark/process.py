@@ -19,6 +19,7 @@ from pathlib import Path
 from mainstem.errors import MainstemError, MissingDependencyError
 from mainstem.exit_codes import DONE, told
 from mainstem.pipelines.app import App
+from mainstem.pipelines.changes import Choices
 from mainstem.pipelines.load import load_app
 
 
@@ -41,7 +42,9 @@ def _run(app: App, arguments: argparse.Namespace) -> None:
         from mainstem.spark.runner import Runner  # loads pyspark, when it is clear that there is something to run
     except ModuleNotFoundError as error:
         raise MissingDependencyError(f"{error.name} is not installed; run: pip install 'mainstem[spark]'") from error
-    runner = Runner(app, arguments.bootstrap, master=arguments.master, checkpoints=arguments.checkpoints)
+    changed = Choices.parse(arguments.changed)
+    places = {"master": arguments.master, "checkpoints": arguments.checkpoints}
+    runner = Runner(app, arguments.bootstrap, changed=changed, **places)
     _stop_on_signals(runner.stop)
     if arguments.stop_with_parent:
         threading.Thread(target=_stop_at_end_of_input, args=(runner.stop,), daemon=True).start()
@@ -61,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--master", metavar="URL", help="Spark's master; default: this machine")
     parser.add_argument("--checkpoints", required=True, type=Path, metavar="DIR", help="one directory a pipeline in it")
     parser.add_argument("--once", action="store_true", help="derive what is in the log now, then end")
+    parser.add_argument("--changed", action="append", default=[], metavar="CHOICE", help="what becomes of changed ones")
     parser.add_argument("--stop-with-parent", action="store_true", help="end when standard input ends")
     return parser
 

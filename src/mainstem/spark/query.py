@@ -61,6 +61,16 @@ class Query(ABC):
         writer = writer.option("checkpointLocation", self._place.checkpoint).queryName(self.pipeline.name)
         return writer.trigger(availableNow=True).start() if once else writer.start()
 
+    @property
+    def frame(self) -> DataFrame:
+        """What it writes, as it is declared."""
+        return self._frame
+
+    @property
+    def checkpoint(self) -> str:
+        """Where Spark keeps how far it is."""
+        return self._place.checkpoint
+
     @abstractmethod
     def write(self, frame: DataFrame, batch_id: int) -> None:
         """Do what a micro-batch is there for, then say its progress."""

@@ -21,20 +21,24 @@ from mainstem.client.log import Log
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import PipelineFailedError
 from mainstem.pipelines.app import App
+from mainstem.pipelines.changes import Choices
 from mainstem.pipelines.deploy import deploy
 from mainstem.pipelines.load import module_of
 from mainstem.schema.infer import schema_of
 from mainstem.schema.registry import lookup, register
 from mainstem.schema.types import TopicSchema
 from mainstem.spark.batch_function import BatchFunctionQuery
+from mainstem.spark.changed_pipelines import settle_changes
+from mainstem.spark.checkpoint import query_id
 from mainstem.spark.checkpoint_lock import locked
 from mainstem.spark.options import LogOptions
 from mainstem.spark.pipeline_query import PipelineQuery
-from mainstem.spark.query import QueryPlace
+from mainstem.spark.query import Query, QueryPlace
 from mainstem.spark.query_keeper import QueryKeeper
 from mainstem.spark.query_watch import QueryWatch
 from mainstem.spark.session import session
 from mainstem.spark.state_publisher import StatePublisher
+from mainstem.spark.transactions import resolve_abandoned
 
 _LOOK_EVERY_S = 0.5
 _LOOK_OFTEN_S = 0.1
@@ -51,15 +55,20 @@ class Runner:
         checkpoints: Path,
         master: str | None = None,
         spark: SparkSession | None = None,
+        changed: Choices = Choices(),  # noqa: B008  # immutable
         clock: Clock | None = None,
     ) -> None:
-        """``spark``: a session to use, and leave running; by default one is started at ``master`` and stopped."""
+        """``changed``: what becomes of pipelines that were changed since their checkpoints were written.
+
+        ``spark``: a session to use, and leave running; by default one is started at ``master`` and stopped.
+        """
         self._app = app
         self._log_options = LogOptions(bootstrap)
         self._master = master
         self._given_spark = spark
         self._checkpoints = checkpoints.resolve()  # workers have another working directory
         self._stopped = threading.Event()
+        self._changed = changed
         self._clock = clock or SystemClock()
         self._keepers: list[QueryKeeper] = []
 
@@ -100,18 +109,26 @@ class Runner:
 
     def _prepare(self, spark: SparkSession, log: Log, *, once: bool) -> None:
         """All queries, in an order in which each comes after those whose output it reads; their schemas registered."""
+        queries: list[Query] = []
         schemas = self._known_schemas(log)
         for pipeline in self._app.pipelines.values():
             if self._stopped.is_set():
                 return
             place = QueryPlace(self._log_options, str(self._checkpoints / pipeline.name))
             kind = BatchFunctionQuery if pipeline.each_batch else PipelineQuery
-            query = kind(spark, pipeline, schemas, place, log)
+            query: Query = kind(spark, pipeline, schemas, place, log)
+            queries.append(query)
             watch = QueryWatch(self._app.name, pipeline.name, once=once, clock=self._clock)
             self._keepers.append(QueryKeeper(query, watch, self._clock))
+            schemas.update(query.schemas)
+        settle_changes(queries, self._changed, self._resolve)
+        for query in queries:
             for name, schema in query.schemas.items():
                 register(log, name, schema, self._app.topics[name].key)
-            schemas.update(query.schemas)
+
+    def _resolve(self, checkpoint: str) -> None:
+        """End what the sink of a checkpoint left open."""
+        resolve_abandoned(self._log_options, query_id(checkpoint))
 
     def _known_schemas(self, log: Log) -> dict[str, TopicSchema]:
         """Of the topics that are read: the declared schema, or the one that the log has."""

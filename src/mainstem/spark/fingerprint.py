@@ -1,0 +1,136 @@
+"""What a checkpoint belongs to: the fingerprint of the pipeline that wrote it, in ``<checkpoint>/mainstem.json``.
+
+A checkpoint holds offsets and state of one plan; another plan that goes on from it may fail, or silently mix what two
+versions derived. So the fingerprint is written before a query first starts, and compared before it starts again.
+
+It says what is derived: the plan (``plan_text``), the Python functions in it (``function_digest``), the inputs, the
+outputs with their keys and columns, the output mode. Settings that state depends on (the number of shuffle partitions,
+the state store) are not in it: Spark keeps them in the checkpoint and goes by those. Versions of Spark and Python are
+kept to explain a difference; they make none by themselves.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyspark
+
+from mainstem.errors import StorageError
+from mainstem.spark.checkpoint import local_path
+from mainstem.spark.function_digest import digest
+from mainstem.spark.plan_text import plan_text
+from mainstem.spark.query import Query
+
+FILE: Final = "mainstem.json"
+_SHOWN_CHARS_MAX: Final = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """See the module. ``functions`` are digests, in the order in which the plan names the functions."""
+
+    plan: str
+    functions: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    mode: str
+    spark: str
+    python: str
+
+    @classmethod
+    def of(cls, query: Query) -> Fingerprint:
+        """That of a query as it is declared now."""
+        pipeline = query.pipeline
+        plan, functions = plan_text(query.frame)
+        if pipeline.each_batch:
+            functions.append(pipeline.function)
+        tables = {topic.name for topic in pipeline.tables}
+        return cls(
+            plan=plan,
+            functions=tuple(digest(function) for function in functions),
+            inputs=(*(topic.name for topic in pipeline.streams), *(f"table {name}" for name in sorted(tables))),
+            outputs=tuple(
+                f"{topic.name} key ({', '.join(topic.key)}) {_columns(query, topic.name)}" for topic in pipeline.outputs
+            ),
+            mode=pipeline.mode,
+            spark=".".join(pyspark.__version__.split(".")[:2]),
+            python=".".join(map(str, sys.version_info[:2])),
+        )
+
+    def differences(self, now: Fingerprint) -> list[str]:
+        """What is not as it was, each in a few words; none when the pipeline derives what it did."""
+        found = []
+        if self.inputs != now.inputs:
+            found.append(f"the inputs were {', '.join(self.inputs)}, now {', '.join(now.inputs)}")
+        if self.outputs != now.outputs:
+            found.append(f"the output was {_shown('; '.join(self.outputs))}, now {_shown('; '.join(now.outputs))}")
+        if self.mode != now.mode:
+            found.append(f"the mode was {self.mode}, now {now.mode}")
+        if self.plan != now.plan:
+            found.append(_plan_difference(self.plan, now.plan))
+        elif self.functions != now.functions:
+            found.append("the code of a Python function in it is another")
+        if found and (self.spark, self.python) != (now.spark, now.python):
+            versions = f"Spark {self.spark}, Python {self.python}"
+            found.append(f"it was run by {versions}, now Spark {now.spark}, Python {now.python}: that alone may be why")
+        return found
+
+
+def read(checkpoint: str) -> Fingerprint | None:
+    """The fingerprint beside a checkpoint; None when there is none. Raises StorageError when it cannot be read."""
+    path = local_path(checkpoint) / FILE
+    try:
+        document = json.loads(path.read_text())
+        for name in ("functions", "inputs", "outputs"):
+            document[name] = tuple(document[name])
+        return Fingerprint(**document)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise StorageError(
+            f"{path} cannot be read ({error}); remove it to go on without knowing whether the pipeline was changed"
+        ) from error
+
+
+def write(checkpoint: str, fingerprint: Fingerprint) -> None:
+    """Leave it beside the checkpoint, durably. Raises StorageError."""
+    directory = local_path(checkpoint)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        _replace(directory / FILE, json.dumps(dataclasses.asdict(fingerprint), indent=1))
+    except OSError as error:
+        raise StorageError(f"{directory / FILE} cannot be written: {error.strerror}") from error
+
+
+def _replace(path: Path, text: str) -> None:
+    beside = path.with_suffix(".new")
+    with beside.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+
+
+def _columns(query: Query, topic: str) -> str:
+    schema: Any = query.schemas.get(topic)
+    return "" if schema is None else ", ".join(f"{column.name} {column.type}" for column in schema.columns)
+
+
+def _plan_difference(before: str, now: str) -> str:
+    """The first line in which two plans differ."""
+    was, became = before.splitlines(), now.splitlines()
+    for one, other in zip(was, became, strict=False):
+        if one != other:
+            return f"its plan had {_shown(one)}, now {_shown(other)}"
+    longer, word = (became, "now has") if len(became) > len(was) else (was, "had")
+    return f"its plan {word} {_shown(longer[min(len(was), len(became))])}"
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARS_MAX else text[: _SHOWN_CHARS_MAX - 1] + "…"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mainstem.client.wire.cluster import EARLIEST, LATEST, Isolation
-from mainstem.errors import ConfigError
+from mainstem.errors import ConfigError, SchemaError
 from mainstem.model import TopicPartition
 from mainstem.spark.options import COMMON_OPTIONS
 from mainstem.spark.read_options import READ_OPTIONS, At, ByOffset, ByTime, GroupOptions, Limits, ReadOptions, Splits
@@ -125,6 +125,11 @@ def test_all_columns_are_read_by_default_and_headers_can_be_left_out() -> None:
         ({"assign": '{"flights":[0]}'}, "subscribePattern, assign, not by subscribe and assign together"),
         ({"kafka.security.protocol": "SASL_SSL"}, "sasl.mechanism"),
         ({"subscribe": "a/b"}, "no topic's name"),
+        ({"valueFormat": "xml"}, "'xml' is neither json nor avro"),
+        ({"valueFormat": "avro"}, "needs avroSchema .* or schemaRegistry"),
+        ({"valueFormat": "avro", "avroSchema": "{}", "valueSchema": "a INT"}, "the Avro schema says the columns"),
+        ({"valueFormat": "avro", "schemaRegistry": "sr:8081"}, "schemaRegistry is no address"),
+        ({"avroSchema": "{}"}, "avroSchema is for valueFormat=avro"),
         ({"deadLetterTopic": "d"}, "deadLetterTopic needs the option valueSchema"),
         ({"deadLetterTopic": "a/b", "valueSchema": "a INT"}, "deadLetterTopic: 'a/b' is no topic's name"),
         ({"deadLetterTopic": "flights", "valueSchema": "a INT"}, "flights is read itself"),
@@ -180,3 +185,15 @@ def test_the_page_lists_every_option_and_no_other() -> None:
     section = PAGE.read_text().split("## Reading\n")[1].split("\n## ")[0]
     listed = re.findall(r"^\| `([\w.]+)`", section, re.MULTILINE)
     assert sorted(listed) == sorted({*READ_OPTIONS, *COMMON_OPTIONS} - set(SECURITY_OPTIONS))
+
+
+def test_an_avro_schema_that_cannot_be_read_is_refused() -> None:
+    with pytest.raises(SchemaError, match="columns need a record"):
+        read(valueFormat="avro", avroSchema='"string"')
+
+
+def test_the_password_of_a_schema_registry_shows_in_no_text() -> None:
+    options = read(valueFormat="avro", schemaRegistry="http://sr:8081", schemaRegistryAuth="me:secret")
+    assert options.values.registry is not None
+    assert options.values.registry.auth == "me:secret"
+    assert "secret" not in repr(options)

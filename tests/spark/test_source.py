@@ -12,6 +12,7 @@ import pytest
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
 from mainstem.testing.embedded import EmbeddedBroker
+from tests.support.avro_values import encode, framed, registry
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -145,6 +146,21 @@ def test_what_does_not_parse_is_shown_or_set_aside_as_the_option_says(
     assert query.awaitTermination(120)
     assert [row.a for row in rows] == [1, None]
     assert [letter.value for letter in mainstem_log.read(f"{topic}.dead")] == [b"nope"]
+
+
+def test_avro_is_read_by_the_schemas_of_a_registry(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str
+) -> None:
+    first = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}]}
+    second = {**first, "fields": [{"name": "a", "type": "long"}, {"name": "b", "type": "string", "default": "-"}]}
+    for value in (encode({"a": 1}, first), encode({"a": 2**40, "b": "x"}, second), b""):
+        mainstem_log.append(topic, framed(1 if len(value) == 1 else 2, value), partition=0)
+    with registry({1: first, 2: second}) as url:
+        typed = {"subscribe": topic, "valueFormat": "avro", "schemaRegistry": url}
+        frame = load(spark, mainstem_broker, **typed, columnNameOfCorruptRecord="bad")
+        assert frame.schema["a"].dataType.simpleString() == "bigint"
+        read = [(row.a, row.b, row.bad is None, row["_offset"]) for row in frame.collect()]
+    assert read == [(1, "-", True, 0), (2**40, "x", True, 1), (None, None, False, 2)]
 
 
 @pytest.mark.parametrize(

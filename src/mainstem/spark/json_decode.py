@@ -22,6 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from mainstem.errors import SchemaError
+from mainstem.schema.encoding import decode_value
+
 _HALVED_DOWN_TO = 32
 _OPENS = re.compile(rb"[ \t\r\n]*\{")
 
@@ -32,6 +35,27 @@ class DecodedRows(NamedTuple):
     arrow_batch: pa.RecordBatch
     is_object: pa.Array | None
     fits: pa.Array | None
+
+
+class JsonDecoder(NamedTuple):
+    """JSON as a way to decode values; see ``typed_scan.ValueDecoder``."""
+
+    @property
+    def refusal(self) -> str:
+        """What is said of a value that is not read."""
+        return "is no JSON object"
+
+    def decode(self, values: pa.Array, schema: pa.Schema) -> DecodedRows:
+        """``decode_json``."""
+        return decode_json(values, schema)
+
+    def reason(self, value: bytes) -> str:
+        """Why a value is not read."""
+        try:
+            decode_value(value)
+        except SchemaError as error:
+            return str(error)
+        return "the value is no JSON object"
 
 
 def decode_json(values: pa.Array, schema: pa.Schema) -> DecodedRows:

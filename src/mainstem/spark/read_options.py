@@ -18,7 +18,7 @@ from mainstem.errors import ConfigError
 from mainstem.model import TopicPartition, is_topic_name
 from mainstem.spark.columns import RECORD_COLUMNS
 from mainstem.spark.options import COMMON_OPTIONS, WRITE_OPTIONS, Given, LogOptions
-from mainstem.spark.value_options import VALUE_OPTIONS, ValueOptions
+from mainstem.spark.value_options import AVRO, VALUE_OPTIONS, ValueOptions
 
 READ_OPTIONS = (
     "subscribe",
@@ -156,7 +156,9 @@ class ReadOptions:
         given = Given(options, "reading", (*COMMON_OPTIONS, *READ_OPTIONS), WRITE_OPTIONS)
         log = given.log()
         _one_of(given, _SUBSCRIPTIONS, "what to read", required=True)
-        value_schema, as_table = given.get("valueSchema"), given.flag("table", default=False)
+        values = ValueOptions.parse(given.get)
+        value_schema = AVRO if values.is_avro else given.get("valueSchema")
+        as_table = given.flag("table", default=False)
         if as_table and value_schema is None:
             raise ConfigError("option table=true needs the option valueSchema (DDL, or: registered)")
         return cls(
@@ -178,7 +180,7 @@ class ReadOptions:
             tables=given.names("tables"),
             checkpoint=given.get("checkpointLocation"),
             isolation=_isolation(given.get("kafka.isolation.level")),
-            values=ValueOptions.parse(given.get),
+            values=values,
             given=given.names_given,
         )._checked()
 

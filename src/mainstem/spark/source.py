@@ -12,6 +12,7 @@ pickled: none of them holds a connection. Planning is in ``batch_reader`` and ``
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -23,6 +24,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from mainstem.errors import ConfigError, SchemaError
+from mainstem.schema.avro import parse_avro, topic_schema_of
 from mainstem.spark import dead_letters
 from mainstem.spark.batch_reader import LogReader
 from mainstem.spark.clients import opened
@@ -41,7 +43,7 @@ class MainstemDataSource(DataSource):
         return "mainstem"
 
     def schema(self) -> str:
-        options = ReadOptions.parse(self.options)
+        options = _resolved(ReadOptions.parse(self.options))
         if options.value_schema is None:
             return record_ddl(options.columns)
         corrupt = options.values.shown_corrupt
@@ -55,7 +57,7 @@ class MainstemDataSource(DataSource):
 
     def _reading(self, schema: StructType) -> ReadOptions:
         """The options, once what was asked for is there. Raises SchemaError for columns that cannot be."""
-        options = ReadOptions.parse(self.options)
+        options = _resolved(ReadOptions.parse(self.options))
         require_columns(schema, _offered(options))
         if options.values.dead_letter_topic is not None:
             dead_letters.create(options.log, options.values.dead_letter_topic)
@@ -74,6 +76,16 @@ class MainstemDataSource(DataSource):
         return LogStreamWriter(WriteOptions.parse(self.options), schema)
 
 
+def _resolved(options: ReadOptions) -> ReadOptions:
+    """With the reader's Avro schema among them: without one that was given, the registry's latest of the topic."""
+    values = options.values
+    if values.registry is None or values.avro_schema is not None:
+        return options
+    if len(options.topics) != 1:
+        raise ConfigError("option schemaRegistry without avroSchema needs one topic in the option subscribe")
+    return replace(options, values=replace(values, avro_schema=values.registry.latest(f"{options.topics[0]}-value")))
+
+
 def _offered(options: ReadOptions) -> Mapping[str, str]:
     if options.value_schema is None:
         return RECORD_COLUMNS
@@ -83,6 +95,8 @@ def _offered(options: ReadOptions) -> Mapping[str, str]:
 
 def _value_schema(options: ReadOptions) -> str:
     assert options.value_schema is not None
+    if options.values.avro_schema is not None:
+        return topic_schema_of(parse_avro(options.values.avro_schema)).ddl_text()
     if options.value_schema.lower() != REGISTERED:
         return options.value_schema
     from mainstem.schema.registry import lookup

@@ -13,10 +13,11 @@ from pyspark.sql.types import StructType
 from mainstem.model import TopicPartition
 from mainstem.spark.checkpoint import current_batch_id, read_offsets
 from mainstem.spark.clients import borrowed
+from mainstem.spark.json_decode import JsonDecoder
 from mainstem.spark.ranges import OffsetRange, ScanPartition
 from mainstem.spark.read_options import ReadOptions
 from mainstem.spark.scan import ScanOptions, read_range
-from mainstem.spark.typed_scan import TypedOptions, read_rows, read_table
+from mainstem.spark.typed_scan import TypedOptions, ValueDecoder, read_rows, read_table
 
 
 class TableRead(InputPartition):
@@ -70,4 +71,10 @@ def _scan(options: ReadOptions, columns: frozenset[str]) -> ScanOptions:
 def _typed(options: ReadOptions, wanted: pa.Schema) -> TypedOptions:
     values = options.values
     mode = options.mode if values.dead_letter_topic is None else "DROPMALFORMED"
-    return TypedOptions(wanted, mode, _scan(options, frozenset()), values.corrupt_column, values.dead_letter_topic)
+    decoder: ValueDecoder = JsonDecoder()
+    if values.avro_schema is not None:
+        from mainstem.spark.avro_decode import AvroDecoder  # compiles its kernel, which others need not wait for
+
+        decoder = AvroDecoder(values.avro_schema, values.registry)
+    scan = _scan(options, frozenset())
+    return TypedOptions(wanted, mode, scan, values.corrupt_column, values.dead_letter_topic, decoder)

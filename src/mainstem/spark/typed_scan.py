@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,15 +24,28 @@ import pyarrow.compute as pc
 from mainstem.client.wire.cluster import WireClient
 from mainstem.errors import SchemaError
 from mainstem.model import TopicPartition
-from mainstem.schema.encoding import decode_value
 from mainstem.spark.columns import PLACE_COLUMNS
 from mainstem.spark.dead_letters import bury
-from mainstem.spark.json_decode import decode_json
+from mainstem.spark.json_decode import DecodedRows, JsonDecoder
 from mainstem.spark.ranges import OffsetRange
 from mainstem.spark.scan import ScanOptions, read_range
 
 KEPT_BYTES_MAX = 64 * 1024 * 1024
 _LETTER_COLUMNS = frozenset({"key", "value", "headers", "offset", "timestamp"})
+
+
+class ValueDecoder(Protocol):
+    """How values become columns."""
+
+    @property
+    def refusal(self) -> str:
+        """What is said of a value that gave no row."""
+
+    def decode(self, values: pa.Array, schema: pa.Schema) -> DecodedRows:
+        """A row for each value, none of which is null."""
+
+    def reason(self, value: bytes) -> str:
+        """Why a value that gave no row did not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +57,7 @@ class TypedOptions:
     scan: ScanOptions
     corrupt: str | None = None
     dead_letters: str | None = None
+    decoder: ValueDecoder = field(default_factory=JsonDecoder)
 
     @property
     def value_schema(self) -> pa.Schema:
@@ -73,7 +87,7 @@ def _rows(
 ) -> tuple[pa.RecordBatch, pa.Array | None]:
     """The rows of the records that are no tombstones, and which of them did not parse (None: all did)."""
     records = _alive(records)
-    decoded = decode_json(records.column("value"), options.value_schema)
+    decoded = options.decoder.decode(records.column("value"), options.value_schema)
     columns = dict(zip(options.value_schema.names, decoded.arrow_batch.columns, strict=True))
     columns |= {name: records.column(column) for name, column in place.items()}
     if options.corrupt in options.schema.names:
@@ -94,7 +108,7 @@ def _corrupt_texts(values: pa.Array, fits: pa.Array | None) -> pa.Array:
 def _set_aside(client: WireClient, malformed: pa.RecordBatch, options: TypedOptions, tp: TopicPartition) -> None:
     """Do with records that did not parse what the options say, other than to make rows of them."""
     offsets = malformed.column("offset").to_pylist()
-    said = f"{tp}: the value at offset {offsets[0]} is no JSON object"
+    said = f"{tp}: the value at offset {offsets[0]} {options.decoder.refusal}"
     if options.mode == "FAILFAST":
         raise SchemaError(f"{said}; set mode to PERMISSIVE or DROPMALFORMED to go on")
     if options.dead_letters is not None and options.dead_letters != tp.topic:  # or one letter would make the next
@@ -109,16 +123,8 @@ def _letters(client: WireClient, offsets: list[int], options: TypedOptions, tp: 
     wanted, letters = set(offsets), []
     for records in read_range(client, OffsetRange(tp, offsets[0], offsets[-1] + 1), scan):
         chosen = records.filter(pc.is_in(records.column("offset"), pa.array(sorted(wanted), pa.int64())))
-        letters += [{**row, "error": _error_of(row["value"])} for row in chosen.to_pylist()]
+        letters += [{**row, "error": options.decoder.reason(row["value"])} for row in chosen.to_pylist()]
     return letters
-
-
-def _error_of(value: bytes) -> str:
-    try:
-        decode_value(value)
-    except SchemaError as error:
-        return str(error)
-    return "the value is no JSON object"
 
 
 @dataclass(slots=True)
@@ -135,7 +141,7 @@ _KEPT: dict[tuple[str, TopicPartition, str], _Kept] = {}
 
 def read_table(client: WireClient, life: str, wanted: OffsetRange, options: TypedOptions) -> Iterator[pa.RecordBatch]:
     """The latest value of each key of the partition before the range's end. ``life`` is the topic's id."""
-    identity = (life, wanted.topic_partition, str(options.schema))
+    identity = (life, wanted.topic_partition, f"{options.decoder!r} {options.schema}")
     kept = _KEPT.get(identity)
     if kept is None or kept.next_offset > wanted.end:  # an earlier micro-batch is run again: it needs the table of then
         kept = _Kept(wanted.start, pa.array([], pa.binary()), _no_rows(options.schema))

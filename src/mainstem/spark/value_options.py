@@ -1,4 +1,4 @@
-"""Options of typed columns: what becomes of a value that does not parse. Immutable values.
+"""Options of typed columns: how values are read, and what becomes of one that does not parse. Immutable values.
 
 A value that does not parse never fails a query unasked. By itself its row has nulls. ``columnNameOfCorruptRecord`` adds
 a column with its text; ``deadLetterTopic`` has it appended to a topic, and no row made of it.
@@ -11,18 +11,27 @@ from dataclasses import dataclass
 
 from mainstem.errors import ConfigError
 from mainstem.model import is_topic_name
+from mainstem.schema.avro import parse_avro
+from mainstem.schema.avro_registry import AvroRegistry
 
-VALUE_OPTIONS = ("columnNameOfCorruptRecord", "deadLetterTopic")
+_OF_AVRO = ("avroSchema", "schemaRegistry", "schemaRegistryAuth")
+_OF_TYPED = ("columnNameOfCorruptRecord", "deadLetterTopic")
+VALUE_OPTIONS = ("valueFormat", *_OF_AVRO, *_OF_TYPED)
+AVRO = "avro"
+"""The value of ``valueFormat``, and what stands for ``valueSchema`` then: the Avro schema says the columns."""
 CORRUPT_COLUMN = "_corrupt"
 """Named so in ``.schema(…)``, it is there without an option."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueOptions:
-    """``shown_corrupt``: the name of the column that the option adds."""
+    """``shown_corrupt``: the name of the column that the option adds. ``avro_schema`` is the reader's."""
 
     shown_corrupt: str | None = None
     dead_letter_topic: str | None = None
+    is_avro: bool = False
+    avro_schema: str | None = None
+    registry: AvroRegistry | None = None
 
     @property
     def corrupt_column(self) -> str:
@@ -32,12 +41,35 @@ class ValueOptions:
     def parse(cls, get: Callable[[str], str | None]) -> ValueOptions:
         """Read from all options of the source. Raises ConfigError, which names the option that is wrong."""
         corrupt, dead = get("columnNameOfCorruptRecord"), get("deadLetterTopic")
-        for name in VALUE_OPTIONS:
-            if get(name) is not None and get("valueSchema") is None:
+        value_format = (get("valueFormat") or "json").lower()
+        if value_format not in ("json", AVRO):
+            raise ConfigError(f"option valueFormat: {value_format!r} is neither json nor avro")
+        for name in (*_OF_TYPED, "valueFormat"):
+            if get(name) is not None and get("valueSchema") is None and value_format != AVRO:
                 raise ConfigError(f"option {name} needs the option valueSchema: without it no value is parsed")
         if dead is not None:
             _check_dead_letters(dead, get)
+        if value_format == AVRO:
+            return cls(corrupt or None, dead, True, *_avro(get))
+        for name in _OF_AVRO:
+            if get(name) is not None:
+                raise ConfigError(f"option {name} is for valueFormat=avro")
         return cls(corrupt or None, dead)
+
+
+def _avro(get: Callable[[str], str | None]) -> tuple[str | None, AvroRegistry | None]:
+    text, url = get("avroSchema"), get("schemaRegistry")
+    if get("valueSchema") is not None:
+        raise ConfigError("option valueSchema: the Avro schema says the columns; choose among them by .schema(…)")
+    if text is None and url is None:
+        raise ConfigError("option valueFormat=avro needs avroSchema (bare values) or schemaRegistry (framed ones)")
+    if url is None and get("schemaRegistryAuth") is not None:
+        raise ConfigError("option schemaRegistryAuth needs the option schemaRegistry")
+    if url is not None and not url.startswith(("http://", "https://")):
+        raise ConfigError("option schemaRegistry is no address; give http://HOST:PORT or https://HOST")
+    if text is not None:
+        parse_avro(text)
+    return text, None if url is None else AvroRegistry(url, get("schemaRegistryAuth") or "")
 
 
 def _check_dead_letters(topic: str, get: Callable[[str], str | None]) -> None:

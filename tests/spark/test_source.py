@@ -23,7 +23,7 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def topic(mainstem_log: Log, request: pytest.FixtureRequest) -> str:
     name = f"source.{abs(hash(request.node.name))}"
-    mainstem_log.create_topic(name, partitions=2)
+    mainstem_log.create_topic(name, partitions=2, configs={"retention.ms": "-1"})  # some records are from long ago
     return name
 
 

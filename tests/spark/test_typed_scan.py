@@ -101,14 +101,15 @@ def test_the_text_of_what_does_not_parse_or_fit_is_in_the_corrupt_column(
 def test_dead_letters_say_where_they_came_from_and_are_there_once(
     client: WireClient, mainstem_log: Log, mainstem_topic: str
 ) -> None:
-    dead = f"{mainstem_topic}.dead"
+    dead, topic = f"{mainstem_topic}.dead", f"{mainstem_topic}.old"
+    mainstem_log.create_topic(topic, configs={"retention.ms": "-1"})
     create(LogOptions(mainstem_log.bootstrap), dead)
-    mainstem_log.append(mainstem_topic, b"nope", key="k", headers=[("h", b"1"), ("h", None)], timestamp_ms=1500)
-    airline(mainstem_log, mainstem_topic, "UA", "United")
-    mainstem_log.append(mainstem_topic, b"[1]")
+    mainstem_log.append(topic, b"nope", key="k", headers=[("h", b"1"), ("h", None)], timestamp_ms=1500)
+    airline(mainstem_log, topic, "UA", "United")
+    mainstem_log.append(topic, b"[1]")
     asked = replace(options("DROPMALFORMED"), dead_letters=dead)
     for start in (0, 0, 2):  # a task that is run again, and one that sees a part of it
-        part = replace(whole(mainstem_log, mainstem_topic), start=start)
+        part = replace(whole(mainstem_log, topic), start=start)
         assert [row["carrier"] for row in rows(read_rows(client, part, asked))] == ["UA"][start // 2 :]
     letters = list(mainstem_log.read(dead))
     assert [(letter.key, letter.value) for letter in letters] == [(b"k", b"nope"), (None, b"[1]")]
@@ -116,7 +117,7 @@ def test_dead_letters_say_where_they_came_from_and_are_there_once(
     said = dict(letters[0].headers[2:])
     assert said.pop("mainstem.error", b"").startswith(b"the value is not JSON")
     place = (said["mainstem.topic"], said["mainstem.partition"], said["mainstem.offset"], said["mainstem.timestamp"])
-    assert place == (mainstem_topic.encode(), b"0", b"0", b"1500")
+    assert place == (topic.encode(), b"0", b"0", b"1500")
 
 
 def test_more_dead_letters_than_one_batch_takes_are_all_there(

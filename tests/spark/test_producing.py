@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.errors import ConfigError, UnknownTopicError
+from mainstem.client.wire.connection import Connection
+from mainstem.errors import ConfigError, LogUnavailableError, RecordTooLargeError, UnknownTopicError
 from mainstem.record.partitioner import partition_for
 from mainstem.spark import producing as module
 from mainstem.spark.options import LogOptions, WriteOptions
@@ -71,3 +75,51 @@ def test_an_unknown_codec_is_refused(mainstem_broker: EmbeddedBroker) -> None:
     options = WriteOptions(LogOptions(mainstem_broker.bootstrap), None, None, None, "rar", None)
     with pytest.raises(ConfigError, match="none of none, gzip"), producing(options):
         pass
+
+
+def test_many_batches_are_in_flight_at_once_and_in_order(
+    mainstem_broker: EmbeddedBroker, mainstem_log: Log, mainstem_topic: str
+) -> None:
+    options = WriteOptions(LogOptions(mainstem_broker.bootstrap), None, None, None, "lz4", 10_000)
+    values = [f"{number:0>500}".encode() for number in range(5000)]
+    with producing(options) as out:
+        for start in range(0, 5000, 1000):
+            out.append(mainstem_topic, Rows(pa.array(values[start : start + 1000])))
+        out.finish()
+        assert out.position == mainstem_log.end(mainstem_topic)
+    assert [record.value for record in mainstem_log.read(mainstem_topic)] == values
+
+
+def test_answers_that_get_lost_lose_and_double_nothing(
+    write: WriteOptions, mainstem_log: Log, mainstem_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receive, calls = Connection.receive, itertools.count()
+
+    def lossy(self: Connection, *args: Any) -> Any:
+        if next(calls) % 7 == 3:
+            self.close()
+            raise LogUnavailableError("lost")
+        return receive(self, *args)
+
+    values = [f"{number:0>900}".encode() for number in range(3000)]
+    with producing(replace(write, batch_bytes_max=20_000)) as out:
+        monkeypatch.setattr(Connection, "receive", lossy)
+        out.append(mainstem_topic, Rows(pa.array(values)))
+        out.finish()
+        monkeypatch.undo()
+    assert [record.value for record in mainstem_log.read(mainstem_topic)] == values
+
+
+def test_a_batch_that_the_topic_does_not_take_is_one_clear_error(write: WriteOptions, mainstem_log: Log) -> None:
+    mainstem_log.create_topic("small", configs={"max.message.bytes": "1000"})
+    with pytest.raises(RecordTooLargeError, match=r"small/0 takes no record batch .* max\.message\.bytes") as raised:
+        with producing(write) as out:
+            out.append("small", Rows(pa.array([b"v" * 2000])))
+    assert "\n" not in str(raised.value)
+
+
+def test_large_columns_are_encoded_in_parts(write: WriteOptions) -> None:
+    rows = Rows(pa.array([b"v" * 1_000_000] * 40), pa.array([b"k"] * 40))
+    parts = list(module._slices(rows))
+    assert max(part.values.nbytes for part in parts) <= 8 * 1024 * 1024
+    assert sum(len(part.values) for part in parts) == 40

@@ -86,7 +86,6 @@ class TransactionalProducer(Producer):
         self._id = _taken(self._key, batch_id)
         self._is_ready = False
         self._is_expected = False
-        self._has_written = False
         self._added: set[TopicPartition] = set()
         self.transactional_id = self._id.name
 
@@ -102,20 +101,20 @@ class TransactionalProducer(Producer):
     def stamp(self, client: WireClient, tp: TopicPartition) -> ProducerStamp:
         if not self._is_ready:
             self._begin(client)
-        if not self._terms.raises_epoch and tp not in self._added:
+        if self.asks_before(tp):
             add_partitions(client, self.instance, [tp])
             self._added.add(tp)
         return super().stamp(client, tp)
 
-    def wrote(self, tp: TopicPartition, records: int) -> None:
-        super().wrote(tp, records)
-        self._has_written = True
+    def asks_before(self, tp: TopicPartition) -> bool:
+        return not self._terms.raises_epoch and tp not in self._added
 
     def renews(self, client: WireClient) -> bool:
         """The epoch that was expected is not the right one: ask."""
-        if self._has_written or not self._is_expected:
+        if not self._is_expected:
             return False
         self._init(client)
+        self._sequences.clear()
         return True
 
     def prepared(self) -> None:

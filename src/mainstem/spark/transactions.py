@@ -173,6 +173,7 @@ def prepare(
                 preparing.prepared = Prepared(*producer.instance, out.position, out.records, begun_ms, attempt)
                 steps("task:prepared")
         except BaseException:
+            preparing.out.abandon()
             producer.failed(client)
             raise
         producer.prepared()

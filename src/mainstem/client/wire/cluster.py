@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import partial
 from typing import Any, Final, TypeVar
+from uuid import UUID
 
 from mainstem.client.failures import error_of, heals
 from mainstem.client.security import Security
@@ -77,6 +78,21 @@ class _MayHealError(Exception):
     def __init__(self, error: MainstemError) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+@dataclass(slots=True)
+class ProduceFlight:
+    """A Produce request on its way to one leader, and what of it is not acknowledged yet."""
+
+    connection: Connection | None
+    """None when it could not be sent, and when its answer is there."""
+    batches: dict[TopicPartition, bytes]
+    topic_ids: dict[str, UUID]
+
+    def partition_of(self, topic: Any, number: int) -> TopicPartition:
+        """The partition that a part of the answer is about: by its topic's name, or by its id."""
+        name = topic.name or next(name for name, topic_id in self.topic_ids.items() if topic_id == topic.topic_id)
+        return TopicPartition(name, number)
 
 
 class WireClient:
@@ -212,6 +228,40 @@ class WireClient:
             lambda deadline: self._produce(topic_partition, batch, acks, transactional_id, deadline),
             resends=is_idempotent,
         )
+
+    def send_produce(
+        self, batches: Mapping[TopicPartition, bytes], *, transactional_id: str | None = None
+    ) -> list[ProduceFlight]:
+        """Send a batch to each partition, in a request to each leader, without waiting and without trying again.
+
+        What could not be sent has no ``connection``. Until all flights are received, in their order, the client is for
+        nothing else. Raises UnknownTopicError.
+        """
+        with self._in_use:
+            return self._send_produce(batches, transactional_id, Deadline(self._clock, self.timeout_s))
+
+    def receive_produced(self, flight: ProduceFlight) -> tuple[dict[TopicPartition, int], int]:
+        """The answer: the first offset of each batch that was appended, and for how many ms the log wants quiet.
+
+        What is not in it was refused, or its answer got lost.
+        """
+        connection, flight.connection = flight.connection, None
+        if connection is None or not connection.is_open:
+            return {}, 0
+        deadline = Deadline(self._clock, self.timeout_s)
+        with self._in_use:
+            try:
+                answer = connection.receive(deadline)
+            except MainstemError:
+                return {}, 0
+        offsets = {
+            flight.partition_of(topic, result.index): int(result.base_offset)
+            for topic in answer.responses
+            for result in topic.partition_responses
+            if result.error_code == ErrorCode.NONE
+        }
+        self._forget({tp.topic for tp in flight.batches if tp not in offsets})
+        return offsets, int(answer.throttle_time_ms)
 
     # ---- anything else
 
@@ -385,6 +435,44 @@ class WireClient:
         said = next((text for text in [*details, result.error_message] if text), None)
         self._check(result.error_code, tp, f"{tp} refuses the record batch", said)
         return int(result.base_offset)
+
+    def _send_produce(
+        self, batches: Mapping[TopicPartition, bytes], transactional_id: str | None, deadline: Deadline
+    ) -> list[ProduceFlight]:
+        try:
+            by_leader = self._by_leader(batches, deadline)
+        except (_MayHealError, LogUnavailableError):
+            return [ProduceFlight(None, dict(batches), {})]
+        flights = []
+        for leader, tps in by_leader.items():
+            topic_ids = {tp.topic: self._cluster.topics[tp.topic].topic_id for tp in tps}
+            flight = ProduceFlight(None, {tp: batches[tp] for tp in tps}, topic_ids)
+            request = ProduceRequest(
+                transactional_id=transactional_id,
+                acks=-1,
+                timeout_ms=int(self.timeout_s * 1000),
+                topic_data=[
+                    TopicProduceData(
+                        name=topic,
+                        topic_id=topic_id,
+                        partition_data=[
+                            PartitionProduceData(index=tp.partition, records=batches[tp])
+                            for tp in tps
+                            if tp.topic == topic
+                        ],
+                    )
+                    for topic, topic_id in topic_ids.items()
+                ],
+            )
+            version_max = _PRODUCE_VERSION_MAX_BY_NAME if ZERO_UUID in topic_ids.values() else None
+            flights.append(flight)
+            try:
+                connection = self._connections.to(leader, deadline)
+                connection.send(request, deadline, version_max)
+            except LogUnavailableError:
+                continue  # the caller sees that it has no connection
+            flight.connection = connection
+        return flights
 
     # ---- what attempts are made of
 

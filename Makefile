@@ -53,6 +53,10 @@ format: $(READY) ## Rewrite the sources in the project's format
 bench: $(READY) ## Measure the log's own rates through librdkafka
 	@exec $(BIN)/mainstem bench $(ARGS)
 
+.PHONY: bench-spark
+bench-spark: $(READY) ## Measure our Spark source and sink beside spark-sql-kafka
+	@exec $(BIN)/python -m benchmarks.spark $(ARGS)
+
 .PHONY: compatibility
 compatibility: $(READY) ## Write docs/compatibility.md from the table of APIs
 	@PYTHONPATH=src $(BIN)/python -m mainstem.broker.compatibility

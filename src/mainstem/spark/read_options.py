@@ -49,6 +49,7 @@ READ_OPTIONS = (
     "table",
     "tables",
     "kafka.isolation.level",
+    "localReads",
     *VALUE_OPTIONS,
 )
 _OF_STREAMS = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
@@ -146,6 +147,7 @@ class ReadOptions:
     tables: tuple[str, ...]
     checkpoint: str | None
     isolation: Isolation
+    reads_files: bool
     values: ValueOptions
     given: frozenset[str]
     """The names of the options that were given, in lower case."""
@@ -180,6 +182,7 @@ class ReadOptions:
             tables=given.names("tables"),
             checkpoint=given.get("checkpointLocation"),
             isolation=_isolation(given.get("kafka.isolation.level")),
+            reads_files=given.choice("localReads", ("AUTO", "OFF")) == "AUTO",
             values=values,
             given=given.names_given,
         )._checked()

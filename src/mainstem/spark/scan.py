@@ -1,5 +1,7 @@
 """A task's reading: raw fetches, decoded natively into Arrow, from the first offset of a range to its end.
 
+Closed segments of a log on this machine are read from its files (``local_segments``), the rest over the socket.
+
 The whole range is read or an error says which offsets are missing and why. Gaps (compaction, transactions) are no loss;
 only what lies before the log start offset is. Runs in Spark's Python workers; each call owns what it uses.
 """
@@ -16,6 +18,7 @@ from mainstem.client.wire.fetching import FetchedPartition
 from mainstem.errors import LogUnavailableError, OffsetOutOfRangeError
 from mainstem.model import TopicPartition
 from mainstem.record.arrow_decode import decode
+from mainstem.spark.local_segments import read_local
 from mainstem.spark.ranges import OffsetRange
 
 _FETCH_BYTES = 4 * 1024 * 1024
@@ -26,11 +29,12 @@ _EMPTY_FETCHES_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class ScanOptions:
-    """Which of a record's columns, and what to do about lost offsets."""
+    """Which of a record's columns, what to do about lost offsets, and whether the log's files may be read."""
 
     columns: frozenset[str]
     fail_on_data_loss: bool = True
     isolation: Isolation = Isolation.READ_COMMITTED
+    reads_files: bool = False
 
 
 def read_range(client: WireClient, wanted: OffsetRange, options: ScanOptions) -> Iterator[Any]:
@@ -39,6 +43,12 @@ def read_range(client: WireClient, wanted: OffsetRange, options: ScanOptions) ->
     Raises OffsetOutOfRangeError for offsets that were removed (with ``fail_on_data_loss``), LogUnavailableError.
     """
     tp, offset, empty = wanted.topic_partition, wanted.start, 0
+    if options.reads_files:
+        committed = options.isolation is Isolation.READ_COMMITTED
+        for decoded in read_local(client, wanted, options.columns, committed=committed):
+            offset = decoded.next_offset
+            if decoded.arrow_batch.num_rows:
+                yield decoded.arrow_batch
     while offset < wanted.end:
         fetched = client.fetch(
             {tp: offset},

@@ -14,6 +14,7 @@ from mainstem.model import TopicPartition
 from mainstem.spark.checkpoint import current_batch_id, read_offsets
 from mainstem.spark.clients import borrowed
 from mainstem.spark.json_decode import JsonDecoder
+from mainstem.spark.local_segments import may_be_read
 from mainstem.spark.ranges import OffsetRange, ScanPartition
 from mainstem.spark.read_options import ReadOptions
 from mainstem.spark.scan import ScanOptions, read_range
@@ -65,7 +66,8 @@ def _table_end(partition: TableRead, options: ReadOptions) -> int:
 
 
 def _scan(options: ReadOptions, columns: frozenset[str]) -> ScanOptions:
-    return ScanOptions(columns, options.fail_on_data_loss, options.isolation)
+    reads_files = options.reads_files and may_be_read(options.log.security)
+    return ScanOptions(columns, options.fail_on_data_loss, options.isolation, reads_files)
 
 
 def _typed(options: ReadOptions, wanted: pa.Schema) -> TypedOptions:

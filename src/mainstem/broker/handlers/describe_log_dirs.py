@@ -1,5 +1,7 @@
 """DescribeLogDirs (35), versions 1–5: the data directory, and how many bytes each partition takes in it.
 
+The directory's path is absolute: a reader on the same machine may look into it.
+
 Deliberate: the disk's total and free space are unknown (-1).
 """
 
@@ -40,7 +42,8 @@ def handle(node: Node, call: Call) -> DescribeLogDirsResponse:
             if (size := stored_bytes(node.log.directory, TopicPartition(topic.name, number))) is not None
         ]
         topics.append(DescribeLogDirsTopic(name=topic.name, partitions=partitions))
-    result = DescribeLogDirsResult(error_code=ErrorCode.NONE, log_dir=str(node.config.data_dir), topics=topics)
+    place = str(node.config.data_dir.absolute())
+    result = DescribeLogDirsResult(error_code=ErrorCode.NONE, log_dir=place, topics=topics)
     return DescribeLogDirsResponse(results=[result])
 
 

@@ -149,6 +149,11 @@ class WireClient:
         return count
 
     @property
+    def bootstrap(self) -> str:
+        """The addresses that the client was given."""
+        return ",".join(map(str, self._bootstrap))
+
+    @property
     def brokers(self) -> Mapping[int, Address]:
         """The brokers by id, as last heard of; empty before the first ``metadata``."""
         return self._cluster.brokers

@@ -1,0 +1,286 @@
+"""Our Spark source and sink beside Spark's own Kafka connector: ``python -m benchmarks.spark [--only scan,cold]``.
+
+Both are in one session of the version of Spark that spark-sql-kafka comes for, and are measured in turn, so that what
+disturbs one round disturbs both; first rounds that warm the JVM up are not counted. The session has Spark's own
+settings (``--session plain``) or those of ``mainstem.spark.session`` (``mainstem``): the same for both. Our source
+reads committed records and our sink writes exactly once, theirs reads uncommitted ones and writes at least once: each
+does what it does by default. Beside the rates stands the processor time that the whole program used for a record (JVM
+and Python, not the log), which a busy machine disturbs less. Exit code 0 whatever was met.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.brokers import ApacheKafka, BrokerUnderTest, Mainstem
+from benchmarks.report import Comparison, Goal
+from benchmarks.spark_data import fill, through
+from benchmarks.spark_process import SparkProgram
+from mainstem.client.log import Log
+
+PEER = "spark-sql-kafka"
+_WHO = {"mainstem": "Mainstem", "kafka": PEER}
+_LOGS = ("Mainstem", "Apache Kafka")
+_RATE, _CPU, _SECONDS, _MS = "M records/s", "µs of processor a record", "s", "ms"
+GOALS = (
+    *(Goal(f"100 B on {log}: scan", _RATE, 4.0) for log in _LOGS),
+    Goal("100 B on Mainstem, over the socket: scan", _RATE, 4.0),
+    *(Goal(f"1 kB on {log}: scan", _RATE, 3.0) for log in _LOGS),
+    Goal("1 kB on Mainstem, over the socket: scan", _RATE, 3.0),
+    *(Goal(f"{size} on {log}: scan CPU", _CPU, at_most=True) for size in ("100 B", "1 kB") for log in _LOGS),
+    Goal("cold: first query", _SECONDS, 0.8, at_most=True),
+    Goal("cold: program", f"{_SECONDS} from its start to the rows", at_most=True),
+    *(Goal(f"{size}, only {column}: scan", _RATE) for size in ("100 B", "1 kB") for column in ("offset", "value")),
+    Goal("topic to topic: copy", _RATE, 2.0),
+    Goal("topic to topic: copy CPU", _CPU, at_most=True),
+    Goal("stateful count: count", _RATE),
+    Goal("stateful count: count CPU", _CPU, at_most=True),
+    Goal("latency at 200/s: p50", _MS, 1.0, at_most=True),
+    Goal("latency at 200/s: p99", _MS, at_most=True),
+)
+SECTIONS = ("scan", "cold", "projection", "copy", "count", "latency")
+_PARTITIONS = 4
+_WARMING_ROUNDS = 2
+_SIZES = (("100 B", 100, 1.0), ("1 kB", 1_000, 0.2))
+"""Name, bytes, and the part of ``--records`` that is read of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What all sections share."""
+
+    arguments: argparse.Namespace
+    place: Path
+    comparison: Comparison
+
+    @property
+    def rounds(self) -> int:
+        return int(self.arguments.rounds)
+
+    def records(self, part: float = 1.0) -> int:
+        return int(self.arguments.records * part)
+
+    def add(self, connector: str, prefix: str, name: str, answer: dict[str, Any], records: int, counts: bool) -> None:
+        """The rate of a round, and the processor time of a record."""
+        rate = records / answer["seconds"] / 1e6
+        used = (answer["java_s"] + answer["python_s"]) / records * 1e6
+        say(
+            f"{'' if counts else '(warming) '}{prefix}{name}: {_WHO[connector]} {rate:.3f} M/s, "
+            f"JVM {answer['java_s'] / records * 1e6:.2f} + Python {answer['python_s'] / records * 1e6:.2f} µs a record"
+        )
+        if counts:
+            self.comparison.add(_WHO[connector], prefix, {name: rate, f"{name} CPU": used})
+
+
+def main(argv: list[str] | None = None) -> int:
+    arguments = _parser().parse_args(argv)
+    if arguments.quick:
+        arguments.rounds, arguments.records = min(arguments.rounds, 2), min(arguments.records, 200_000)
+    sections = set(arguments.only.split(","))
+    if unknown := sections - set(SECTIONS):
+        raise SystemExit(f"--only takes {', '.join(SECTIONS)}; not {', '.join(sorted(unknown))}")
+    comparison = Comparison(GOALS, PEER)
+    begin_s = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="mainstem-bench-", dir=arguments.directory) as root:
+        run = Run(arguments, Path(root), comparison)
+        said = _measure(run, sections)
+    sys.stdout.write(f"{_machine(arguments)}; {time.monotonic() - begin_s:.0f} s in all\n\n")
+    sys.stdout.write((comparison.to_json() if arguments.json else comparison.to_text()) + "\n")
+    if said and not arguments.json:
+        sys.stdout.write("\n" + "\n".join(said) + "\n")
+    return 0
+
+
+def _measure(run: Run, sections: set[str]) -> list[str]:
+    """All sections that are asked for; what there is to say beside the table."""
+    said: list[str] = []
+    log = Mainstem(run.place / "mainstem")
+    log.start()
+    try:
+        if sections & {"scan", "projection"}:
+            said += _scans(run, log, sections)
+        if "cold" in sections:
+            _cold(run, log)
+        if sections & {"copy", "count"}:
+            _streams(run, log, sections)
+        if "latency" in sections:
+            said += _latencies(run, log)
+    finally:
+        log.stop()
+    return said
+
+
+def _scans(run: Run, log: BrokerUnderTest, sections: set[str]) -> list[str]:
+    """Warm batch scans, of both logs, and with single columns of ours."""
+    ceilings: list[str] = []
+    _fill(run, log)
+    with SparkProgram(run.arguments.session) as program:
+        if "scan" in sections:
+            _scan(run, program, log)
+            ceilings = _ceilings(run, program)
+        if "projection" in sections:
+            for column in ("offset", "value"):
+                _alternate(run, program, log, f", only {column}", {"columns": column})
+        if "scan" in sections and not run.arguments.no_kafka:
+            kafka = ApacheKafka(run.place / "kafka")
+            kafka.start()
+            try:
+                _fill(run, kafka)
+                _scan(run, program, kafka)
+            finally:
+                kafka.stop()
+    return ceilings
+
+
+def _fill(run: Run, log: BrokerUnderTest) -> None:
+    for name, size, part in _SIZES:
+        say(f"{log.name}: filling a topic with {run.records(part)} records of {name}")
+        with Log(log.bootstrap) as client:
+            client.create_topic(f"bytes-{size}", partitions=_PARTITIONS)
+        fill(log.bootstrap, f"bytes-{size}", run.records(part), size, _PARTITIONS)
+
+
+def _scan(run: Run, program: SparkProgram, log: BrokerUnderTest) -> None:
+    """Rounds of whole records; of our own log also without looking into its files."""
+    _alternate(run, program, log, f" on {log.name}", {})
+    if isinstance(log, Mainstem):
+        _alternate(run, program, log, f" on {log.name}, over the socket", {"options": {"localReads": "off"}})
+
+
+def _alternate(run: Run, program: SparkProgram, log: BrokerUnderTest, suffix: str, what: dict[str, Any]) -> None:
+    """Rounds of scans, of both sizes and by both connectors in turn."""
+    for number in range(-_WARMING_ROUNDS, run.rounds):
+        for name, size, part in _SIZES:
+            for connector in _WHO:
+                answer = program.order("scan", format=connector, bootstrap=log.bootstrap, topic=f"bytes-{size}", **what)
+                run.add(connector, f"{name}{suffix}: ", "scan", answer, run.records(part), number >= 0)
+
+
+def _ceilings(run: Run, program: SparkProgram) -> list[str]:
+    """What a Python source can reach at all: one that decodes nothing."""
+    lines = []
+    for name, size, part in _SIZES:
+        records = run.records(part)
+        options = {"records": str(records), "recordBytes": str(size), "partitions": "4", "batchBytes": "4194304"}
+        answers = [program.order("ceiling", options=options) for _ in range(_WARMING_ROUNDS + run.rounds)]
+        answers = sorted(answers[_WARMING_ROUNDS:], key=lambda answer: float(answer["seconds"]))
+        middle = answers[len(answers) // 2]
+        java_us, python_us = (middle[used] / records * 1e6 for used in ("java_s", "python_s"))
+        lines.append(
+            f"{name}: a source that decodes nothing gives {records / middle['seconds'] / 1e6:.2f} M records/s; "
+            f"JVM {java_us:.2f} + Python {python_us:.2f} µs a record"
+        )
+        say(lines[-1])
+    return lines
+
+
+def _cold(run: Run, log: BrokerUnderTest) -> None:
+    """Each a program of its own: its session, and the first query in it."""
+    records = run.records(0.25)
+    with Log(log.bootstrap) as client:
+        client.create_topic("cold", partitions=_PARTITIONS)
+    fill(log.bootstrap, "cold", records, 100, _PARTITIONS)
+    for number in range(-1, run.rounds):  # the first pair brings the files into the page cache
+        for connector in _WHO:
+            begin_s = time.perf_counter()
+            with SparkProgram(run.arguments.session) as program:
+                answer = program.order("scan", format=connector, bootstrap=log.bootstrap, topic="cold")
+                whole_s = time.perf_counter() - begin_s
+            say(f"cold: {_WHO[connector]}: first query {answer['seconds']:.2f} s, program {whole_s:.2f} s")
+            if number >= 0:
+                figures = {"first query": answer["seconds"], "program": whole_s}
+                run.comparison.add(_WHO[connector], "cold: ", figures)
+
+
+def _streams(run: Run, log: BrokerUnderTest, sections: set[str]) -> None:
+    """Streams over all that is there: topic to topic, and a stateful count."""
+    records = run.records(0.5)
+    with Log(log.bootstrap) as client:
+        client.create_topic("stream", partitions=_PARTITIONS)
+        for connector in _WHO:
+            client.create_topic(f"copy-{connector}", partitions=_PARTITIONS)
+    fill(log.bootstrap, "stream", records, 100, _PARTITIONS)
+    limit = {"maxOffsetsPerTrigger": str(records // 4)}
+    with SparkProgram(run.arguments.session) as program:
+        for number in range(-1, run.rounds):
+            for connector in _WHO:
+                where = {"format": connector, "bootstrap": log.bootstrap, "topic": "stream"}
+                if "copy" in sections:
+                    checkpoint = str(run.place / f"copy-{connector}-{number}")
+                    answer = program.order("copy", into=f"copy-{connector}", checkpoint=checkpoint, **where)
+                    run.add(connector, "topic to topic: ", "copy", answer, records, number >= 0)
+                if "count" in sections:
+                    checkpoint = str(run.place / f"count-{connector}-{number}")
+                    answer = program.order("count", checkpoint=checkpoint, options=limit, **where)
+                    run.add(connector, "stateful count: ", "count", answer, records, number >= 0)
+
+
+def _latencies(run: Run, log: BrokerUnderTest) -> list[str]:
+    """From the producer's call to the derived record at a consumer, through a stream that runs."""
+    seconds = 4.0 if run.arguments.quick else 12.0
+    phases: dict[str, str] = {}
+    with SparkProgram(run.arguments.session) as program:
+        for number in range(-1, run.rounds):
+            for connector in _WHO:
+                source, derived = f"from-{connector}-{number + 1}", f"to-{connector}-{number + 1}"
+                with Log(log.bootstrap) as client:
+                    client.create_topic(source, partitions=_PARTITIONS)
+                    client.create_topic(derived, partitions=_PARTITIONS)
+                where = {"format": connector, "bootstrap": log.bootstrap, "topic": source, "into": derived}
+                program.order("start", checkpoint=str(run.place / derived), **where)
+                took = through(log.bootstrap, source, derived, rate=200, warm_s=4.0, seconds=seconds)
+                stopped = program.order("stop")
+                say(f"latency: {_WHO[connector]} p50 {took.p50:.0f} ms, p99 {took.p99:.0f} ms of {took.records}")
+                phases[connector] = ", ".join(f"{name} {ms}" for name, ms in stopped["phases"].items())
+                if number >= 0:
+                    figures = {"p50": took.p50, "p99": took.p99}
+                    run.comparison.add(_WHO[connector], "latency at 200/s: ", figures)
+    return [
+        f"a micro-batch of {_WHO[connector]}, median of its phases in ms: {text}" for connector, text in phases.items()
+    ]
+
+
+def _machine(arguments: argparse.Namespace) -> str:
+    model = next(
+        (line.partition(":")[2].strip() for line in _cpuinfo() if line.startswith("model name")), platform.machine()
+    )
+    return (
+        f"{model}, {os.cpu_count()} cores, {platform.system()} {platform.release()}, load {os.getloadavg()[0]:.1f}, "
+        f"Python {platform.python_version()}; session: {arguments.session}; {arguments.rounds} rounds, alternating; "
+        "medians (least–greatest)"
+    )
+
+
+def _cpuinfo() -> list[str]:
+    path = Path("/proc/cpuinfo")
+    return path.read_text().splitlines() if path.is_file() else []
+
+
+def say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.spark", description="Our source and sink in Spark.")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds that count, after those that warm up")
+    parser.add_argument("--records", type=int, default=2_000_000, help="records of 100 B; of 1 kB a fifth of that")
+    parser.add_argument("--only", default=",".join(SECTIONS), help=f"of {', '.join(SECTIONS)}, separated by commas")
+    parser.add_argument("--session", choices=("plain", "mainstem"), default="plain", help="whose settings of Spark")
+    parser.add_argument("--no-kafka", action="store_true", help="leave out the scans of Apache Kafka")
+    parser.add_argument("--quick", action="store_true", help="two rounds of a tenth: to see that it runs")
+    parser.add_argument("--directory", help="where the brokers keep their files; a new directory in it")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,101 @@
+"""Topics that the Spark benchmark reads, filled by raw record batches; and the load of its latencies."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import Consumer, Producer
+
+from mainstem.client.wire.cluster import WireClient
+from mainstem.model import TopicPartition
+from mainstem.record.arrow_encode import encode
+
+KEYS = 10_000
+"""Different keys of a topic."""
+_BATCH_BYTES = 64 * 1024
+_ROWS = 20_000
+_TIMEOUT_S = 30.0
+
+
+def fill(bootstrap: str, topic: str, records: int, record_bytes: int, partitions: int) -> None:
+    """So many records with keys of 8 bytes and random values, in batches of 64 kB, evenly over the partitions."""
+    generator = np.random.default_rng(records)
+    with WireClient(bootstrap, timeout_s=_TIMEOUT_S) as client:
+        for number in range(-(-records // _ROWS)):
+            count = min(_ROWS, records - number * _ROWS)
+            keys = pa.array([b"key-%04d" % key for key in generator.integers(0, KEYS, count)], pa.binary())
+            values = pa.Array.from_buffers(
+                pa.binary(),
+                count,
+                [
+                    None,
+                    pa.py_buffer(np.arange(count + 1, dtype=np.int32) * np.int32(record_bytes)),
+                    pa.py_buffer(os.urandom(count * record_bytes)),
+                ],
+            )
+            now_ms = time.time_ns() // 1_000_000
+            for batch in encode(keys, values, timestamps_ms=now_ms, max_batch_bytes=_BATCH_BYTES):
+                client.produce(TopicPartition(topic, number % partitions), batch)
+
+
+class Latencies(NamedTuple):
+    """From the producer's call to the derived record in a consumer's hands, in milliseconds."""
+
+    p50: float
+    p99: float
+    records: int
+
+
+def through(bootstrap: str, source: str, derived: str, *, rate: int, warm_s: float, seconds: float) -> Latencies:
+    """Produce at ``rate`` into ``source`` while a stream copies to ``derived``, from which a consumer reads committed.
+
+    Each value holds when it was produced. Records of the first ``warm_s`` do not count.
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"latency-{derived}",
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "fetch.wait.max.ms": 100,
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe([derived])
+    total = int(rate * (warm_s + seconds))
+    sender = threading.Thread(target=_send, args=(bootstrap, source, rate, total), daemon=True)
+    sender.start()
+    taken: list[tuple[int, float]] = []
+    deadline_s = time.monotonic() + warm_s + seconds + _TIMEOUT_S
+    try:
+        while len(taken) < total and time.monotonic() < deadline_s:
+            for message in consumer.consume(1000, 0.01):
+                if message.error() is None:
+                    now_ns = time.time_ns()
+                    sent_ns = int(message.value() or b"0")
+                    taken.append((sent_ns, (now_ns - sent_ns) / 1e6))
+    finally:
+        consumer.close()
+        sender.join(_TIMEOUT_S)
+    taken.sort()
+    if not taken:
+        raise RuntimeError(f"no record reached {derived}")
+    counted = np.array([ms for sent_ns, ms in taken if sent_ns >= taken[0][0] + warm_s * 1e9])
+    return Latencies(float(np.percentile(counted, 50)), float(np.percentile(counted, 99)), len(counted))
+
+
+def _send(bootstrap: str, topic: str, rate: int, total: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all"})
+    begin_s = time.monotonic()
+    for number in range(total):
+        wait_s = begin_s + number / rate - time.monotonic()
+        if wait_s > 0:
+            producer.poll(0)
+            time.sleep(wait_s)
+        producer.produce(topic, str(time.time_ns()).encode(), key=b"key-%04d" % (number % 100))
+    producer.flush(_TIMEOUT_S)

@@ -279,13 +279,15 @@ class WireClient:
         timeout_s: float | None = None,
         codes: Callable[[Any], Iterable[int]] | None = None,
         resends: bool = False,
+        moves: bool = False,
     ) -> Any:
         """Send any request, to the broker with the id ``node`` or to any, in the highest version both sides know.
 
         Connecting is tried until ``timeout_s``; a request that may have reached the broker is not sent again, unless
         it ``resends`` (twice is as good as once), or ``codes``, which takes the error codes out of an answer, finds one
         that may heal. Other codes are the caller's to read. Raises LogUnavailableError, and RemoteError when the broker
-        does not know the API.
+        does not know the API. With ``moves`` (another broker may do as well) a broker that cannot be connected to is a
+        NotConnectedError at once.
         """
 
         def attempt(deadline: Deadline) -> Any:
@@ -295,17 +297,18 @@ class WireClient:
                     raise _MayHealError(error_of(code, type(body).__name__))
             return answer
 
-        return self._retrying(attempt, timeout_s=timeout_s, resends=resends)
+        return self._retrying(attempt, timeout_s=timeout_s, resends=resends, moves=moves)
 
     def request_all(self, requests: Sequence[tuple[Message, int]], *, version_max: int | None = None) -> list[Any]:
         """Send requests, each to the broker with its id, without waiting between them; the answers are in their order.
 
-        All are sent again when one of them got lost: twice must be as good as once. Raises LogUnavailableError.
+        All are sent again when one of them got lost: twice must be as good as once. Raises LogUnavailableError; a
+        broker that cannot be connected to is a NotConnectedError at once: another may do as well.
         """
         answers: list[Any] = []
         for first in range(0, len(requests), _AT_ONCE_MAX):
             part = requests[first : first + _AT_ONCE_MAX]
-            answers += self._retrying(partial(self._exchange_all, part, version_max))
+            answers += self._retrying(partial(self._exchange_all, part, version_max), moves=True)
         return answers
 
     def close(self) -> None:
@@ -487,7 +490,7 @@ class WireClient:
         if node not in self._cluster.brokers:
             self._ask_metadata(frozenset(), deadline)
         if node not in self._cluster.brokers:
-            raise _MayHealError(LogUnavailableError(f"broker {node} is not in the cluster just now"))
+            raise NotConnectedError(f"broker {node} is not in the cluster just now")
         return self._connections.to(self._cluster.brokers[node], deadline)
 
     def _by_leader(self, asked: Iterable[TopicPartition], deadline: Deadline) -> dict[Address, list[TopicPartition]]:
@@ -529,10 +532,18 @@ class WireClient:
         for topic in list(topics):
             self._cluster = self._cluster.without(topic)
 
-    def _retrying(self, attempt: Callable[[Deadline], T], *, timeout_s: float | None = None, resends: bool = True) -> T:
+    def _retrying(
+        self,
+        attempt: Callable[[Deadline], T],
+        *,
+        timeout_s: float | None = None,
+        resends: bool = True,
+        moves: bool = False,
+    ) -> T:
         """Run ``attempt`` until it succeeds, fails for good, or the time is over.
 
-        Without ``resends`` an attempt whose request may have reached the broker is the last one.
+        Without ``resends`` an attempt whose request may have reached the broker is the last one; with ``moves`` one
+        that does not reach it.
         """
         deadline = Deadline(self._clock, self.timeout_s if timeout_s is None else timeout_s)
         with self._in_use:
@@ -542,6 +553,8 @@ class WireClient:
                 except _MayHealError as again:
                     failure = again.error
                 except NotConnectedError as error:
+                    if moves and not self._closed.is_set():
+                        raise
                     failure = error
                 except LogUnavailableError as error:
                     if not resends:

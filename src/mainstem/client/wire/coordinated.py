@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from mainstem.client.failures import error_of
 from mainstem.client.wire.cluster import WireClient
 from mainstem.client.wire.deadline import Deadline, pauses_s
-from mainstem.client.wire.groups import find_coordinator
+from mainstem.client.wire.transport import NotConnectedError
 from mainstem.clock import SystemClock
+from mainstem.errors import LogUnavailableError
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.find_coordinator import FindCoordinatorRequest
+from mainstem.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from mainstem.protocol.schema import Message
 
+T = TypeVar("T")
+
+GROUP: Final = 0
+TRANSACTION: Final = 1
 MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 _MANY_FROM: Final = 4
 _KNOWN: Final[WeakKeyDictionary[WireClient, dict[tuple[int, str], int]]] = WeakKeyDictionary()
@@ -48,6 +53,28 @@ def forget_coordinator(client: WireClient, key: str, key_type: int) -> None:
     _KNOWN.setdefault(client, {}).pop((key_type, key), None)
 
 
+def wherever_it_is(client: WireClient, ask: Callable[[], T]) -> T:
+    """What ``ask`` returns, tried again while a broker that it asks cannot be connected to, until the time-out."""
+    deadline = Deadline(SystemClock(), client.timeout_s)
+    for pause_s in pauses_s():
+        try:
+            return ask()
+        except NotConnectedError as error:
+            if deadline.left_s() <= pause_s:
+                raise LogUnavailableError(f"gave up after {deadline.timeout_s:g} s: {error}") from error
+        time.sleep(pause_s)
+    raise AssertionError("the pauses never end")
+
+
+def find_coordinator(client: WireClient, key: str, key_type: int = GROUP) -> int:
+    """The id of the broker that coordinates a group (or, with TRANSACTION, a transactional id)."""
+    request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
+    code, said, node = _coordinator(client.request(request, codes=lambda answer: [_coordinator(answer)[0]]))
+    if code != ErrorCode.NONE:
+        raise error_of(code, f"{key!r} has no coordinator", said)
+    return node
+
+
 def ask_coordinator(
     client: WireClient,
     request: Message,
@@ -56,20 +83,36 @@ def ask_coordinator(
     codes: Callable[[Any], Collection[int]],
     *,
     version_max: int | None = None,
+    resends: bool = True,
 ) -> Any:
-    """The coordinator's answer. The request may be sent twice. Raises LogUnavailableError; other codes are not read."""
+    """The coordinator's answer; unless it ``resends``, the request is sent once. Other codes are not read.
+
+    A coordinator that has moved, or that cannot be connected to, is looked for again. Raises LogUnavailableError.
+    """
     deadline = Deadline(SystemClock(), client.timeout_s)
     for pause_s in pauses_s():
         node = coordinators(client, [key], key_type)[key]
-        answer = client.request(
-            request,
-            node,
-            version_max=version_max,
-            codes=lambda answer: [code for code in codes(answer) if code not in MOVED],
-            resends=True,
-        )
-        if not MOVED.intersection(codes(answer)) or deadline.left_s() <= pause_s:
-            return answer
+        try:
+            answer = client.request(
+                request,
+                node,
+                version_max=version_max,
+                codes=lambda answer: [code for code in codes(answer) if code not in MOVED],
+                resends=resends,
+                moves=True,
+            )
+        except NotConnectedError as error:
+            if deadline.left_s() <= pause_s:
+                raise LogUnavailableError(f"gave up after {deadline.timeout_s:g} s: {error}") from error
+        else:
+            if not MOVED.intersection(codes(answer)) or deadline.left_s() <= pause_s:
+                return answer
         forget_coordinator(client, key, key_type)
         time.sleep(pause_s)
     raise AssertionError("the pauses never end")
+
+
+def _coordinator(answer: FindCoordinatorResponse) -> tuple[int, str | None, int]:
+    """Error code, error message and node id, from either shape of the answer."""
+    found = answer.coordinators[0] if answer.coordinators else answer
+    return found.error_code, found.error_message, found.node_id

@@ -5,12 +5,13 @@ they have. Groups of both protocols look alike here.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from mainstem.client.failures import error_of
 from mainstem.client.wire.cluster import WireClient
-from mainstem.client.wire.groups import find_coordinator, list_groups
+from mainstem.client.wire.coordinated import GROUP, ask_coordinator
+from mainstem.client.wire.groups import list_groups
 from mainstem.errors import InputError
 from mainstem.model import TopicPartition
 from mainstem.protocol.errors import ErrorCode
@@ -62,9 +63,7 @@ def describe_group(client: WireClient, name: str) -> DescribedGroup:
 
 def _consumer_members(client: WireClient, name: str) -> tuple[GroupMember, ...]:
     request = ConsumerGroupDescribeRequest(group_ids=[name], include_authorized_operations=False)
-    answer = client.request(
-        request, find_coordinator(client, name), codes=lambda answer: [group.error_code for group in answer.groups]
-    )
+    answer = ask_coordinator(client, request, name, GROUP, lambda answer: [group.error_code for group in answer.groups])
     (group,) = answer.groups
     if group.error_code != ErrorCode.NONE:
         raise error_of(group.error_code, f"group {name!r} cannot be described", group.error_message)
@@ -83,11 +82,8 @@ def _assigned(member: Member) -> frozenset[TopicPartition]:
 
 
 def _classic_members(client: WireClient, name: str) -> tuple[GroupMember, ...]:
-    answer = client.request(
-        DescribeGroupsRequest(groups=[name]),
-        find_coordinator(client, name),
-        codes=lambda answer: [group.error_code for group in answer.groups],
-    )
+    request = DescribeGroupsRequest(groups=[name])
+    answer = ask_coordinator(client, request, name, GROUP, lambda answer: [group.error_code for group in answer.groups])
     (group,) = answer.groups
     if group.error_code != ErrorCode.NONE:
         raise error_of(group.error_code, f"group {name!r} cannot be described", group.error_message)
@@ -126,8 +122,8 @@ def assigned_by(assignment: bytes) -> frozenset[TopicPartition]:
 def delete_group(client: WireClient, name: str) -> None:
     """Delete a group and its committed offsets. Raises InputError when it has members, or is not there."""
     request = DeleteGroupsRequest(groups_names=[name])
-    answer = client.request(
-        request, find_coordinator(client, name), codes=lambda answer: [each.error_code for each in answer.results]
+    answer = ask_coordinator(
+        client, request, name, GROUP, lambda answer: [each.error_code for each in answer.results], resends=False
     )
     (result,) = answer.results
     if result.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
@@ -152,7 +148,7 @@ def commit_offsets(client: WireClient, name: str, offsets: Mapping[TopicPartitio
         member_id="",
         topics=[OffsetCommitRequestTopic(name=topic, partitions=items) for topic, items in by_topic.items()],
     )
-    answer = client.request(request, find_coordinator(client, name), version_max=_COMMIT_BY_NAME_MAX, codes=_codes)
+    answer = ask_coordinator(client, request, name, GROUP, _codes, version_max=_COMMIT_BY_NAME_MAX)
     for code in _codes(answer):
         if code == ErrorCode.UNKNOWN_MEMBER_ID:
             raise InputError(f"group {name!r} has members: stop them first")
@@ -160,6 +156,6 @@ def commit_offsets(client: WireClient, name: str, offsets: Mapping[TopicPartitio
             raise error_of(code, f"the offsets of group {name!r} cannot be set")
 
 
-def _codes(answer: object) -> Iterable[int]:
+def _codes(answer: object) -> list[int]:
     topics = getattr(answer, "topics", ())
     return [partition.error_code for topic in topics for partition in topic.partitions]

@@ -1,4 +1,4 @@
-"""Consumer groups and coordinators by the Kafka protocol: functions over a ``WireClient``, whose contract they have."""
+"""Consumer groups by the Kafka protocol: functions over a ``WireClient``, whose contract they have."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from typing import Any, Final, NamedTuple
 
 from mainstem.client.failures import error_of
 from mainstem.client.wire.cluster import WireClient
+from mainstem.client.wire.coordinated import GROUP, ask_coordinator, wherever_it_is
 from mainstem.model import Position, TopicPartition
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from mainstem.protocol.messages.list_groups import ListGroupsRequest
 from mainstem.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
 
-GROUP: Final = 0
-TRANSACTION: Final = 1
 _OFFSET_FETCH_VERSION_MAX: Final = 9
 """From version 10 on topics go by their ids."""
 
@@ -26,21 +24,16 @@ class ListedGroup(NamedTuple):
     kind: str
 
 
-def find_coordinator(client: WireClient, key: str, key_type: int = GROUP) -> int:
-    """The id of the broker that coordinates a group (or, with TRANSACTION, a transactional id)."""
-    request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
-    code, said, node = _coordinator(client.request(request, codes=lambda answer: [_coordinator(answer)[0]]))
-    if code != ErrorCode.NONE:
-        raise error_of(code, f"{key!r} has no coordinator", said)
-    return node
-
-
 def list_groups(client: WireClient) -> list[ListedGroup]:
     """The groups of all brokers, by name."""
+    return wherever_it_is(client, lambda: _list_groups(client))
+
+
+def _list_groups(client: WireClient) -> list[ListedGroup]:
     client.metadata([])
     groups = []
     for node in list(client.brokers):
-        answer = client.request(ListGroupsRequest(), node, codes=lambda answer: [answer.error_code])
+        answer = client.request(ListGroupsRequest(), node, codes=lambda answer: [answer.error_code], moves=True)
         if answer.error_code != ErrorCode.NONE:
             raise error_of(answer.error_code, "the groups cannot be listed")
         groups += [ListedGroup(group.group_id, group.group_state, group.group_type) for group in answer.groups]
@@ -64,15 +57,14 @@ def committed_entries(
     client: WireClient, group: str, *, require_stable: bool = False
 ) -> dict[TopicPartition, CommittedEntry]:
     """All that a group has committed. With ``require_stable`` not before open transactions that change it are ended."""
-    node = find_coordinator(client, group)
     request = OffsetFetchRequest(
         group_id=group,
         topics=None,
         groups=[OffsetFetchRequestGroup(group_id=group, topics=None)],
         require_stable=require_stable,
     )
-    answer: OffsetFetchResponse = client.request(
-        request, node, version_max=_OFFSET_FETCH_VERSION_MAX, codes=_offset_fetch_codes
+    answer: OffsetFetchResponse = ask_coordinator(
+        client, request, group, GROUP, _offset_fetch_codes, version_max=_OFFSET_FETCH_VERSION_MAX
     )
     for code in _offset_fetch_codes(answer):
         if code != ErrorCode.NONE:
@@ -85,12 +77,6 @@ def committed_entries(
         for partition in topic.partitions
         if partition.committed_offset >= 0
     }
-
-
-def _coordinator(answer: FindCoordinatorResponse) -> tuple[int, str | None, int]:
-    """Error code, error message and node id, from either shape of the answer."""
-    found = answer.coordinators[0] if answer.coordinators else answer
-    return found.error_code, found.error_message, found.node_id
 
 
 def _offset_fetch_topics(answer: OffsetFetchResponse) -> Any:

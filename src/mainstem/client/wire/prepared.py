@@ -19,10 +19,18 @@ from typing import Any, Final, NamedTuple
 
 from mainstem.client.failures import error_of, heals
 from mainstem.client.wire.cluster import WireClient
-from mainstem.client.wire.coordinated import MOVED, ask_coordinator, coordinators, forget_coordinator
+from mainstem.client.wire.coordinated import (
+    GROUP,
+    MOVED,
+    TRANSACTION,
+    ask_coordinator,
+    coordinators,
+    forget_coordinator,
+    wherever_it_is,
+)
 from mainstem.client.wire.deadline import Deadline, pauses_s
-from mainstem.client.wire.groups import GROUP, TRANSACTION
 from mainstem.client.wire.producers import ProducerIdentity
+from mainstem.client.wire.transport import NotConnectedError
 from mainstem.clock import SystemClock
 from mainstem.errors import AuthorizationError, LogUnavailableError, MainstemError
 from mainstem.model import TopicPartition
@@ -228,8 +236,14 @@ def _end_once(
     nodes = coordinators(client, [each.transactional_id for each in instances], TRANSACTION)
     requests = [(_end_request(each, commit), nodes[each.transactional_id]) for each in instances]
     version_max = None if terms.raises_epoch else _END_VERSION_1_MAX
+    try:
+        answers = client.request_all(requests, version_max=version_max)
+    except NotConnectedError:
+        for each in instances:
+            forget_coordinator(client, each.transactional_id, TRANSACTION)
+        return list(instances)
     again = []
-    for each, answer in zip(instances, client.request_all(requests, version_max=version_max), strict=True):
+    for each, answer in zip(instances, answers, strict=True):
         code = answer.error_code
         if code == ErrorCode.NONE:
             raised = answer.producer_id >= 0
@@ -257,30 +271,45 @@ def _end_request(instance: Instance, commit: bool) -> EndTxnRequest:
 
 def open_transactions(client: WireClient, prefix: str) -> list[Instance]:
     """The transactions that are open now and whose transactional ids begin with ``prefix``, on all brokers."""
+    names = wherever_it_is(client, lambda: _open_names(client))
+    described = describe(client, [name for name in names if name.startswith(prefix)])
+    return [each.instance for each in described.values() if each.state == ONGOING]
+
+
+def _open_names(client: WireClient) -> list[str]:
     client.metadata([])
     names: list[str] = []
     for node in list(client.brokers):
         request = ListTransactionsRequest(state_filters=[ONGOING], producer_id_filters=[])
-        answer = client.request(request, node, codes=lambda answer: [answer.error_code])
+        answer = client.request(request, node, codes=lambda answer: [answer.error_code], moves=True)
         _check([answer.error_code], "the open transactions cannot be listed")
         names += [each.transactional_id for each in answer.transaction_states]
-    described = describe(client, [name for name in names if name.startswith(prefix)])
-    return [each.instance for each in described.values() if each.state == ONGOING]
+    return names
 
 
 def describe(client: WireClient, transactional_ids: Iterable[str]) -> dict[str, Described]:
     """How transactional ids stand; one that the log does not know is not in the answer."""
     asked = list(dict.fromkeys(transactional_ids))
+    return wherever_it_is(client, lambda: _describe(client, asked))
+
+
+def _describe(client: WireClient, asked: Sequence[str]) -> dict[str, Described]:
     by_node: dict[int, list[str]] = {}
     for name, node in (coordinators(client, asked, TRANSACTION) if asked else {}).items():
         by_node.setdefault(node, []).append(name)
     found: dict[str, Described] = {}
     for node, names in by_node.items():
-        answer = client.request(
-            DescribeTransactionsRequest(transactional_ids=names),
-            node,
-            codes=lambda answer: [each.error_code for each in answer.transaction_states],
-        )
+        try:
+            answer = client.request(
+                DescribeTransactionsRequest(transactional_ids=names),
+                node,
+                codes=lambda answer: [each.error_code for each in answer.transaction_states],
+                moves=True,
+            )
+        except NotConnectedError:
+            for name in names:
+                forget_coordinator(client, name, TRANSACTION)
+            raise
         for each in answer.transaction_states:
             if each.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                 continue

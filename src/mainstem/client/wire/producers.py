@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from mainstem.client.failures import error_of
 from mainstem.client.wire.cluster import WireClient
-from mainstem.client.wire.groups import TRANSACTION, find_coordinator
+from mainstem.client.wire.coordinated import TRANSACTION, ask_coordinator
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.init_producer_id import InitProducerIdRequest
+from mainstem.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 
 class ProducerIdentity(NamedTuple):
@@ -25,11 +25,15 @@ def init_producer_id(
 
     Raises ProducerError, LogUnavailableError.
     """
-    node = None if transactional_id is None else find_coordinator(client, transactional_id, TRANSACTION)
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=transaction_timeout_ms)
-    # An id that nobody uses costs nothing; an epoch that nobody knows of would fence its own producer.
-    resends = transactional_id is None
-    answer = client.request(request, node, codes=lambda answer: [answer.error_code], resends=resends)
+    if transactional_id is None:  # an id that nobody uses costs nothing
+        answer = client.request(request, codes=_codes, resends=True)
+    else:  # an epoch that nobody knows of would fence its own producer
+        answer = ask_coordinator(client, request, transactional_id, TRANSACTION, _codes, resends=False)
     if answer.error_code != ErrorCode.NONE:
         raise error_of(answer.error_code, "the log gives no producer id")
     return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+
+
+def _codes(answer: InitProducerIdResponse) -> list[int]:
+    return [answer.error_code]

@@ -9,14 +9,13 @@ Used by one thread at a time.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 
 from mainstem.client.failures import error_of
 from mainstem.client.wire.cluster import WireClient
-from mainstem.client.wire.deadline import Deadline, pauses_s
-from mainstem.client.wire.groups import GROUP, TRANSACTION, find_coordinator
+from mainstem.client.wire.coordinated import GROUP, TRANSACTION, ask_coordinator
+from mainstem.client.wire.deadline import Deadline
 from mainstem.client.wire.producers import ProducerIdentity, init_producer_id
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import (
@@ -38,7 +37,6 @@ from mainstem.protocol.messages.txn_offset_commit import (
 )
 from mainstem.protocol.schema import Message
 
-_MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 _ENDED_BY_OTHERS: Final = (ProducerFencedError, InvalidProducerEpochError, InvalidTransactionStateError)
 _OF_ONE_TRANSACTION_MAX: Final = 3
 """From version 4 on AddPartitionsToTxn is for brokers."""
@@ -56,7 +54,6 @@ class TransactionalProducer:
         self._client = client
         self._clock = clock or SystemClock()
         self._identity: ProducerIdentity | None = None
-        self._coordinators: dict[tuple[str, int], int] = {}
         self._added: set[TopicPartition] = set()
         self._groups: set[str] = set()
         self._deadline: Deadline | None = None
@@ -180,23 +177,7 @@ class TransactionalProducer:
         codes: Callable[[Any], Collection[int]],
         version_max: int | None = None,
     ) -> Any:
-        """Ask the coordinator, and look for it again when it has moved, until the client's time-out."""
-        deadline = Deadline(self._clock, self._client.timeout_s)
-        for pause_s in pauses_s():
-            if (key, key_type) not in self._coordinators:
-                self._coordinators[key, key_type] = find_coordinator(self._client, key, key_type)
-            answer = self._client.request(
-                request,
-                self._coordinators[key, key_type],
-                version_max=version_max,
-                codes=lambda answer: [code for code in codes(answer) if code not in _MOVED],
-                resends=True,
-            )
-            if not _MOVED.intersection(codes(answer)) or deadline.left_s() <= pause_s:
-                return answer
-            del self._coordinators[key, key_type]
-            time.sleep(pause_s)
-        raise AssertionError("the pauses never end")
+        return ask_coordinator(self._client, request, key, key_type, codes, version_max=version_max)
 
 
 def _partition_codes(answer: Any) -> list[int]:

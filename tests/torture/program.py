@@ -58,7 +58,8 @@ def _do(spark: SparkSession, work: Work, bootstrap: str) -> None:
     options = {"kafka.bootstrap.servers": bootstrap}
     if work.kind == "batch":
         frame = spark.read.format("mainstem").options(**options).option("subscribe", work.source).load()
-        _shaped(frame, work).write.format("mainstem").mode("append").options(**options, topic=work.sink).save()
+        writer = _shaped(frame, work).write.format("mainstem").mode("append").options(**options, topic=work.sink)
+        writer.option("writeId", work.sink).save()
     elif work.kind == "plain":
         reader = spark.readStream.format("mainstem").options(**options).option("subscribe", work.source)
         frame = _shaped(reader.option("startingOffsets", "earliest").load(), work)

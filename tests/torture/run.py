@@ -1,8 +1,8 @@
 """The long proof: ``python -m tests.torture.run --kills 200 --seed 1``; ``make torture`` runs it.
 
 Rounds of ten random kills. Each draws from the seed and its own number what runs (a plain DataFrame stream, a pipeline,
-an aggregation, batch writes), how many partitions and tasks there are, and how these change in the middle; it ends with
-a run that nobody disturbs, and with the verdict on what kafka-python saw. Every fifth round writes to Apache Kafka, if
+an aggregation), how many partitions and tasks there are, and how these change in the middle; it ends with a run that
+nobody disturbs, and with the verdict on what kafka-python saw. Every fifth round writes to Apache Kafka, if
 its jars are there. A round's result is a line of ``evidence.jsonl`` in ``--directory``: a run that is started again
 with the same directory and seed goes on behind the rounds that are done. The last line is the sum of them all.
 """

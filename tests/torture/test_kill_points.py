@@ -55,15 +55,21 @@ def torture(log: LogProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield torture
 
 
-def at(target: Target, steps: tuple[str, ...]) -> list[Order]:
-    return [Order(step, target, after=1) for step in steps]
+def at(target: Target, steps: tuple[str, ...], *, after: int = 1) -> list[Order]:
+    return [Order(step, target, after) for step in steps]
 
 
-def test_a_pipeline_killed_after_each_step_derives_each_record_once(
-    torture: Torture, log: LogProcess, tmp_path: Path
+# A plain stream commits in a process of its own, so there are three who may die: that, the JVM, and the workers.
+PLAIN = [*at("self", TASK_STEPS + DRIVER_STEPS), *at("jvm", ("task:prepared", *DRIVER_STEPS))]
+PIPELINE = [*at("self", TASK_STEPS), *at("driver", DRIVER_STEPS)]
+
+
+@pytest.mark.parametrize(("kind", "orders"), [("plain", PLAIN), ("pipeline", PIPELINE)])
+def test_a_query_killed_after_each_step_derives_each_record_once(
+    torture: Torture, log: LogProcess, tmp_path: Path, kind: Kind, orders: list[Order]
 ) -> None:
-    query = Query(torture, log, tmp_path, "pipeline")
-    query.run_with([*at("self", TASK_STEPS), *at("driver", DRIVER_STEPS)])
+    query = Query(torture, log, tmp_path, kind)
+    query.run_with(orders)
     seen = by_kafka_python(log.bootstrap, query.sink)
     assert check(query.input.given, seen).faults == ()
     assert list(check_progress(query.input.given, seen, progress_of(log.bootstrap, query.sink))) == []
@@ -76,6 +82,20 @@ def test_an_aggregation_killed_in_the_middle_counts_each_record_once(
     torture: Torture, log: LogProcess, tmp_path: Path
 ) -> None:
     query = Query(torture, log, tmp_path, "totals")
-    query.run_with([*at("self", ("task:prepared",)), *at("jvm", ("driver:begun", "driver:decided"))])
+    query.run_with([*at("self", ("task:prepared",)), *at("driver", ("driver:decided",))])
     assert check_totals(query.input.given, by_kafka_python(log.bootstrap, query.sink)).faults == ()
+    assert open_partitions(log.bootstrap, query.sink) == {}
+
+
+def test_a_batch_write_that_has_a_name_counts_once_however_often_its_driver_dies(
+    torture: Torture, log: LogProcess, tmp_path: Path
+) -> None:
+    query = Query(torture, log, tmp_path, "batch")
+    orders = [*at("self", TASK_STEPS, after=0), *at("jvm", ("driver:begun", "driver:decided"), after=0)]
+    torture.orders.give(orders)
+    query.input.feed(1500)
+    torture.do(query.work)
+    assert torture.orders.left == []
+    torture.do(query.work)
+    assert check(query.input.given, by_kafka_python(log.bootstrap, query.sink)).faults == ()
     assert open_partitions(log.bootstrap, query.sink) == {}

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mainstem.spark import frames, runner
-from mainstem.spark.pipeline_query import QueryPlace
+from mainstem.spark.options import WriteOptions
+from mainstem.spark.query import QueryPlace
+from mainstem.spark.sink import LogStreamWriter, LogWriter
 from mainstem.spark.source import MainstemDataSource
 from tests.torture.mutants import build_in
 from tests.torture.orders import DIRECTORY, KillingSteps
@@ -20,7 +22,7 @@ from tests.torture.work import Work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.datasource import DataSourceStreamReader
+    from pyspark.sql.datasource import DataSourceStreamReader, DataSourceStreamWriter, DataSourceWriter
     from pyspark.sql.types import StructType
 
 _LIMITS = "limits"
@@ -32,6 +34,12 @@ class TorturedDataSource(MainstemDataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         self.options.update(json.loads(_limits().read_text()))
         return super().streamReader(schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
+        return LogStreamWriter(WriteOptions.parse(self.options), schema, KillingSteps())
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        return LogWriter(WriteOptions.parse(self.options), schema, KillingSteps())
 
 
 def limit(work: Work) -> None:

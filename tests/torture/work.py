@@ -12,7 +12,7 @@ Kind = Literal["plain", "pipeline", "totals", "batch"]
 @dataclass(frozen=True)
 class Work:
     """``plain``: a DataFrame stream; ``pipeline``: the same by an App; ``totals``: an App that counts by key;
-    ``batch``: one batch read and write. Spark's own state is in ``checkpoint``.
+    ``batch``: one batch read and a write that has a name. Spark's own state is in ``checkpoint``.
     """
 
     kind: Kind

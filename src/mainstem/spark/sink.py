@@ -39,8 +39,10 @@ from mainstem.spark.transactions import (
     NOT_DECIDED,
     Prepared,
     SinkRun,
+    Steps,
     decide_and_finish,
     decided_batch,
+    no_steps,
     prepare,
     resolve_abandoned,
 )
@@ -61,9 +63,10 @@ class Appended(WriterCommitMessage):
 class LogWriter(DataSourceArrowWriter):
     """A batch write. Made once, on the driver; what is pickled then runs in tasks and commits."""
 
-    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+    def __init__(self, options: WriteOptions, schema: StructType, steps: Steps = no_steps) -> None:
         _check_columns(options, schema)
         self._options = options
+        self._steps = steps
         sink_id = f"write-{options.write_id or uuid.uuid4().hex}"
         timeout_ms = options.transaction_timeout_ms or LONGEST_TIMEOUT
         # One with a name may have been decided: then its tasks have nothing to write.
@@ -73,11 +76,11 @@ class LogWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         if not self._options.is_exactly_once:
             return append_all(iterator, self._options)
-        return prepare_all(iterator, self._run, self._options.write_version, self._options)
+        return prepare_all(iterator, self._run, self._options.write_version, self._options, self._steps)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         if self._options.is_exactly_once:
-            decide_and_finish(self._run, self._options.write_version, _prepared(messages))
+            decide_and_finish(self._run, self._options.write_version, _prepared(messages), steps=self._steps)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Also called when ``commit`` failed: what is decided is finished, the rest aborted."""
@@ -88,20 +91,21 @@ class LogWriter(DataSourceArrowWriter):
 class LogStreamWriter(DataSourceStreamArrowWriter):
     """A stream's writes; ``commit`` runs in a driver-side process, after all tasks of a micro-batch."""
 
-    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+    def __init__(self, options: WriteOptions, schema: StructType, steps: Steps = no_steps) -> None:
         _check_columns(options, schema)
         if options.pipeline is not None and (options.topic is None or options.checkpoint is None):
             raise ConfigError("option pipeline needs the options topic and checkpointLocation beside it")
         if options.write_id is not None:
             raise ConfigError("option writeId names a batch write; a stream goes by its checkpoint")
         self._options = options
+        self._steps = steps
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         options = self._options
         if not options.is_exactly_once:
             return append_all(iterator, options)
         run = SinkRun(options.log, _property("sql.streaming.queryId"), timeout_ms=options.transaction_timeout_ms)
-        return prepare_all(iterator, run, int(_property("streaming.sql.batchId")), options)
+        return prepare_all(iterator, run, int(_property("streaming.sql.batchId")), options, self._steps)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         options = self._options
@@ -109,12 +113,13 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
         written = Position.join(each.position for each in _prepared(messages))
         run = self._run(messages) if options.is_exactly_once else None
         if run is not None:
-            written = decide_and_finish(run, batchId, _prepared(messages), source).position
+            written = decide_and_finish(run, batchId, _prepared(messages), source, self._steps).position
         if options.pipeline is not None:
             assert options.topic is not None
             assert options.checkpoint is not None
             with ProgressLog(options.log, options.pipeline, (options.topic,)) as progress:
                 progress.advance(batchId, read_offsets(options.checkpoint, batchId), written)
+        self._steps("driver:progress")
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Also called when ``commit`` failed: what is decided is finished, the rest aborted."""
@@ -138,11 +143,13 @@ def append_all(batches: Iterator[pa.RecordBatch], options: WriteOptions) -> Appe
         return Appended(Prepared(position=out.position, records=out.records), "")
 
 
-def prepare_all(batches: Iterator[pa.RecordBatch], run: SinkRun, batch_id: int, options: WriteOptions) -> Appended:
+def prepare_all(
+    batches: Iterator[pa.RecordBatch], run: SinkRun, batch_id: int, options: WriteOptions, steps: Steps = no_steps
+) -> Appended:
     """Append the rows of all batches in a transaction, and leave that open."""
     context = TaskContext.get()
     assert context is not None
-    with prepare(run, batch_id, context.partitionId(), options, attempt=context.attemptNumber()) as preparing:
+    with prepare(run, batch_id, context.partitionId(), options, steps, attempt=context.attemptNumber()) as preparing:
         for arrow_batch in batches:
             if not preparing.is_decided:
                 _append(preparing.out, arrow_batch, options.topic)

@@ -35,6 +35,7 @@ from mainstem.record.reader import iter_records
 from mainstem.record.writer import NewRecord, build_batch
 
 TIMEOUT_S = 20
+_START_S = 120
 _CHECKOUT = Path(__file__).resolve().parents[2]
 
 
@@ -241,7 +242,7 @@ class LogProcess:
             self.argv(*more), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=child_environment()
         )
         assert self._process.stdout is not None
-        ready, _, _ = select.select([self._process.stdout], [], [], TIMEOUT_S)
+        ready, _, _ = select.select([self._process.stdout], [], [], _START_S)
         line = self._process.stdout.readline().decode() if ready else ""
         if not line.startswith("ready: kafka "):
             self.kill()

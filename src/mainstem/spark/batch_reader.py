@@ -19,11 +19,10 @@ from mainstem.spark.clients import borrowed
 from mainstem.spark.columns import PLACE_COLUMNS, RECORD_COLUMNS
 from mainstem.spark.filters import Narrowing, narrowed, narrowing
 from mainstem.spark.offsets import require_within, resolve
-from mainstem.spark.ranges import ScanPartition
+from mainstem.spark.ranges import ScanPartition, TableRead
 from mainstem.spark.read_options import At, ByOffset, ReadOptions
 from mainstem.spark.splits import split
 from mainstem.spark.subscription import Subscribed, subscribed
-from mainstem.spark.task_reads import TableRead, read_partition
 
 _ADVICE = (
     "Start at earliest, or set failOnDataLoss=false: then this is noted in the progress topic, and the read goes on"
@@ -58,6 +57,10 @@ class LogReader(DataSourceReader):
             return split(client, start, end, options) or [ScanPartition(())]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
+        from mainstem.spark.task_reads import (
+            read_partition,
+        )  # its decoders are for tasks: planners are short-lived
+
         return read_partition(partition, self._options, self._schema)
 
 

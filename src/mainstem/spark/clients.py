@@ -11,10 +11,13 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from mainstem.client.log import Log
 from mainstem.client.wire.cluster import WireClient
 from mainstem.spark.options import LogOptions
+
+if TYPE_CHECKING:
+    from mainstem.client.log import Log
 
 _IDLE: dict[LogOptions, list[WireClient]] = {}
 _LOCK = threading.Lock()
@@ -49,4 +52,6 @@ def _take(log: LogOptions) -> WireClient:
 
 def opened(log: LogOptions) -> Log:
     """The user's client of the same log; the caller closes it."""
+    from mainstem.client.log import Log  # librdkafka is loaded by those who need it: planners are short-lived
+
     return Log(log.bootstrap, timeout_s=log.timeout_s, client_id=log.client_id, security=log.security)

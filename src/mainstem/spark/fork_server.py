@@ -50,6 +50,7 @@ PRELOADED = (
     "pyspark.sql.streaming.python_streaming_source_runner",
     "mainstem.spark.pipeline_query",
     "mainstem.spark.source",
+    "mainstem.spark.task_reads",
 )
 # One thread each: threads do not survive a fork, and Spark has a worker for each core.
 _SINGLE_THREADED = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

@@ -37,6 +37,16 @@ class ScanPartition(InputPartition):
         self.ranges = tuple(ranges)
 
 
+class TableRead(InputPartition):
+    """One partition of a table. Without ``end`` it ends where the checkpoint's current micro-batch says."""
+
+    def __init__(self, topic_partition: TopicPartition, topic_id: str, end: int | None) -> None:
+        super().__init__(None)
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.end = end
+
+
 def ranges_of(start: Position, end: Position) -> list[OffsetRange]:
     """All that lies in between; empty ranges are left out."""
     return [OffsetRange(tp, start.get(tp, 0), offset) for tp, offset in end.items() if offset > start.get(tp, 0)]

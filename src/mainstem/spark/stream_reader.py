@@ -45,7 +45,6 @@ from mainstem.spark.read_options import ReadOptions
 from mainstem.spark.sizes import bytes_per_offset
 from mainstem.spark.splits import split_by
 from mainstem.spark.subscription import METADATA_AGE_S_MAX, subscribed
-from mainstem.spark.task_reads import read_partition
 
 # How long a stream waits for news before it tells Spark that there is none: the idle query's only work.
 _NEWS_WAIT_MS = 250
@@ -133,6 +132,10 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return split_by(client, last.begin(first), last.position, self._options, splits)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
+        from mainstem.spark.task_reads import (
+            read_partition,
+        )  # its decoders are for tasks: planners are short-lived
+
         return read_partition(partition, self._options, self._schema)
 
     def stop(self) -> None:

@@ -10,25 +10,14 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from mainstem.model import TopicPartition
 from mainstem.spark.checkpoint import current_batch_id, read_offsets
 from mainstem.spark.clients import borrowed
 from mainstem.spark.json_decode import JsonDecoder
 from mainstem.spark.local_segments import may_be_read
-from mainstem.spark.ranges import OffsetRange, ScanPartition
+from mainstem.spark.ranges import OffsetRange, ScanPartition, TableRead
 from mainstem.spark.read_options import ReadOptions
 from mainstem.spark.scan import ScanOptions, read_range
 from mainstem.spark.typed_scan import TypedOptions, ValueDecoder, read_rows, read_table
-
-
-class TableRead(InputPartition):
-    """One partition of a table. Without ``end`` it ends where the checkpoint's current micro-batch says."""
-
-    def __init__(self, topic_partition: TopicPartition, topic_id: str, end: int | None) -> None:
-        super().__init__(None)
-        self.topic_partition = topic_partition
-        self.topic_id = topic_id
-        self.end = end
 
 
 def read_partition(partition: InputPartition, options: ReadOptions, schema: StructType) -> Iterator[Any]:

@@ -1,0 +1,17 @@
+"""What Spark's short-lived planners load: nothing that only tasks need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+OF_TASKS = "numba confluent_kafka pandas pyarrow.compute pyarrow.json"
+
+
+@pytest.mark.parametrize("module", ["mainstem.spark.source"])
+def test_a_planner_loads_no_decoder(module: str) -> None:
+    program = f"import sys, {module}; print([name for name in '{OF_TASKS}'.split() if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.strip() == "[]"

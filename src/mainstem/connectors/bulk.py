@@ -24,9 +24,9 @@ from mainstem.client.wire.cluster import WireClient
 from mainstem.client.wire.producers import ProducerIdentity, init_producer_id
 from mainstem.errors import MainstemError
 from mainstem.model import Position, TopicPartition
-from mainstem.record.arrow_encode import MAX_BATCH_BYTES, encode
+from mainstem.record.arrow_encode import encode
 from mainstem.record.arrow_partition import partitions_for
-from mainstem.record.constants import INT32_MAX, Compression
+from mainstem.record.constants import INT32_MAX, MAX_BATCH_BYTES, Compression
 from mainstem.record.header import read_header
 from mainstem.record.writer import ProducerStamp
 

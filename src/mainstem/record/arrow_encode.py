@@ -26,6 +26,7 @@ from mainstem.record.constants import (
     HEADER_BYTES,
     INT32_MAX,
     MAGIC,
+    MAX_BATCH_BYTES,
     NO_LEADER_EPOCH,
     NO_SEQUENCE,
     TRANSACTIONAL_BIT,
@@ -33,9 +34,6 @@ from mainstem.record.constants import (
 )
 from mainstem.record.header import BatchHeader
 from mainstem.record.writer import NO_PRODUCER, ProducerStamp, assemble_batch
-
-MAX_BATCH_BYTES = 1024 * 1024
-"""Just under what brokers take by default (``max.message.bytes`` = 1,048,588)."""
 
 
 def encode(

@@ -78,3 +78,7 @@ class ControlType(IntEnum):
 
     ABORT = 0
     COMMIT = 1
+
+
+MAX_BATCH_BYTES = 1024 * 1024
+"""Just under what brokers take by default (``max.message.bytes`` = 1,048,588)."""

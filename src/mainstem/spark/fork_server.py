@@ -48,6 +48,8 @@ PRELOADED = (
     "pyspark.sql.worker.write_into_data_source",
     "pyspark.sql.worker.python_streaming_sink_runner",
     "pyspark.sql.streaming.python_streaming_source_runner",
+    "mainstem.record.arrow_encode",
+    "mainstem.record.arrow_partition",
     "mainstem.spark.pipeline_query",
     "mainstem.spark.source",
     "mainstem.spark.task_reads",

@@ -27,9 +27,7 @@ from mainstem.client.wire.produce_window import ProduceWindow
 from mainstem.client.wire.producers import ProducerIdentity, init_producer_id
 from mainstem.errors import ConfigError, ProducerError, UnknownTopicError
 from mainstem.model import Position, TopicPartition
-from mainstem.record.arrow_encode import MAX_BATCH_BYTES, encode
-from mainstem.record.arrow_partition import partitions_for
-from mainstem.record.constants import Compression
+from mainstem.record.constants import MAX_BATCH_BYTES, Compression
 from mainstem.record.header import read_header
 from mainstem.record.writer import ProducerStamp
 from mainstem.spark.clients import borrowed
@@ -151,6 +149,8 @@ class Producing:
         if rows.keys is None:
             numbers = np.full(len(rows.values), turn, np.int32)
         else:
+            from mainstem.record.arrow_partition import partitions_for  # as below
+
             numbers = np.asarray(partitions_for(rows.keys, count))
             numbers[numbers < 0] = turn
         if rows.partitions is not None:
@@ -179,6 +179,8 @@ class Producing:
 
     def _encoded(self, parts: Mapping[TopicPartition, Rows]) -> list[dict[TopicPartition, bytes]]:
         """The record batches, those first that are the first of their partition."""
+        from mainstem.record.arrow_encode import encode  # for tasks alone: planners and commits are short-lived
+
         waves: list[dict[TopicPartition, bytes]] = []
         now_ms = time.time_ns() // 1_000_000
         for tp, rows in parts.items():

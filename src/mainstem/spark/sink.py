@@ -23,7 +23,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
@@ -189,6 +188,8 @@ def _append(out: Producing, arrow_batch: pa.RecordBatch, topic: str | None) -> N
     if topic is not None:
         out.append(topic, rows)
         return
+    import pyarrow.compute as pc  # for tasks alone, as the encoder
+
     for name in pc.unique(column["topic"]).to_pylist():
         if name is None:
             raise SchemaError("the column topic is null in some row; fill it, or give the option topic")

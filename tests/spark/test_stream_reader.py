@@ -14,13 +14,15 @@ from pyspark.sql.types import StructType
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
 from mainstem.client.wire.cluster import WireClient
-from mainstem.errors import ConfigError, OffsetOutOfRangeError, UnknownTopicError
+from mainstem.errors import ConfigError, MainstemError, OffsetOutOfRangeError, UnknownTopicError
 from mainstem.model import Position
 from mainstem.pipelines.losses import recorded_losses
 from mainstem.spark import subscription
+from mainstem.spark.batch_reader import LogReader
 from mainstem.spark.offsets import StreamOffsets
 from mainstem.spark.read_options import ReadOptions
 from mainstem.spark.stream_reader import LogStreamReader
+from mainstem.spark.task_reads import read_partition
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.support.removed_records import delete_records
 
@@ -36,7 +38,8 @@ class Stream:
 
     def restart(self) -> None:
         """The process that plans is another one; the checkpoint stays."""
-        self.reader = LogStreamReader(ReadOptions.parse(self.options), StructType())
+        self.parsed = ReadOptions.parse(self.options)
+        self.reader = LogStreamReader(self.parsed, StructType())
 
     def available_now(self) -> Stream:
         self.reader.prepareForTriggerAvailableNow()
@@ -330,6 +333,43 @@ def test_a_topic_of_a_pattern_that_is_deleted_stops_a_stream(
     mainstem_log.delete_topic(topic)
     with pytest.raises(OffsetOutOfRangeError, match="the topic was deleted"):
         stream.next()
+
+
+def test_a_topic_that_is_made_again_between_plan_and_task_is_not_read_as_the_former_one(
+    mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str
+) -> None:
+    options = ReadOptions.parse({"kafka.bootstrap.servers": mainstem_broker.bootstrap, "subscribe": topic})
+    fill(mainstem_log, topic, 3)
+    (task,) = LogReader(options, StructType()).partitions()
+    made_again(mainstem_log, topic)
+    fill(mainstem_log, topic, 3)
+    with pytest.raises(MainstemError, match=r"deleted.* made again"):
+        list(read_partition(task, options, StructType().add("value", "binary")))
+
+
+def test_offsets_that_are_removed_between_plan_and_task_are_noted_as_well(
+    mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str
+) -> None:
+    stream = Stream(mainstem_broker, subscribe=topic, failOnDataLoss="false", kafka_group_id=f"task-{topic}")
+    fill(mainstem_log, topic, 5)
+    end = stream.reader.latestOffset(initial := stream.reader.initialOffset(), ReadAllAvailable())
+    (task,) = stream.reader.partitions(initial, end)
+    delete_records(mainstem_broker.bootstrap, topic, 1, 3)
+    schema = StructType().add("partition", "integer").add("offset", "long")
+    rows = [row for batch in read_partition(task, stream.parsed, schema) for row in batch.to_pylist()]
+    assert [row["offset"] for row in rows if row["partition"] == 1] == [3, 4]
+    assert [(loss.start, loss.end) for loss in recorded_losses(mainstem_log, f"task-{topic}")] == [(0, 3)]
+
+
+def test_a_table_begins_where_its_log_does(mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str) -> None:
+    mainstem_log.append_many(topic, [NewRecord({"a": n}, key=f"k{n}", partition=0) for n in range(4)])
+    delete_records(mainstem_broker.bootstrap, topic, 0, 2)
+    given = {"subscribe": topic, "table": "true", "valueSchema": "a INT"}
+    options = ReadOptions.parse({"kafka.bootstrap.servers": mainstem_broker.bootstrap, **given})
+    tasks = LogReader(options, StructType()).partitions()
+    schema = StructType().add("a", "integer")
+    rows = [row["a"] for task in tasks for batch in read_partition(task, options, schema) for row in batch.to_pylist()]
+    assert sorted(rows) == [2, 3]
 
 
 def test_backlog_is_reported(mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str) -> None:

@@ -54,7 +54,8 @@ class LogReader(DataSourceReader):
                 return _table_partitions(client, options, found)
             start, end = _bounds(client, options, found)
             start, end = narrowed(client, start, end, self._narrowing, options.isolation)
-            return split(client, start, end, options) or [ScanPartition(())]
+            tasks = split(client, start, end, options) or [ScanPartition(())]
+        return [ScanPartition(task.ranges, _reader(options), found.topic_ids) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         from mainstem.spark.task_reads import (
@@ -101,12 +102,16 @@ def _behind_losses(client: WireClient, options: ReadOptions, found: Subscribed, 
     gone = {tp: offset for tp, offset in start.items() if offset < log_starts[tp]}
     if not gone:
         return start
-    reader = options.group.name or options.group.prefix
-    moved = losses.resume(client, reader, found.topic_ids, gone, options.isolation)
+    moved = losses.resume(client, _reader(options), found.topic_ids, gone, options.isolation)
     if options.fail_on_data_loss:
         raise losses.lost_error([each.loss for each in moved], _ADVICE)
     losses.note(options.log, [each.loss for each in moved])
     return Position({**start, **{each.loss.topic_partition: each.start for each in moved}})
+
+
+def _reader(options: ReadOptions) -> str:
+    """The name that a batch read's losses go by."""
+    return options.group.name or options.group.prefix
 
 
 def _table_partitions(client: WireClient, options: ReadOptions, found: Subscribed) -> list[InputPartition]:

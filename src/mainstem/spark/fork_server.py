@@ -43,6 +43,7 @@ PRELOADED = (
     "pyspark.daemon",
     "pyspark.worker",
     "pyspark.sql.worker.create_data_source",
+    "pyspark.sql.worker.data_source_pushdown_filters",
     "pyspark.sql.worker.lookup_data_sources",
     "pyspark.sql.worker.plan_data_source_read",
     "pyspark.sql.worker.write_into_data_source",

@@ -100,10 +100,14 @@ def lost_error(losses: Sequence[Loss], advice: str) -> OffsetOutOfRangeError:
     return OffsetOutOfRangeError(f"records were removed before they were read: {'; '.join(map(str, losses))}. {advice}")
 
 
-def note(log: LogOptions, losses: Sequence[Loss]) -> None:
-    """Say on standard error what is lost, and keep it in the progress topic. A reading goes on also if that fails."""
+def note(log: LogOptions | None, losses: Sequence[Loss]) -> None:
+    """Say on standard error what is lost, and keep it in the progress topic. A reading goes on
+    also if that fails.
+    """
     for each in losses:
         _say(f"{each}; going on without them")
+    if log is None:
+        return
     try:
         with opened(log) as connected:
             record_losses(connected, losses)

@@ -30,11 +30,18 @@ class OffsetRange:
 
 
 class ScanPartition(InputPartition):
-    """What one task reads: ranges, one after the other."""
+    """What one task reads: ranges, one after the other.
 
-    def __init__(self, ranges: Sequence[OffsetRange]) -> None:
+    ``reader`` is the name that losses go by, ``topic_ids`` the lives of topics that the offsets belong to.
+    """
+
+    def __init__(
+        self, ranges: Sequence[OffsetRange], reader: str = "", topic_ids: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(None)
         self.ranges = tuple(ranges)
+        self.reader = reader
+        self.topic_ids = dict(topic_ids or {})
 
 
 class TableRead(InputPartition):

@@ -8,17 +8,18 @@ only what lies before the log start offset is. Runs in Spark's Python workers; e
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mainstem.client.wire.cluster import EARLIEST, Isolation, WireClient
+from mainstem.client.wire.cluster import Isolation, WireClient
 from mainstem.client.wire.fetching import FetchedPartition
 from mainstem.errors import LogUnavailableError, OffsetOutOfRangeError
 from mainstem.model import TopicPartition
 from mainstem.record.arrow_decode import decode
 from mainstem.spark.local_segments import read_local
+from mainstem.spark.losses import lost_error, note, resume
+from mainstem.spark.options import LogOptions
 from mainstem.spark.ranges import OffsetRange
 
 _FETCH_BYTES = 4 * 1024 * 1024
@@ -35,6 +36,12 @@ class ScanOptions:
     fail_on_data_loss: bool = True
     isolation: Isolation = Isolation.READ_COMMITTED
     reads_files: bool = False
+    log: LogOptions | None = None
+    """Where a loss is noted, in the name of ``reader``."""
+    reader: str = ""
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    """The lives of topics that the offsets belong to, as far as they are known."""
+    is_table: bool = False
 
 
 def read_range(client: WireClient, wanted: OffsetRange, options: ScanOptions) -> Iterator[Any]:
@@ -57,6 +64,7 @@ def read_range(client: WireClient, wanted: OffsetRange, options: ScanOptions) ->
             partition_max_bytes=_FETCH_BYTES,
             read_committed=options.isolation is Isolation.READ_COMMITTED,
         )[tp]
+        _require_same_life(client, tp, options)
         if isinstance(fetched.error, OffsetOutOfRangeError):
             offset = _behind_the_loss(client, OffsetRange(tp, offset, wanted.end), options)
             continue
@@ -88,18 +96,29 @@ def _decode(fetched: FetchedPartition, tp: TopicPartition, start: int, end: int,
     )
 
 
+def _require_same_life(client: WireClient, tp: TopicPartition, options: ScanOptions) -> None:
+    """A client that looks at the metadata anew goes on with a topic of the same name: not the one that was planned."""
+    planned, fetched = options.topic_ids.get(tp.topic), client.topics.get(tp.topic)
+    if planned is not None and fetched is not None and str(fetched.topic_id) != planned:
+        raise OffsetOutOfRangeError(
+            f"topic {tp.topic} was deleted and made again while it was read: its id was {planned}, it is "
+            f"{fetched.topic_id} now; what is left to read of the former one is gone"
+        )
+
+
 def _behind_the_loss(client: WireClient, lost: OffsetRange, options: ScanOptions) -> int:
+    """Where to go on when the offset that comes next is not there: removed since the read was planned."""
     tp = lost.topic_partition
-    log_start = client.list_offsets([tp], EARLIEST)[tp]
-    if log_start <= lost.start:
+    moved = resume(client, options.reader, options.topic_ids, {tp: lost.start}, options.isolation)
+    if not moved or moved[0].start <= lost.start:
         raise OffsetOutOfRangeError(
             f"{tp} has no offset {lost.start}: it was never written, or the topic was deleted and made again"
         )
-    said = (
-        f"{tp}: offsets {lost.start} to {min(log_start, lost.end) - 1} were removed before they were read "
-        f"(retention or delete-records; the log now starts at {log_start})"
-    )
+    next_offset = min(moved[0].start, lost.end)
+    if options.is_table:  # what is removed from its start is simply in it no more
+        return next_offset
+    loss = replace(moved[0].loss, end=next_offset)
     if options.fail_on_data_loss:
-        raise OffsetOutOfRangeError(f"{said}; set failOnDataLoss=false to go on without them")
-    print(f"mainstem: {said}; going on without them", file=sys.stderr)  # noqa: T201 - a worker's only voice
-    return min(log_start, lost.end)
+        raise lost_error([loss], "Set failOnDataLoss=false to go on without them")
+    note(options.log, [loss])
+    return next_offset

@@ -40,7 +40,7 @@ from mainstem.spark.group_commits import GroupCommits
 from mainstem.spark.limits import backlog, limited, limited_by_bytes
 from mainstem.spark.looking import look
 from mainstem.spark.offsets import StreamOffsets, initial_position, require_subscribed
-from mainstem.spark.ranges import plan
+from mainstem.spark.ranges import ScanPartition, plan
 from mainstem.spark.read_options import ReadOptions
 from mainstem.spark.sizes import bytes_per_offset
 from mainstem.spark.splits import split_by
@@ -127,9 +127,11 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first, last = StreamOffsets.from_checkpoint(start), StreamOffsets.from_checkpoint(end)
         splits = self._options.splits
         if splits.partitions_min is None and splits.bytes_max is None:
-            return plan(last.begin(first), last.position, splits)
-        with borrowed(self._options.log) as client:
-            return split_by(client, last.begin(first), last.position, self._options, splits)
+            tasks = plan(last.begin(first), last.position, splits)
+        else:
+            with borrowed(self._options.log) as client:
+                tasks = split_by(client, last.begin(first), last.position, self._options, splits)
+        return [ScanPartition(task.ranges, self._group(last), last.topic_ids) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         from mainstem.spark.task_reads import (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -33,9 +34,9 @@ def _ranges(partition: ScanPartition, options: ReadOptions, wanted: pa.Schema) -
     with borrowed(options.log) as client:
         for part in partition.ranges:
             if options.value_schema is not None:
-                yield from read_rows(client, part, _typed(options, wanted))
+                yield from read_rows(client, part, _typed(options, wanted, partition))
                 continue
-            for records in read_range(client, part, _scan(options, frozenset(wanted.names))):
+            for records in read_range(client, part, _scan(options, frozenset(wanted.names), partition)):
                 columns = [records.column(field.name).cast(field.type) for field in wanted]
                 yield pa.RecordBatch.from_arrays(columns, schema=wanted)
 
@@ -44,7 +45,7 @@ def _table(partition: TableRead, options: ReadOptions, wanted: pa.Schema) -> Ite
     end = _table_end(partition, options) if partition.end is None else partition.end
     part = OffsetRange(partition.topic_partition, 0, end)
     with borrowed(options.log) as client:
-        yield from read_table(client, partition.topic_id, part, _typed(options, wanted))
+        yield from read_table(client, partition.topic_id, part, _typed(options, wanted, partition))
 
 
 def _table_end(partition: TableRead, options: ReadOptions) -> int:
@@ -54,12 +55,17 @@ def _table_end(partition: TableRead, options: ReadOptions) -> int:
     return offsets.tables.get(partition.topic_partition, 0)
 
 
-def _scan(options: ReadOptions, columns: frozenset[str]) -> ScanOptions:
+def _scan(options: ReadOptions, columns: frozenset[str], partition: InputPartition) -> ScanOptions:
     reads_files = options.reads_files and may_be_read(options.log.security)
-    return ScanOptions(columns, options.fail_on_data_loss, options.isolation, reads_files)
+    scan = ScanOptions(
+        columns, options.fail_on_data_loss, options.isolation, reads_files, options.log, is_table=options.as_table
+    )
+    if not isinstance(partition, ScanPartition):
+        return scan
+    return replace(scan, reader=partition.reader, topic_ids=partition.topic_ids)
 
 
-def _typed(options: ReadOptions, wanted: pa.Schema) -> TypedOptions:
+def _typed(options: ReadOptions, wanted: pa.Schema, partition: InputPartition) -> TypedOptions:
     values = options.values
     mode = options.mode if values.dead_letter_topic is None else "DROPMALFORMED"
     decoder: ValueDecoder = JsonDecoder()
@@ -67,5 +73,5 @@ def _typed(options: ReadOptions, wanted: pa.Schema) -> TypedOptions:
         from mainstem.spark.avro_decode import AvroDecoder  # compiles its kernel, which others need not wait for
 
         decoder = AvroDecoder(values.avro_schema, values.registry)
-    scan = _scan(options, frozenset())
+    scan = _scan(options, frozenset(), partition)
     return TypedOptions(wanted, mode, scan, values.corrupt_column, values.dead_letter_topic, decoder)

@@ -53,4 +53,6 @@ def test_what_kafkas_producer_wrote_is_derived_and_read_by_kafkas_consumer(spark
         }
         said = [Progress.from_record(record) for record in log.read(PROGRESS_TOPIC)][-1]
         assert said is not None
+        described = log.group_admin.describe("mainstem-totals")
+        assert {(part.topic_partition.topic, part.lag) for part in described.progress} == {("orders", 0)}
         assert (said.source, said.sink) == (log.end("orders"), log.end("totals"))

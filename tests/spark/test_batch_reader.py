@@ -90,6 +90,8 @@ def test_spark_hands_times_down_as_moments(spark: SparkSession, mainstem_broker:
     late = frame.filter("timestamp >= TIMESTAMP '1970-01-01 00:00:09'")
     assert late.count() == 2
     assert late.rdd.getNumPartitions() == 10  # offsets 5 to 9 of both partitions, each a task
+    few = frame.filter(f"offset >= 8 AND partition = 0 AND topic = '{topic}'")
+    assert few.rdd.getNumPartitions() == 2
 
 
 def test_a_filter_narrows_what_is_read(mainstem_broker: EmbeddedBroker, topic: str) -> None:

@@ -1,8 +1,9 @@
-"""A stream's planning, asked as Spark asks it, on a real log and without a JVM."""
+"""A stream's planning, asked as Spark asks it, without a JVM: on Mainstem and on Apache Kafka."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from mainstem.spark.read_options import ReadOptions
 from mainstem.spark.stream_reader import LogStreamReader
 from mainstem.spark.task_reads import read_partition
 from mainstem.testing.embedded import EmbeddedBroker
+from tests.support.apache_kafka import ApacheKafka
 from tests.support.removed_records import delete_records
 
 
@@ -60,6 +62,18 @@ class Stream:
     @property
     def position(self) -> Position:
         return StreamOffsets.from_json(self.start or {}).position
+
+
+@pytest.fixture(scope="module", params=["mainstem", pytest.param("kafka", marks=pytest.mark.maven)])
+def mainstem_broker(
+    request: pytest.FixtureRequest, mainstem_broker: EmbeddedBroker
+) -> Iterator[EmbeddedBroker | ApacheKafka]:
+    """The log that the tests here are run on, one after the other."""
+    if request.param == "mainstem":
+        yield mainstem_broker
+        return
+    with ApacheKafka() as kafka:
+        yield kafka
 
 
 @pytest.fixture(autouse=True)
@@ -207,6 +221,16 @@ def test_topics_that_appear_are_read_from_their_start_but_not_by_available_now(
     stream.restart()
     assert stream.next() == [f"{late}/0:3-4"]
     assert stream.next() == []
+
+
+def test_a_pattern_may_match_nothing_yet(
+    mainstem_broker: EmbeddedBroker, mainstem_log: Log, mainstem_topic: str
+) -> None:
+    stream = Stream(mainstem_broker, subscribe="", subscribePattern=f"{mainstem_topic}-later")
+    assert stream.next() == []
+    mainstem_log.create_topic(f"{mainstem_topic}-later")
+    mainstem_log.append(f"{mainstem_topic}-later", b"v")
+    assert stream.next() == [f"{mainstem_topic}-later/0:0-1"]
 
 
 def test_a_partition_that_is_new_is_read_from_its_start(

@@ -7,6 +7,7 @@ with one record batch at most.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -33,6 +34,8 @@ def look(client: WireClient, offsets: Mapping[TopicPartition, int], isolation: I
     Ends are last stable offsets when reading what is committed: were they high watermarks, a transaction that commits
     later below them would be skipped. Raises LogUnavailableError.
     """
+    if not offsets:  # a pattern that no topic matches yet
+        time.sleep(wait_ms / 1000)
     is_committed = isolation is Isolation.READ_COMMITTED
     try:
         fetched = client.fetch(

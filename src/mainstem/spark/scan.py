@@ -53,6 +53,7 @@ def read_range(client: WireClient, wanted: OffsetRange, options: ScanOptions) ->
     if options.reads_files:
         committed = options.isolation is Isolation.READ_COMMITTED
         for decoded in read_local(client, wanted, options.columns, committed=committed):
+            _require_same_life(client, tp, options)
             offset = decoded.next_offset
             if decoded.arrow_batch.num_rows:
                 yield decoded.arrow_batch

@@ -85,6 +85,10 @@ class Scout:
 
 
 def _is_as_known(client: WireClient, found: Subscribed) -> bool:
-    """Whether the client, which may have asked anew, fetched from the same topics."""
-    topics = client.topics
+    """Whether the client, which may have asked anew, fetched from the same topics.
+
+    A client forgets a topic some of whose partitions have no leader: that is no new life, so it is asked.
+    """
+    names = found.topic_ids
+    topics = client.topics if names.keys() <= client.topics.keys() else client.metadata(names)
     return all(name in topics and str(topics[name].topic_id) == life for name, life in found.topic_ids.items())

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import Producer
 
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
@@ -93,6 +94,24 @@ def test_topics_are_found_by_pattern(spark: SparkSession, mainstem_broker: Embed
         mainstem_log.append(name, name)
     frame = load(spark, mainstem_broker, subscribePattern=r"pattern\..")
     assert sorted(row.topic for row in frame.collect()) == ["pattern.a", "pattern.b"]
+
+
+def test_aborted_transactions_are_out_of_sight_unless_asked_for(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str, tmp_path: Path
+) -> None:
+    settings = {"bootstrap.servers": mainstem_broker.bootstrap}
+    aborted, committed = (Producer({**settings, "transactional.id": f"{topic}.{name}"}) for name in "ac")
+    for producer, value in ((aborted, b"aborted"), (committed, b"committed")):  # they interleave in the partition
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        producer.produce(topic, value, partition=0)
+        assert producer.flush(60) == 0
+    committed.commit_transaction(60)
+    mainstem_log.append(topic, b"outside", partition=0)
+    aborted.abort_transaction(60)
+    assert run_stream(spark, mainstem_broker, tmp_path, subscribe=topic) == [[b"committed", b"outside"]]
+    read = load(spark, mainstem_broker, subscribe=topic, **{"kafka.isolation.level": "read_uncommitted"}).collect()
+    assert sorted(bytes(row.value) for row in read) == [b"aborted", b"committed", b"outside"]
 
 
 def test_partitions_can_be_assigned(

@@ -1,0 +1,146 @@
+"""When a query is started again: how long the pauses are, what makes them short again, and what is told meanwhile."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mainstem.errors import LogUnavailableError, PipelineFailedError
+from mainstem.pipelines.state import Status
+from mainstem.spark.query_keeper import QueryKeeper
+from mainstem.spark.query_watch import QueryWatch
+from mainstem.testing.clock import ManualClock
+
+
+class FakeHandle:
+    """A streaming query as the keeper sees it: alive or not, and with the micro-batches that it says it did."""
+
+    def __init__(self) -> None:
+        self.isActive = True
+        self.error: Exception | None = None
+        self.reports: list[Any] = []
+        self._jsq = SimpleNamespace(
+            recentProgress=lambda: self.reports,
+            status=lambda: SimpleNamespace(json=lambda: json.dumps({"message": "Getting", "isDataAvailable": False})),
+        )
+
+    def exception(self) -> Exception | None:
+        return self.error
+
+    def fail(self, text: str) -> None:
+        self.isActive, self.error = False, RuntimeError(text)
+
+    def progress(self, batch_id: int) -> None:
+        said = {"batchId": batch_id, "timestamp": "2026-01-01T00:00:00.000Z", "durationMs": {"addBatch": 1}}
+        said |= {"numInputRows": 2, "sources": [], "stateOperators": []}
+        entry = SimpleNamespace(batchId=lambda: batch_id, timestamp=lambda: "t", json=lambda: json.dumps(said))
+        self.reports.append(entry)
+
+    def stop(self) -> None:
+        self.isActive = False
+
+
+class FakeQuery:
+    """Starts fake handles; ``away`` makes the next starts fail."""
+
+    def __init__(self) -> None:
+        self.pipeline = SimpleNamespace(name="p", function=lambda: None)
+        self.written_rows = 0
+        self.handles: list[FakeHandle] = []
+        self.away = False
+
+    def start(self, *, once: bool) -> FakeHandle:
+        if self.away:
+            raise LogUnavailableError("the log cannot be reached")
+        self.handles.append(FakeHandle())
+        return self.handles[-1]
+
+    def close(self) -> None:
+        pass
+
+
+class Kept:
+    """A keeper of a fake query, under a clock of its own."""
+
+    def __init__(self) -> None:
+        self.clock, self.query = ManualClock(), FakeQuery()
+        watch = QueryWatch("app", "p", once=False, clock=self.clock)
+        self.keeper = QueryKeeper(self.query, watch, self.clock)  # type: ignore[arg-type]
+        self.keeper.start(once=False)
+
+    def pause_after_failure(self) -> float:
+        """Let the query fail; how long it pauses until it is started again."""
+        if not self.query.away:
+            self.query.handles[-1].fail("ValueError: no")
+        self.keeper.look()
+        failure = self.keeper.state.failure
+        assert failure is not None
+        assert failure.next_try_ms is not None
+        pause_s = (failure.next_try_ms - self.clock.time_ms()) / 1_000
+        started = len(self.query.handles)
+        self.clock.advance(pause_s - 0.01)
+        self.keeper.look()
+        assert len(self.query.handles) == started
+        self.clock.advance(0.02)
+        if not self.query.away:
+            self.keeper.look()
+            assert len(self.query.handles) == started + 1
+        return pause_s
+
+
+@pytest.fixture
+def kept() -> Kept:
+    return Kept()
+
+
+def test_pauses_double_up_to_a_minute(kept: Kept) -> None:
+    assert [kept.pause_after_failure() for _ in range(8)] == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert kept.keeper.state.counts.restarts == 8
+
+
+def test_a_micro_batch_that_went_through_makes_the_pause_short_again(kept: Kept) -> None:
+    assert [kept.pause_after_failure() for _ in range(3)] == [1, 2, 4]
+    kept.query.handles[-1].progress(7)
+    kept.keeper.look()
+    state = kept.keeper.state
+    assert (state.status, state.counts.input_rows, state.recent[-1].batch_id) == (Status.RUNNING, 2, 7)
+    assert kept.pause_after_failure() == 1
+
+
+def test_a_query_that_has_run_for_long_pauses_shortly(kept: Kept) -> None:
+    assert [kept.pause_after_failure() for _ in range(3)] == [1, 2, 4]
+    kept.clock.advance(61)
+    kept.keeper.look()
+    assert kept.pause_after_failure() == 1
+
+
+def test_a_log_that_is_away_when_a_query_starts_again_is_waited_for(kept: Kept) -> None:
+    kept.pause_after_failure()
+    kept.query.handles[-1].fail("LogUnavailableError: gone")
+    kept.keeper.look()
+    kept.query.away = True
+    pauses = [kept.pause_after_failure() for _ in range(3)]
+    assert pauses == [2, 4, 8]
+    assert kept.keeper.state.failure is not None
+    assert "the log cannot be reached" in kept.keeper.state.failure.text
+    kept.query.away = False
+    kept.keeper.look()
+    kept.keeper.look()
+    assert (kept.keeper.state.status, kept.keeper.state.failure.next_try_ms) == (Status.WAITING, None)
+
+
+def test_a_query_that_was_to_run_once_fails_for_good(kept: Kept) -> None:
+    assert kept.keeper.look_once()
+    kept.query.handles[-1].fail("ValueError: no")
+    with pytest.raises(PipelineFailedError, match="pipeline p failed: ValueError: no"):
+        kept.keeper.look_once()
+    kept.keeper.stop()
+    assert kept.keeper.state.status is Status.FAILED
+
+
+def test_a_query_that_is_stopped_says_so(kept: Kept) -> None:
+    kept.keeper.stop()
+    assert (kept.keeper.state.status, kept.query.handles[-1].isActive) == (Status.STOPPED, False)

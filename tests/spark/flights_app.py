@@ -36,7 +36,7 @@ class Flights:
             f"{self.prefix}.airlines", "carrier STRING, name STRING", "carrier", compacted=True
         )
         self.log = log
-        self._spark, self._broker, self._checkpoints = spark, broker, checkpoints
+        self._spark, self._broker, self.checkpoints = spark, broker, checkpoints
 
     def fly(self, *delays: tuple[str, int | None]) -> Position:
         deploy(self.app, self.log)
@@ -50,7 +50,7 @@ class Flights:
     def runner(self, **options: Any) -> Any:
         from mainstem.spark.runner import Runner
 
-        return Runner(self.app, self._broker.bootstrap, checkpoints=self._checkpoints, spark=self._spark, **options)
+        return Runner(self.app, self._broker.bootstrap, checkpoints=self.checkpoints, spark=self._spark, **options)
 
     def run_once(self, **options: Any) -> None:
         self.runner(**options).run(once=True)

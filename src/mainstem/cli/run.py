@@ -29,7 +29,7 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
         typer.Option(
             "--changed",
             metavar="[PIPELINE=]CHOICE",
-            help="What becomes of a pipeline that was changed: resume or fresh; repeatable.",
+            help="What becomes of a pipeline that was changed: resume, rebuild or fresh; repeatable.",
         ),
     ] = None,
     bootstrap: Annotated[

@@ -14,6 +14,8 @@ class Choice(enum.StrEnum):
 
     RESUME = "resume"
     """Go on from the checkpoint, with the state that it holds; Spark refuses where it cannot."""
+    REBUILD = "rebuild"
+    """Derive the whole topic again beside the old one, compare, and make the old one equal to it."""
     FRESH = "fresh"
     """Forget the checkpoint: derive from the inputs' start again, into the same topic."""
 

@@ -5,23 +5,26 @@
 2. When one differs and there is no choice for it, nothing starts: one error names them all, with the choices.
 3. ``fresh``: the transactions that its sink left open are resolved, then its checkpoint is removed: first renamed, so
    that no half of one is ever gone on from.
+   ``rebuild``: what cannot be rebuilt is refused; the rest is left to the run (``rebuilding``), fingerprints too.
+   Of a rebuild that is not wanted any more nothing is kept.
 4. The fingerprints are written. From here on a restart finds them equal, and goes on without a choice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from mainstem.errors import DefinitionError
 from mainstem.pipelines.changes import Choice, Choices
 from mainstem.spark import fingerprint
-from mainstem.spark.checkpoint import has_run, remove_checkpoint
+from mainstem.spark.checkpoint import has_run, local_path, remove_checkpoint
 from mainstem.spark.fingerprint import Fingerprint
 from mainstem.spark.query import Query
+from mainstem.spark.rebuilding import Site, abandon, require_rebuildable
 
 
-def settle_changes(queries: Sequence[Query], choices: Choices, resolve: Callable[[str], None]) -> None:
-    """Steps 1 to 4 of the module. ``resolve`` ends what the sink of a pipeline's checkpoint left open.
+def settle_changes(queries: Sequence[Query], choices: Choices, site: Site) -> dict[str, Fingerprint]:
+    """Steps 1 to 4 of the module; the pipelines to rebuild by name, with their fingerprints.
 
     Raises DefinitionError when a choice is missing, ConfigError for one that names no pipeline, StorageError.
     """
@@ -36,13 +39,22 @@ def settle_changes(queries: Sequence[Query], choices: Choices, resolve: Callable
     undecided = {name: why for name, why in changed.items() if choices.of(name) is None}
     if undecided:
         raise DefinitionError(_question(undecided))
+    to_rebuild = {name: now[name] for name in changed if choices.of(name) is Choice.REBUILD}
+    for query in queries:
+        if query.pipeline.name in to_rebuild:
+            require_rebuildable(query.pipeline)
     for query in queries:
         name = query.pipeline.name
+        if name in to_rebuild:
+            continue
+        if site.beside(name).is_dir():
+            abandon(site, name, [topic.name for topic in query.pipeline.outputs])
         if name in changed and choices.of(name) is Choice.FRESH:
-            resolve(query.checkpoint)
+            site.resolve(local_path(query.checkpoint))
             remove_checkpoint(query.checkpoint)
         if fingerprint.read(query.checkpoint) != now[name]:
             fingerprint.write(query.checkpoint, now[name])
+    return to_rebuild
 
 
 def _question(undecided: dict[str, str]) -> str:
@@ -50,6 +62,7 @@ def _question(undecided: dict[str, str]) -> str:
     word = "pipeline" if len(undecided) == 1 else "pipelines"
     return (
         f"{word} changed since the checkpoint was written: {said}. Run it again with --changed resume (go on from the "
-        "checkpoint and its state, if Spark can) or --changed fresh (derive all again from the inputs' start, into the "
-        "same topic); --changed PIPELINE=… chooses for one"
+        "checkpoint and its state, if Spark can), --changed rebuild (derive all again beside the topic, compare, and "
+        "append what differs) or --changed fresh (derive all again from the inputs' start, into the same topic); "
+        "--changed PIPELINE=… chooses for one"
     )

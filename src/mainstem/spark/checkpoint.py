@@ -94,13 +94,14 @@ def remove_checkpoint(checkpoint: str) -> None:
         shutil.rmtree(gone, ignore_errors=True)
         with contextlib.suppress(FileNotFoundError):
             directory.rename(gone)
-        _sync(directory.parent)
+        sync_directory(directory.parent)
         shutil.rmtree(gone, ignore_errors=True)
     except OSError as error:
         raise StorageError(f"the checkpoint {directory} cannot be removed: {error.strerror}") from error
 
 
-def _sync(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory durable. Raises OSError."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

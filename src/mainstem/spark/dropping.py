@@ -2,7 +2,7 @@
 
 1. What its sink left open is resolved: what was decided is committed, the rest aborted. An open transaction would hold
    its topics' last stable offsets.
-2. Its checkpoint is removed.
+2. Its checkpoint is removed, and what a rebuild that was cut short has left.
 3. Its progress and its state are said to be gone.
 Each step may be repeated: a drop that was cut short is run again. No run may hold the App's checkpoints meanwhile.
 """
@@ -19,6 +19,8 @@ from mainstem.pipelines.state import STATES_TOPIC
 from mainstem.spark.checkpoint import has_run, query_id, remove_checkpoint
 from mainstem.spark.checkpoint_lock import locked
 from mainstem.spark.options import LogOptions
+from mainstem.spark.progress_log import ProgressLog
+from mainstem.spark.rebuilding import Site, abandon
 from mainstem.spark.transactions import resolve_abandoned
 
 
@@ -43,15 +45,25 @@ def drop(log: Log, checkpoints: Path, pipeline: str) -> Dropped:
         raise InputError(
             f"there is no pipeline {pipeline!r}: neither a checkpoint {checkpoint} nor a record in the log"
         )
-    resolved = 0
+    options, resolved = LogOptions(log.bootstrap), 0
     if has_checkpoint:
         with locked(checkpoints):
             if has_run(str(checkpoint)):
-                resolved = resolve_abandoned(LogOptions(log.bootstrap), query_id(str(checkpoint)))
+                resolved = resolve_abandoned(options, query_id(str(checkpoint)))
+            site = Site(log, options, checkpoints)
+            if site.beside(pipeline).is_dir():
+                abandon(site, pipeline, _outputs(options, pipeline))
             remove_checkpoint(str(checkpoint))
     for topic in known:
         log.append(topic, None, key=pipeline)
     return Dropped(resolved, has_checkpoint, bool(known))
+
+
+def _outputs(options: LogOptions, pipeline: str) -> tuple[str, ...]:
+    """The topics that it derived, as its progress says."""
+    with ProgressLog(options, pipeline, ()) as told:
+        last = told.last()
+    return () if last is None else last.outputs
 
 
 def _is_told(log: Log, topic: str, pipeline: str) -> bool:

@@ -103,12 +103,13 @@ def write(checkpoint: str, fingerprint: Fingerprint) -> None:
     directory = local_path(checkpoint)
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        _replace(directory / FILE, json.dumps(dataclasses.asdict(fingerprint), indent=1))
+        replace_file(directory / FILE, json.dumps(dataclasses.asdict(fingerprint), indent=1))
     except OSError as error:
         raise StorageError(f"{directory / FILE} cannot be written: {error.strerror}") from error
 
 
-def _replace(path: Path, text: str) -> None:
+def replace_file(path: Path, text: str) -> None:
+    """Write a file as a whole or not at all. Raises OSError."""
     beside = path.with_suffix(".new")
     with beside.open("w") as file:
         file.write(text)

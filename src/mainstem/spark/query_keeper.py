@@ -117,7 +117,7 @@ class QueryKeeper:
             self._pause(_cause(f"{type(error).__name__}: {error}", self._file))
 
     def _pause(self, why: str) -> None:
-        _say(f"pipeline {self._name} failed: {why}; again in {self._pause_s:g} s")
+        say(f"pipeline {self._name} failed: {why}; again in {self._pause_s:g} s")
         self._watch.failed(why, again_in_s=self._pause_s)
         self._next_try_s = self._clock.monotonic_s() + self._pause_s
         self._pause_s = min(self._pause_s * 2, _PAUSE_S_MAX)
@@ -132,5 +132,6 @@ def _cause(text: str, file: str) -> str:
     return where + (raised[-1] if raised else next(iter(lines), "unknown"))[:_CAUSE_CHARS_MAX]
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """A line for the process's log."""
     print(f"mainstem: {text}", file=sys.stderr, flush=True)  # noqa: T201 - the process's log

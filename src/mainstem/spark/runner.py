@@ -8,9 +8,11 @@ Owned by one thread, but ``stop`` may be called from any.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -22,6 +24,7 @@ from mainstem.clock import Clock, SystemClock
 from mainstem.errors import PipelineFailedError
 from mainstem.pipelines.app import App
 from mainstem.pipelines.changes import Choices
+from mainstem.pipelines.definitions import Pipeline
 from mainstem.pipelines.deploy import deploy
 from mainstem.pipelines.load import module_of
 from mainstem.schema.infer import schema_of
@@ -29,16 +32,16 @@ from mainstem.schema.registry import lookup, register
 from mainstem.schema.types import TopicSchema
 from mainstem.spark.batch_function import BatchFunctionQuery
 from mainstem.spark.changed_pipelines import settle_changes
-from mainstem.spark.checkpoint import query_id
 from mainstem.spark.checkpoint_lock import locked
+from mainstem.spark.fingerprint import Fingerprint
 from mainstem.spark.options import LogOptions
 from mainstem.spark.pipeline_query import PipelineQuery
 from mainstem.spark.query import Query, QueryPlace
-from mainstem.spark.query_keeper import QueryKeeper
+from mainstem.spark.query_keeper import QueryKeeper, say
 from mainstem.spark.query_watch import QueryWatch
+from mainstem.spark.rebuilding import Site, begin, finish_swaps, swap
 from mainstem.spark.session import session
 from mainstem.spark.state_publisher import StatePublisher
-from mainstem.spark.transactions import resolve_abandoned
 
 _LOOK_EVERY_S = 0.5
 _LOOK_OFTEN_S = 0.1
@@ -71,6 +74,7 @@ class Runner:
         self._changed = changed
         self._clock = clock or SystemClock()
         self._keepers: list[QueryKeeper] = []
+        self._schemas: dict[str, TopicSchema] = {}
 
     def run(self, *, once: bool = False, on_ready: Callable[[], None] = lambda: None) -> None:
         """Run until ``stop``, or with ``once`` until all that is in the log now is derived.
@@ -95,25 +99,35 @@ class Runner:
             cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]  # workers cannot import the user's file by its name
         with locked(self._checkpoints), Log(self._log_options.bootstrap) as log:
             deploy(self._app, log)
+            finish_swaps(self._site(log))
             with ExitStack() as at_end:
                 states = at_end.enter_context(StatePublisher(self._log_options.bootstrap))
                 spark = self._given_spark or session(self._app.name, master=self._master)
                 if self._given_spark is None:
                     at_end.callback(spark.stop)
                 at_end.enter_context(self._queries_stopped(states))
-                self._prepare(spark, log, once=once)
+                to_rebuild = self._prepare(spark, log, once=once)
+                on_ready = _once(on_ready)
+                for name, now in to_rebuild.items():
+                    on_ready()  # a rebuild may take long
+                    self._rebuild(spark, log, self._app.pipelines[name], now, states)
+                if self._stopped.is_set():
+                    return  # a pipeline whose rebuild was cut short must not go on from its old checkpoint
                 if once:
                     self._run_once(states, on_ready)
                 else:
                     self._run_on(states, on_ready)
 
-    def _prepare(self, spark: SparkSession, log: Log, *, once: bool) -> None:
-        """All queries, in an order in which each comes after those whose output it reads; their schemas registered."""
+    def _prepare(self, spark: SparkSession, log: Log, *, once: bool) -> dict[str, Fingerprint]:
+        """All queries, in an order in which each comes after those whose output it reads; their schemas registered.
+
+        Returns the pipelines to rebuild, in that order.
+        """
         queries: list[Query] = []
         schemas = self._known_schemas(log)
         for pipeline in self._app.pipelines.values():
             if self._stopped.is_set():
-                return
+                return {}
             place = QueryPlace(self._log_options, str(self._checkpoints / pipeline.name))
             kind = BatchFunctionQuery if pipeline.each_batch else PipelineQuery
             query: Query = kind(spark, pipeline, schemas, place, log)
@@ -121,14 +135,39 @@ class Runner:
             watch = QueryWatch(self._app.name, pipeline.name, once=once, clock=self._clock)
             self._keepers.append(QueryKeeper(query, watch, self._clock))
             schemas.update(query.schemas)
-        settle_changes(queries, self._changed, self._resolve)
+        to_rebuild = settle_changes(queries, self._changed, self._site(log))
         for query in queries:
             for name, schema in query.schemas.items():
                 register(log, name, schema, self._app.topics[name].key)
+        self._schemas = schemas
+        return to_rebuild
 
-    def _resolve(self, checkpoint: str) -> None:
-        """End what the sink of a checkpoint left open."""
-        resolve_abandoned(self._log_options, query_id(checkpoint))
+    def _rebuild(
+        self, spark: SparkSession, log: Log, pipeline: Pipeline, now: Fingerprint, states: StatePublisher
+    ) -> None:
+        """Derive a changed pipeline's topics again beside the old ones, then swap; see ``rebuilding``."""
+        if self._stopped.is_set():
+            return
+        site = self._site(log)
+        shadow = begin(site, pipeline, now)
+        place = QueryPlace(self._log_options, str(site.beside(pipeline.name)))
+        query = PipelineQuery(spark, shadow, self._schemas, place, log)
+        keeper = QueryKeeper(query, QueryWatch(self._app.name, shadow.name, once=True, clock=self._clock), self._clock)
+        try:
+            keeper.start(once=True)
+            while keeper.look_once():
+                states.put([replace(keeper.state, pipeline=pipeline.name, trigger="rebuild")])
+                if self._stopped.wait(_LOOK_OFTEN_S):
+                    return
+        finally:
+            keeper.stop()
+        if self._stopped.is_set():
+            return
+        for line in swap(site, pipeline):
+            say(f"pipeline {pipeline.name} is rebuilt; {line}")
+
+    def _site(self, log: Log) -> Site:
+        return Site(log, self._log_options, self._checkpoints)
 
     def _known_schemas(self, log: Log) -> dict[str, TopicSchema]:
         """Of the topics that are read: the declared schema, or the one that the log has."""
@@ -178,6 +217,11 @@ class Runner:
                 stopping.callback(lambda: states.put(keeper.state for keeper in self._keepers))
                 for keeper in self._keepers:
                     stopping.callback(keeper.stop)
+
+
+def _once(call: Callable[[], None]) -> Callable[[], None]:
+    """``call``, but only the first time."""
+    return functools.cache(call)
 
 
 def run(

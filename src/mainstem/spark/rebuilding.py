@@ -1,0 +1,172 @@
+"""Rebuild: a changed pipeline derives its whole topic again beside the old one; then the old one is made equal to it.
+
+Readers go on undisturbed: the topic, its offsets and its old records stay, and what differs is appended to it.
+
+1. Beside the topics that the pipeline derives, shadow topics are made (``<topic>.rebuild``), and a checkpoint of its
+   own (``__rebuild-<pipeline>``) with the new version's fingerprint. What another version left of these is removed.
+2. The new version derives all that there is into the shadow topics.
+3. What the old version's sink, or an earlier swap, left open in the topics is ended, so that all of them can be read.
+   Each is compared with its shadow, by the latest value of each key. Where rows cannot be told apart by their key, the
+   rebuild is refused, and nothing was changed.
+4. The difference is appended in a transaction (in several, where it is large).
+5. A marker is written beside the new checkpoint: from here on the swap is finished, whatever happens.
+6. The old checkpoint is removed, the new one takes its place: its query goes on in the topic itself.
+7. The pipeline's progress is said: what the new version has read, up to the topic's end.
+8. The shadow topics and their progress are removed, then the marker.
+
+A rebuild that is cut short before 5 goes on where it was when it is asked for again; the difference is counted anew, so
+what was appended already is not appended twice. After 5 the next start finishes it. Nobody else writes meanwhile: the
+run holds the lock of the App's checkpoints.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from mainstem.client.log import Log
+from mainstem.errors import DefinitionError, StorageError, UnknownTopicError
+from mainstem.pipelines.definitions import Pipeline
+from mainstem.pipelines.progress import PROGRESS_TOPIC
+from mainstem.spark import fingerprint
+from mainstem.spark.checkpoint import has_run, query_id, remove_checkpoint, sync_directory
+from mainstem.spark.fingerprint import Fingerprint
+from mainstem.spark.options import LogOptions
+from mainstem.spark.progress_log import ProgressLog
+from mainstem.spark.topic_difference import TopicDifference
+from mainstem.spark.transactions import resolve_abandoned
+
+_BESIDE: Final = "__rebuild-"  # no pipeline has a name that begins so
+_MARKER: Final = "mainstem-swap.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where pipelines live: their log, and the directory of their checkpoints."""
+
+    log: Log
+    options: LogOptions
+    checkpoints: Path
+
+    def beside(self, pipeline: str) -> Path:
+        """The checkpoint of a pipeline's new version."""
+        return self.checkpoints / (_BESIDE + pipeline)
+
+    def resolve(self, checkpoint: Path) -> None:
+        """End what the sink of a checkpoint left open."""
+        if has_run(str(checkpoint)):
+            resolve_abandoned(self.options, query_id(str(checkpoint)))
+
+
+def require_rebuildable(pipeline: Pipeline) -> None:
+    """Raises DefinitionError when what differs cannot be said in the pipeline's topics."""
+    if pipeline.each_batch:
+        raise DefinitionError(
+            f"{pipeline.where}: {pipeline.name} writes by itself, so it cannot be rebuilt; choose fresh"
+        )
+    for topic in pipeline.outputs:
+        if not topic.key:
+            raise DefinitionError(
+                f"{pipeline.where}: topic {topic.name} has no key, so pipeline {pipeline.name} cannot be rebuilt into "
+                "it: derive into a topic of another name, or choose resume or fresh"
+            )
+
+
+def begin(site: Site, pipeline: Pipeline, now: Fingerprint) -> Pipeline:
+    """Step 1; the pipeline as it derives into the shadow topics. Raises StorageError, LogUnavailableError."""
+    directory, shadow = site.beside(pipeline.name), _shadow_of(pipeline)
+    if not directory.is_dir() or fingerprint.read(str(directory)) != now:
+        abandon(site, pipeline.name, _names(pipeline))
+        fingerprint.write(str(directory), now)
+    for topic, beside in zip(pipeline.outputs, shadow.outputs, strict=True):
+        partitions = site.log.topics()[topic.name].partitions
+        policy = {"cleanup.policy": "compact"} if topic.compacted else {}
+        site.log.create_topic(beside.name, partitions=partitions, configs={**policy, **topic.configs}, exist_ok=True)
+    return shadow
+
+
+def swap(site: Site, pipeline: Pipeline) -> list[str]:
+    """Steps 3 to 8; what differed, a line for each topic. Raises DefinitionError in step 3."""
+    transactional_id = f"mainstem-rebuild-{pipeline.name}"
+    site.resolve(site.checkpoints / pipeline.name)
+    with site.log.transaction(transactional_id):
+        pass  # beginning one ends what an earlier swap has left open
+    found = []
+    for topic, beside in zip(pipeline.outputs, _shadow_of(pipeline).outputs, strict=True):
+        difference = TopicDifference.between(site.log, topic.name, beside.name)
+        if difference.repeats and pipeline.mode == "append":
+            raise DefinitionError(
+                f"{pipeline.where}: topic {topic.name} has several rows of one key, so pipeline {pipeline.name} cannot "
+                "be rebuilt into it: derive into a topic of another name, or choose resume or fresh"
+            )
+        found.append(difference)
+    for difference in found:
+        difference.append_to_live(site.log, transactional_id)
+    marker = {"pipeline": pipeline.name, "outputs": _names(pipeline)}
+    _write_marker(site.beside(pipeline.name), marker)
+    finish_swaps(site)
+    return [f"topic {difference.live}: {difference}" for difference in found]
+
+
+def finish_swaps(site: Site) -> None:
+    """Steps 6 to 8 of every swap that was begun."""
+    for path in sorted(site.checkpoints.glob(f"*/{_MARKER}")):
+        marker = json.loads(path.read_text())
+        live, beside = site.checkpoints / marker["pipeline"], site.beside(marker["pipeline"])
+        if path.parent == beside:
+            remove_checkpoint(str(live))
+            beside.rename(live)
+            sync_directory(site.checkpoints)
+        _say_progress(site, marker["pipeline"], tuple(marker["outputs"]))
+        _remove_shadows(site, marker["pipeline"], marker["outputs"])
+        (live / _MARKER).unlink()
+
+
+def abandon(site: Site, pipeline: str, outputs: Iterable[str]) -> None:
+    """Remove what a rebuild that is not wanted any more has left behind; ``outputs`` are the pipeline's topics."""
+    directory = site.beside(pipeline)
+    site.resolve(directory)
+    remove_checkpoint(str(directory))
+    _remove_shadows(site, pipeline, outputs)
+
+
+def _names(pipeline: Pipeline) -> list[str]:
+    return [topic.name for topic in pipeline.outputs]
+
+
+def _shadow_of(pipeline: Pipeline) -> Pipeline:
+    outputs = tuple(replace(topic, name=_shadow(topic.name)) for topic in pipeline.outputs)
+    return replace(pipeline, name=_shadow(pipeline.name), outputs=outputs)
+
+
+def _shadow(name: str) -> str:
+    return f"{name}.rebuild"
+
+
+def _say_progress(site: Site, pipeline: str, outputs: tuple[str, ...]) -> None:
+    """Step 7. The shadow's progress is gone when it was said already."""
+    with ProgressLog(site.options, _shadow(pipeline), tuple(map(_shadow, outputs))) as beside:
+        last = beside.last()
+    if last is not None:
+        said = replace(last, pipeline=pipeline, outputs=outputs, sink=site.log.end(*outputs))
+        key, value = said.to_record()
+        site.log.append(PROGRESS_TOPIC, value, key=key)
+
+
+def _remove_shadows(site: Site, pipeline: str, outputs: Iterable[str]) -> None:
+    for topic in outputs:
+        with contextlib.suppress(UnknownTopicError):
+            site.log.delete_topic(_shadow(topic))
+    site.log.append(PROGRESS_TOPIC, None, key=_shadow(pipeline))
+
+
+def _write_marker(directory: Path, marker: dict[str, Any]) -> None:
+    try:
+        fingerprint.replace_file(directory / _MARKER, json.dumps(marker))
+        sync_directory(directory)
+    except OSError as error:
+        raise StorageError(f"{directory / _MARKER} cannot be written: {error.strerror}") from error

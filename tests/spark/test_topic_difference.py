@@ -1,0 +1,57 @@
+"""What one topic lacks to be like another, and getting it there."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from mainstem.client.log import Log
+from mainstem.errors import DefinitionError
+from mainstem.spark.topic_difference import TopicDifference
+
+NUMBERS = itertools.count(1)
+
+
+def topic(log: Log, *records: tuple[str | None, str | None]) -> str:
+    name = f"difference-{next(NUMBERS)}"
+    log.create_topic(name, partitions=2)
+    if records:
+        log.append_many(name, list(records))
+    return name
+
+
+def latest(log: Log, name: str) -> dict[bytes | None, bytes | None]:
+    found = {record.key: record.value for record in log.read(name)}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def test_the_difference_makes_the_topic_say_what_the_other_does(mainstem_log: Log) -> None:
+    log = mainstem_log
+    live = topic(log, ("same", "1"), ("changed", "1"), ("gone", "1"), ("back", "1"), ("back", None), ("dead", None))
+    wanted = topic(log, ("changed", "0"), ("same", "1"), ("changed", "2"), ("added", "3"), ("back", "4"), ("x", None))
+    difference = TopicDifference.between(log, live, wanted)
+    assert (set(difference.added), difference.changed, difference.gone) == (
+        {b"added", b"back"},
+        (b"changed",),
+        (b"gone",),
+    )
+    assert str(difference).endswith("1 changed (changed), 1 gone (gone), 1 as they were")
+    before = sum(1 for _ in log.read(live))
+    difference.append_to_live(log, "difference-test")
+    assert latest(log, live) == latest(log, wanted)
+    assert sum(1 for _ in log.read(live)) == before + 4
+    again = TopicDifference.between(log, live, wanted)
+    assert (again.added, again.changed, again.gone) == ((), (), ())
+
+
+def test_keys_that_came_twice_are_noticed(mainstem_log: Log) -> None:
+    live, twice = topic(mainstem_log, ("a", "1")), topic(mainstem_log, ("a", "1"), ("a", "2"))
+    assert TopicDifference.between(mainstem_log, live, twice).repeats
+    assert not TopicDifference.between(mainstem_log, twice, live).repeats
+
+
+def test_records_without_a_key_cannot_be_compared(mainstem_log: Log) -> None:
+    live, keyless = topic(mainstem_log), topic(mainstem_log, (None, "1"))
+    with pytest.raises(DefinitionError, match="records without a key"):
+        TopicDifference.between(mainstem_log, live, keyless)

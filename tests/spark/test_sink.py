@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,18 @@ def test_rows_become_records(
     assert (record.key, record.value, record.headers, record.timestamp_ms) == (b"k", b"v", (("h", b"\x01"),), 1500)
 
 
+def test_rows_of_any_columns_are_written_by_a_key_column(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, mainstem_topic: str
+) -> None:
+    frame = spark.sql("SELECT 'UA' AS carrier, 7 AS flights, 1.5D AS delay, CAST(null AS STRING) AS note")
+    options = {"kafka.compression.type": "zstd", "topic": mainstem_topic}
+    write(frame, mainstem_broker, keyColumn="carrier", **options)
+    write(frame, mainstem_broker, keyColumn="carrier, flights", **options)
+    one, two = mainstem_log.read(mainstem_topic)
+    assert (one.key, two.key) == (b"UA", b'["UA",7]')
+    assert json.loads(one.value or b"") == {"carrier": "UA", "flights": 7, "delay": 1.5, "note": None}
+
+
 def test_each_row_may_name_its_topic(spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log) -> None:
     for name in ("sink.a", "sink.b"):
         mainstem_log.create_topic(name)
@@ -51,6 +64,12 @@ def test_each_row_may_name_its_topic(spark: SparkSession, mainstem_broker: Embed
         ("SELECT 'v' AS value", {}, "say where to write"),
         ("SELECT 'v' AS value", {"topic": "nowhere"}, "there is no topic nowhere"),
         ("SELECT 'v' AS value", {"topic": "t", "writeId": "a b"}, "option writeId: 'a b' has other characters"),
+        (
+            "SELECT 1 AS id",
+            {"topic": "t", "keyColumn": "ids"},
+            "option keyColumn: there is no column ids; there are id",
+        ),
+        ("SELECT 1 AS id, array(1) AS a", {"topic": "t", "keyColumn": "id"}, "column a is nested"),
         ("SELECT 'v' AS value", {"topic": "t", "writeVersion": "1"}, "give the option writeId, too"),
     ],
 )

@@ -25,6 +25,7 @@ COMMON_OPTIONS = (BOOTSTRAP, "kafka.client.id", "kafka.request.timeout.ms", *SEC
 WRITE_OPTIONS = (
     "topic",
     "pipeline",
+    "keyColumn",
     "deliveryGuarantee",
     "writeId",
     "writeVersion",
@@ -75,6 +76,8 @@ class WriteOptions:
     """Names a batch write, so that it counts once however often it is run."""
     write_version: int = 0
     transaction_timeout_ms: int | None = None
+    key_columns: tuple[str, ...] = ()
+    """With them rows of any columns are written: these as the key, all of them as a JSON object."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
@@ -94,6 +97,7 @@ class WriteOptions:
             write_id=_write_id(given.get("writeId")),
             write_version=_write_version(given),
             transaction_timeout_ms=given.count("kafka.transaction.timeout.ms"),
+            key_columns=tuple(part.strip() for part in (given.get("keyColumn") or "").split(",") if part.strip()),
         )
 
 

@@ -3,6 +3,9 @@
 Columns, as Spark's Kafka connector has them: ``value`` (text or bytes), and optionally ``key``, ``headers``, ``topic``
 (unless the option ``topic`` says it for all), ``partition`` and ``timestamp``.
 
+With the option ``keyColumn`` rows have any columns: the value is a JSON object of all of them, the key the text of that
+column (several: a JSON array), as in topics of an App.
+
 **A stream** is exactly once, by the steps of ``transactions``. Spark makes the writer anew for each micro-batch, twice:
 in a process that sends it to the tasks, and in one that commits. So a run begins with each commit, and tasks, which do
 not know what is decided, write again what they are asked to; the commit drops that. The sink's id is the query's, which
@@ -25,11 +28,12 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
 from mainstem.errors import ConfigError, SchemaError
 from mainstem.model import Position
 from mainstem.spark.checkpoint import maybe_offsets, read_offsets
+from mainstem.spark.json_encode import encode_keys, encode_values
 from mainstem.spark.options import WriteOptions
 from mainstem.spark.producing import Producing, Rows, producing
 from mainstem.spark.progress_log import ProgressLog
@@ -137,7 +141,7 @@ def append_all(batches: Iterator[pa.RecordBatch], options: WriteOptions) -> Appe
     """Append the rows of all batches, at least once."""
     with producing(options) as out:
         for arrow_batch in batches:
-            _append(out, arrow_batch, options.topic)
+            _append(out, arrow_batch, options)
         out.finish()
         return Appended(Prepared(position=out.position, records=out.records), "")
 
@@ -151,7 +155,7 @@ def prepare_all(
     with prepare(run, batch_id, context.partitionId(), options, steps, attempt=context.attemptNumber()) as preparing:
         for arrow_batch in batches:
             if not preparing.is_decided:
-                _append(preparing.out, arrow_batch, options.topic)
+                _append(preparing.out, arrow_batch, options)
     return Appended(preparing.prepared, run.sink_id)
 
 
@@ -173,8 +177,12 @@ def _property(name: str) -> str:
     return str(value)
 
 
-def _append(out: Producing, arrow_batch: pa.RecordBatch, topic: str | None) -> None:
+def _append(out: Producing, arrow_batch: pa.RecordBatch, options: WriteOptions) -> None:
+    topic = options.topic
     if not arrow_batch.num_rows:
+        return
+    if options.key_columns and topic is not None:
+        out.append(topic, Rows(encode_values(arrow_batch), encode_keys(arrow_batch, options.key_columns)))
         return
     names = arrow_batch.schema.names
     column = {name: arrow_batch.column(name) if name in names else None for name in _COLUMNS}
@@ -202,6 +210,9 @@ def _milliseconds(times: pa.Array) -> pa.Array:
 
 def _check_columns(options: WriteOptions, schema: StructType) -> None:
     names = schema.fieldNames()
+    if options.key_columns:
+        _check_typed(options, schema)
+        return
     unknown = [name for name in names if name not in _COLUMNS]
     if unknown or "value" not in names:
         raise SchemaError(
@@ -209,3 +220,20 @@ def _check_columns(options: WriteOptions, schema: StructType) -> None:
         )
     if options.topic is None and "topic" not in names:
         raise ConfigError("say where to write: by the option topic, or by a column topic")
+
+
+def _check_typed(options: WriteOptions, schema: StructType) -> None:
+    names = schema.fieldNames()
+    missing = [name for name in options.key_columns if name not in names]
+    if missing:
+        raise ConfigError(f"option keyColumn: there is no column {', '.join(missing)}; there are {', '.join(names)}")
+    if options.topic is None:
+        raise ConfigError("option keyColumn writes all columns as the value: say where to by the option topic")
+    nested = [
+        field.name for field in schema if isinstance(field.dataType, ArrayType | MapType | StructType | VariantType)
+    ]
+    if nested:
+        raise SchemaError(
+            f"column {', '.join(nested)} is nested; with the option keyColumn write its JSON text, "
+            f"to_json({nested[0]}), or give the columns key and value yourself"
+        )

@@ -34,6 +34,8 @@ class Stream:
 
     def __init__(self, broker: EmbeddedBroker, **options: str) -> None:
         given = {"kafka.bootstrap.servers": broker.bootstrap, "startingOffsets": "earliest", **options}
+        if not {"kafka_group_id", "groupIdPrefix"} & options.keys():
+            given["commitOffsets"] = "false"  # a thread that goes on by itself is started where it is looked at alone
         self.options = {name.replace("_", "."): value for name, value in given.items() if value}
         self.start: dict[str, Any] | None = None
         self.restart()
@@ -273,6 +275,7 @@ def test_a_stream_that_may_lose_offsets_notes_them_and_goes_on(
     assert (str(loss.topic_partition), loss.start, loss.end) == (f"{topic}/1", 2, 6)
     assert "offsets 2 to 5" in capfd.readouterr().err
     assert stream.next() == []
+    stream.reader.stop()
 
 
 def transaction(broker: EmbeddedBroker, topic: str) -> Producer:
@@ -345,6 +348,7 @@ def test_a_stream_that_may_lose_offsets_begins_at_a_topics_new_life(
     assert stream.next() == [f"{topic}/0:0-1", f"{topic}/1:0-1"]
     assert stream.next() == []
     assert [(loss.start, loss.end) for loss in recorded_losses(mainstem_log, f"again-{topic}")] == [(3, None)] * 2
+    stream.reader.stop()
 
 
 def test_a_topic_of_a_pattern_that_is_deleted_stops_a_stream(
@@ -383,6 +387,7 @@ def test_offsets_that_are_removed_between_plan_and_task_are_noted_as_well(
     rows = [row for batch in read_partition(task, stream.parsed, schema) for row in batch.to_pylist()]
     assert [row["offset"] for row in rows if row["partition"] == 1] == [3, 4]
     assert [(loss.start, loss.end) for loss in recorded_losses(mainstem_log, f"task-{topic}")] == [(0, 3)]
+    stream.reader.stop()
 
 
 def test_a_table_begins_where_its_log_does(mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str) -> None:

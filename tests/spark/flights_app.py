@@ -36,7 +36,8 @@ class Flights:
             f"{self.prefix}.airlines", "carrier STRING, name STRING", "carrier", compacted=True
         )
         self.log = log
-        self._spark, self._broker, self.checkpoints = spark, broker, checkpoints
+        self.bootstrap = broker.bootstrap
+        self._spark, self.checkpoints = spark, checkpoints
 
     def fly(self, *delays: tuple[str, int | None]) -> Position:
         deploy(self.app, self.log)
@@ -50,7 +51,7 @@ class Flights:
     def runner(self, **options: Any) -> Any:
         from mainstem.spark.runner import Runner
 
-        return Runner(self.app, self._broker.bootstrap, checkpoints=self.checkpoints, spark=self._spark, **options)
+        return Runner(self.app, self.bootstrap, checkpoints=self.checkpoints, spark=self._spark, **options)
 
     def run_once(self, **options: Any) -> None:
         self.runner(**options).run(once=True)
@@ -71,8 +72,17 @@ class Flights:
         records = self.log.read(topic)
         return {(record.key or b"").decode(): json.loads(record.value or b"null") for record in records}
 
-    def rows(self, topic: str) -> list[Any]:
+    def rows(self, topic: str) -> list[dict[str, Any]]:
         return [json.loads(record.value or b"null") for record in self.log.read(topic)]
+
+    def has_written(self, sink: Position, *topics: str) -> bool:
+        """Whether ``sink`` lies behind all rows of the topics; markers of transactions may follow."""
+        rows = Position.join(
+            Position.of(topic, record.partition, record.offset + 1)
+            for topic in topics
+            for record in self.log.read(topic)
+        )
+        return sink.covers(rows) and self.log.end(*topics).covers(sink)
 
     def progress(self, pipeline: str) -> list[Progress]:
         said = [Progress.from_record(record) for record in self.log.read(PROGRESS_TOPIC)]

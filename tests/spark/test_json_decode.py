@@ -102,3 +102,32 @@ def test_no_values_are_no_rows() -> None:
 def test_values_may_hold_line_breaks() -> None:
     values = pa.array([b'{"s":\n"a"}\n', b' {"s":"b"}'], pa.binary())
     assert decode_json(values, SCHEMA).arrow_batch.column("s").to_pylist() == ["a", "b"]
+
+
+NESTED = pa.struct([("d", pa.list_(pa.date32())), ("m", pa.decimal128(10, 2)), ("t", pa.timestamp("us", "UTC"))])
+NESTED_JSON = {"d": ["2024-02-29", None], "m": "1.50", "t": "2024-02-29T12:00:00.000001Z"}
+NESTED_VALUE = {
+    "d": [dt.date(2024, 2, 29), None],
+    "m": decimal.Decimal("1.50"),
+    "t": dt.datetime(2024, 2, 29, 12, 0, 0, 1, dt.UTC),
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "expected"),
+    [
+        (NESTED_JSON, NESTED, NESTED_VALUE),
+        ([NESTED_JSON], pa.list_(NESTED), [NESTED_VALUE]),
+        ({"a": NESTED_JSON}, pa.map_(pa.string(), NESTED), [("a", NESTED_VALUE)]),
+        ({"1": "YQ==", "2": None}, pa.map_(pa.int32(), pa.binary()), [(1, b"a"), (2, None)]),
+        ({"b": ["YQ=="]}, pa.struct([("b", pa.list_(pa.binary()))]), {"b": [b"a"]}),
+        ({"d": ["today"]}, NESTED, None),
+        ([1, "x"], pa.list_(pa.int32()), None),
+        ({"x": 1}, pa.map_(pa.int32(), pa.int32()), None),
+    ],
+)
+def test_nested_values_are_read_alone_and_beside_what_arrow_refuses(value: Any, kind: Any, expected: Any) -> None:
+    assert one(value, kind) == expected
+    values = pa.array([json.dumps({"x": value}).encode(), b"no object"], pa.binary())
+    rows = decode_json(values, pa.schema([pa.field("x", kind)])).arrow_batch.to_pylist()
+    assert rows == [{"x": expected}, {"x": None}]

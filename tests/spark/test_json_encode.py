@@ -24,8 +24,11 @@ SCHEMA = pa.schema(
         pa.field("d", pa.date32()),
         pa.field("x", pa.binary()),
         pa.field("m", pa.decimal128(12, 3)),
+        pa.field("l", pa.list_(pa.int64())),
+        pa.field("o", pa.struct([("s", pa.string()), ("l", pa.list_(pa.struct([("d", pa.date32())])))])),
     ]
 )
+KEYS = SCHEMA.names[:7]
 ROWS = st.fixed_dictionaries(
     {
         "s": st.text(),
@@ -35,6 +38,13 @@ ROWS = st.fixed_dictionaries(
         "d": st.dates(dt.date(1600, 1, 1)),
         "x": st.binary(max_size=20),
         "m": st.decimals(-1000, 1000, places=3),
+        "l": st.none() | st.lists(st.none() | st.integers(-9, 9), max_size=3),
+        "o": st.none()
+        | st.builds(
+            lambda text, days: {"s": text, "l": days},  # in the schema's order
+            st.none() | st.text(),
+            st.none() | st.lists(st.fixed_dictionaries({"d": st.dates(dt.date(1600, 1, 1))}), max_size=2),
+        ),
     }
 )
 
@@ -50,7 +60,7 @@ def test_values_have_the_bytes_of_the_schemas_encoding(rows: list[dict[str, Any]
     ]
 
 
-@given(st.lists(ROWS, min_size=1, max_size=20), st.permutations(SCHEMA.names), st.integers(1, 3))
+@given(st.lists(ROWS, min_size=1, max_size=20), st.permutations(KEYS), st.integers(1, 3))
 def test_keys_have_the_bytes_of_the_schemas_encoding(rows: list[dict[str, Any]], names: list[str], count: int) -> None:
     encoded = encode_keys(batch(rows), names[:count])
     assert encoded is not None
@@ -75,8 +85,20 @@ def test_a_double_as_a_key_has_the_text_of_the_schemas_encoding(numbers: list[fl
 
 def test_nulls_are_written() -> None:
     assert encode_values(batch([dict.fromkeys(SCHEMA.names)]))[0].as_py() == (
-        b'{"s":null,"i":null,"b":null,"t":null,"d":null,"x":null,"m":null}'
+        b'{"s":null,"i":null,"b":null,"t":null,"d":null,"x":null,"m":null,"l":null,"o":null}'
     )
+
+
+def test_a_map_is_an_object() -> None:
+    schema = pa.schema([pa.field("m", pa.map_(pa.int32(), pa.string()))])
+    arrow_batch = batch([{"m": [(0, "-")]}, {"m": [(1, 'a"'), (2, None)]}, {"m": None}, {"m": []}], schema).slice(1)
+    assert encode_values(arrow_batch).to_pylist() == [b'{"m":{"1":"a\\"","2":null}}', b'{"m":null}', b'{"m":{}}']
+
+
+def test_nested_values_are_of_a_slice_what_they_are_of_the_whole() -> None:
+    rows = [{"l": [n, None], "o": {"s": str(n), "l": []}} for n in range(5)]
+    whole = encode_values(batch(rows)).to_pylist()
+    assert encode_values(batch(rows).slice(2, 2)).to_pylist() == whole[2:4]
 
 
 def test_a_column_that_is_json_already_is_not_quoted() -> None:

@@ -60,6 +60,8 @@ def lone_key(column: pa.Array) -> pa.Array:
         return plain
     if pa.types.is_integer(plain.type) or pa.types.is_boolean(plain.type):
         return pc.cast(plain, pa.string())
+    if pa.types.is_nested(plain.type):
+        return _texts(plain, refuses_infinity=True)
     return _of_each(plain, lambda value: (key_bytes(value) or b"").decode())
 
 
@@ -99,7 +101,45 @@ def _texts(plain: pa.Array, refuses_infinity: bool) -> pa.Array:
         return pa.nulls(len(plain), pa.string())
     if pa.types.is_floating(kind):
         return _float_texts(_finite(plain, refuses_infinity))
+    if pa.types.is_struct(kind) or pa.types.is_map(kind) or pa.types.is_list(kind):
+        return _nested_texts(plain, refuses_infinity)
     return _of_each(plain, json_text)
+
+
+def _nested_texts(column: pa.Array, refuses_infinity: bool) -> pa.Array:
+    """Objects, maps and arrays as JSON text, the texts of what is inside joined; null where the column is."""
+
+    def inner(part: pa.Array) -> pa.Array:
+        return pc.fill_null(_texts(plain_column(part), refuses_infinity), "null")
+
+    kind = column.type
+    if pa.types.is_struct(kind):
+        labels = [f"{json.dumps(field.name, ensure_ascii=False)}:" for field in kind]
+        text = _joined_object(labels, [inner(part) for part in column.flatten()], len(column))
+    elif pa.types.is_map(kind):
+        pairs = column.cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)])))
+        keys, values = pairs.flatten().flatten()
+        names = plain_column(keys) if pa.types.is_string(plain_column(keys).type) else inner(keys)
+        names = pc.binary_join_element_wise('"', _escaped(names), '"', "")
+        text = _joined_lists(pairs, pc.binary_join_element_wise(names, inner(values), ":"), "{", "}")
+    else:
+        text = _joined_lists(column, inner(column.flatten()), "[", "]")
+    return pc.if_else(column.is_valid(), text, pa.scalar(None, pa.string()))
+
+
+def _joined_object(labels: Sequence[str], texts: Sequence[pa.Array], count: int) -> pa.Array:
+    parts: list[Any] = []
+    for label, text in zip(labels, texts, strict=True):
+        parts += ["," if parts else "{", label, text]
+    return pc.binary_join_element_wise(*parts, "}", "") if parts else pa.repeat(pa.scalar("{}"), count)
+
+
+def _joined_lists(column: pa.Array, texts: pa.Array, opening: str, closing: str) -> pa.Array:
+    """The texts of all elements, joined for each list of ``column``."""
+    lengths = pc.fill_null(pc.list_value_length(column), 0).cast(pa.int32())
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
+    joined = pc.binary_join(pa.ListArray.from_arrays(offsets, texts), ",")
+    return pc.binary_join_element_wise(opening, joined, closing, "")
 
 
 def _of_each(column: pa.Array, text_of: Callable[[Any], str]) -> pa.Array:

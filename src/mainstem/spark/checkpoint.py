@@ -60,9 +60,18 @@ def _furthest_behind(positions: Sequence[Position]) -> Position:
 
 def last_committed(checkpoint: str) -> int | None:
     """The id of the last micro-batch that Spark has committed; None when there is none."""
-    commits = local_path(checkpoint) / "commits"
-    done = [int(path.name) for path in commits.glob("*") if path.name.isdecimal()] if commits.is_dir() else []
-    return max(done, default=None)
+    return _last(checkpoint, "commits")
+
+
+def last_planned(checkpoint: str) -> int | None:
+    """The id of the last micro-batch whose offsets Spark has fixed; None when there is none."""
+    return _last(checkpoint, "offsets")
+
+
+def _last(checkpoint: str, kind: str) -> int | None:
+    directory = local_path(checkpoint) / kind
+    ids = [int(path.name) for path in directory.glob("*") if path.name.isdecimal()] if directory.is_dir() else []
+    return max(ids, default=None)
 
 
 def query_id(checkpoint: str) -> str:

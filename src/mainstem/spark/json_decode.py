@@ -75,6 +75,8 @@ def _joined(masks: list[tuple[pa.Array | None, int]]) -> pa.Array:
 
 def _blocks(values: pa.Array, schema: pa.Schema) -> list[DecodedRows]:
     arrow_batch = _parse_block(values, schema)
+    if arrow_batch is None and any(_is_beyond_arrow(field.type) for field in schema):
+        return [_careful(values, schema)]
     if arrow_batch is not None:
         return [DecodedRows(arrow_batch, None, None)]
     if len(values) <= _HALVED_DOWN_TO:
@@ -86,6 +88,8 @@ def _blocks(values: pa.Array, schema: pa.Schema) -> list[DecodedRows]:
 def _parse_block(values: pa.Array, schema: pa.Schema) -> pa.RecordBatch | None:
     """All values by Arrow's parser in one pass; None when it refuses one of them."""
     if len(values) == 0 or values.null_count or not _all_open_an_object(values):
+        return None
+    if any(_is_beyond_arrow(field.type) for field in schema):
         return None
     block = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values), b"\n")[0]
     buffer = block.as_buffer()
@@ -114,7 +118,20 @@ def _parsed_schema(schema: pa.Schema) -> pa.Schema:
 
 def _parsed_type(wanted: pa.DataType) -> pa.DataType:
     """What Arrow's parser is asked for: it reads dates as numbers, and bytes as they stand instead of as base64."""
+    if pa.types.is_struct(wanted):
+        return pa.struct([field.with_type(_parsed_type(field.type)) for field in wanted])
+    if pa.types.is_list(wanted):
+        return pa.list_(wanted.value_field.with_type(_parsed_type(wanted.value_type)))
     return pa.string() if pa.types.is_date(wanted) or pa.types.is_binary(wanted) else wanted
+
+
+def _is_beyond_arrow(wanted: pa.DataType, *, inside: bool = False) -> bool:
+    """Whether the type has a part that Arrow's parser, and a cast after it, cannot give: a map, bytes inside."""
+    if pa.types.is_struct(wanted):
+        return any(_is_beyond_arrow(field.type, inside=True) for field in wanted)
+    if pa.types.is_list(wanted):
+        return _is_beyond_arrow(wanted.value_type, inside=True)
+    return pa.types.is_map(wanted) or (inside and pa.types.is_binary(wanted))
 
 
 def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -158,6 +175,8 @@ def _cell(value: Any, wanted: pa.DataType) -> Any:
     if isinstance(value, bool) != pa.types.is_boolean(wanted):
         return None
     try:
+        if pa.types.is_nested(wanted):
+            return _nested_cell(value, wanted)
         if pa.types.is_integer(wanted) and isinstance(value, float):
             value = int(value) if value.is_integer() else None
         if pa.types.is_binary(wanted):
@@ -169,6 +188,26 @@ def _cell(value: Any, wanted: pa.DataType) -> Any:
         return pa.scalar(value, wanted).as_py() if not pa.types.is_temporal(wanted) else None
     except (pa.ArrowException, ValueError, TypeError, OverflowError, decimal.InvalidOperation):
         return None
+
+
+def _nested_cell(value: Any, wanted: pa.DataType) -> Any:
+    """A list, an object or a map. Raises ValueError when a part of it does not fit: then the whole does not."""
+    if pa.types.is_list(wanted) and isinstance(value, list):
+        return [_part(part, wanted.value_type) for part in value]
+    if pa.types.is_struct(wanted) and isinstance(value, dict):
+        return {field.name: _part(value.get(field.name), field.type) for field in wanted}
+    if not (pa.types.is_map(wanted) and isinstance(value, dict)):
+        raise ValueError(f"{value!r} is no {wanted}")
+    key, item = wanted.key_type, wanted.item_type
+    is_bare = pa.types.is_integer(key) or pa.types.is_floating(key) or pa.types.is_boolean(key)
+    return [(_part(json.loads(name) if is_bare else name, key), _part(part, item)) for name, part in value.items()]
+
+
+def _part(value: Any, wanted: pa.DataType) -> Any:
+    cell = _cell(value, wanted)
+    if cell is None and value is not None:
+        raise ValueError(f"{value!r} is no {wanted}")
+    return cell.as_py() if isinstance(cell, pa.Scalar) else cell
 
 
 def _bytes(text: str) -> bytes:

@@ -115,8 +115,10 @@ def _advice(said: str) -> str:
             '; declare the pipeline with mode="update" and a key, or say by withWatermark how late rows may be and '
             "group by a window of that time"
         )
-    if "not supported" in said and "Join" in said:
-        return "; an outer join of streams needs watermarks on both sides and a bound on their times"
+    if said.startswith("Stream-stream"):
+        return "; give both sides withWatermark, and the join a condition that bounds how far their times lie apart"
+    if said.startswith("Sorting"):
+        return "; a topic has no order but that of its records: leave the sorting to a view"
     return ""
 
 
@@ -141,7 +143,7 @@ def _described(result: object) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [""])[0]
+    return (str(error).strip().splitlines() or [""])[0].rstrip(";")
 
 
 def _check_key(pipeline: Pipeline, topic: Topic, schema: TopicSchema) -> None:

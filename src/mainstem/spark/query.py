@@ -17,7 +17,7 @@ from mainstem.client.log import Log
 from mainstem.errors import DefinitionError
 from mainstem.pipelines.definitions import Input, Pipeline, Table
 from mainstem.schema.types import TopicSchema
-from mainstem.spark.checkpoint import last_committed
+from mainstem.spark.checkpoint import last_planned
 from mainstem.spark.frames import stream, table
 from mainstem.spark.options import BOOTSTRAP, LogOptions
 from mainstem.spark.progress_log import ProgressLog
@@ -55,7 +55,7 @@ class Query(ABC):
 
     def start(self, *, once: bool) -> StreamingQuery:
         """Start or go on where the checkpoint says; with ``once`` up to what is there now."""
-        if last_committed(self._place.checkpoint) is None:
+        if last_planned(self._place.checkpoint) is None:
             self._progress.start(self._log.beginning(*self._streams))
         writer = self._frame.writeStream.foreachBatch(self.write).outputMode(self.pipeline.mode)
         writer = writer.option("checkpointLocation", self._place.checkpoint).queryName(self.pipeline.name)

@@ -7,9 +7,7 @@ runner's thread, which calls ``look`` now and then; a query that runs costs it a
 
 from __future__ import annotations
 
-import re
 import sys
-from pathlib import Path
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -18,14 +16,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from mainstem.clock import Clock
 from mainstem.errors import MainstemError, PipelineFailedError
 from mainstem.pipelines.state import PipelineState, Status
+from mainstem.spark.failures import cause
 from mainstem.spark.query import Query
 from mainstem.spark.query_watch import QueryWatch
 
 _PAUSE_S_FIRST = 1.0
 _PAUSE_S_MAX = 60.0
-_CAUSE_CHARS_MAX = 500
-# The last line of a Python traceback.
-_RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit): ")
 
 
 class QueryKeeper:
@@ -63,7 +59,7 @@ class QueryKeeper:
             return
         error = self._handle.exception()
         self._handle = None
-        self._pause(_cause(str(error), self._file) if error is not None else "it was stopped")
+        self._pause(self._cause(str(error)) if error is not None else "it was stopped")
 
     def look_once(self) -> bool:
         """See how a query is that was started with ``once``; whether it is still at work.
@@ -77,7 +73,7 @@ class QueryKeeper:
             return True
         error = self._handle.exception()
         if error is not None:
-            raise PipelineFailedError(self.give_up(_cause(str(error), self._file)))
+            raise PipelineFailedError(self.give_up(self._cause(str(error))))
         self._watch.ended(Status.FINISHED)
         return False
 
@@ -101,9 +97,8 @@ class QueryKeeper:
     def _name(self) -> str:
         return self._query.pipeline.name
 
-    @property
-    def _file(self) -> str:
-        return self._query.pipeline.function.__code__.co_filename
+    def _cause(self, text: str) -> str:
+        return cause(self._query.pipeline, self._query.checkpoint, text)
 
     def _start(self, *, once: bool) -> None:
         self._handle = self._query.start(once=once)
@@ -114,22 +109,13 @@ class QueryKeeper:
         try:
             self._start(once=False)
         except (MainstemError, PySparkException, Py4JJavaError) as error:  # Py4J's others say that the JVM is gone
-            self._pause(_cause(f"{type(error).__name__}: {error}", self._file))
+            self._pause(self._cause(f"{type(error).__name__}: {error}"))
 
     def _pause(self, why: str) -> None:
         say(f"pipeline {self._name} failed: {why}; again in {self._pause_s:g} s")
         self._watch.failed(why, again_in_s=self._pause_s)
         self._next_try_s = self._clock.monotonic_s() + self._pause_s
         self._pause_s = min(self._pause_s * 2, _PAUSE_S_MAX)
-
-
-def _cause(text: str, file: str) -> str:
-    """What made the query fail, in a line: the last error raised, and where in the pipeline's own file that was."""
-    places = re.findall(rf'File "{re.escape(file)}", line (\d+), in (\S+)', text)
-    where = f"{Path(file).name}:{places[-1][0]}, in {places[-1][1]}: " if places else ""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    raised = [line for line in lines if _RAISED.match(line)]
-    return where + (raised[-1] if raised else next(iter(lines), "unknown"))[:_CAUSE_CHARS_MAX]
 
 
 def say(text: str) -> None:

@@ -22,6 +22,11 @@ from mainstem.errors import SchemaError
 from mainstem.schema.types import RESERVED_NAMES, Column, TopicSchema, type_name
 
 _NESTED = (ArrayType, MapType, StructType, VariantType)
+_TO_JSON = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
 _TEXT = (DayTimeIntervalType, YearMonthIntervalType, NullType)
 
 
@@ -64,7 +69,9 @@ def _comparable(type_text: str) -> str:
 
 
 def for_writing(frame: DataFrame) -> tuple[DataFrame, frozenset[str]]:
-    """The columns to write, without those that readers add; nested ones as JSON text, whose names come with it.
+    """The columns to write, without those that readers add, and which of them are JSON text already.
+
+    These are the ones with a part that Arrow has no form of: a variant, an interval.
 
     Raises SchemaError when two columns have one name.
     """
@@ -74,7 +81,7 @@ def for_writing(frame: DataFrame) -> tuple[DataFrame, frozenset[str]]:
     if twice:
         raise SchemaError(f"the result has the column {', '.join(twice)} twice; rename or drop one of them")
     kept = frame.drop(*RESERVED_NAMES) if len(fields) < len(frame.schema.fields) else frame
-    nested = frozenset(field.name for field in fields if isinstance(field.dataType, _NESTED))
+    nested = frozenset(field.name for field in fields if not _is_for_arrow(field.dataType))
     others = frozenset(field.name for field in fields if isinstance(field.dataType, _TEXT))
     if not nested and not others:
         return kept, nested
@@ -84,5 +91,17 @@ def for_writing(frame: DataFrame) -> tuple[DataFrame, frozenset[str]]:
 def _writable(frame: DataFrame, name: str, nested: frozenset[str], others: frozenset[str]) -> SparkColumn:
     column = frame[f"`{name}`"]
     if name in nested:
-        return sf.to_json(column, {"ignoreNullFields": "false"}).alias(name)
+        return sf.to_json(column, _TO_JSON).alias(name)
     return column.cast("string").alias(name) if name in others else column
+
+
+def _is_for_arrow(data_type: DataType, *, inside: bool = False) -> bool:
+    """Whether tasks get the column as it is; a lone interval they get as text."""
+    if isinstance(data_type, ArrayType):
+        return _is_for_arrow(data_type.elementType, inside=True)
+    if isinstance(data_type, MapType):
+        parts = (data_type.keyType, data_type.valueType)
+        return all(_is_for_arrow(part, inside=True) for part in parts)
+    if isinstance(data_type, StructType):
+        return all(_is_for_arrow(field.dataType, inside=True) for field in data_type.fields)
+    return not isinstance(data_type, VariantType) and not (inside and isinstance(data_type, _TEXT))

@@ -20,6 +20,7 @@ from mainstem.errors import (
 from mainstem.model import TopicPartition
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.codec import Request
+from mainstem.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from mainstem.protocol.messages.init_producer_id import InitProducerIdResponse
 from mainstem.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -116,6 +117,16 @@ def test_a_partition_that_does_not_exist_is_unknown(
     for call in (lambda: wire.fetch({tp: 0}), lambda: wire.list_offsets([tp]), lambda: wire.produce(tp, batch(b"x"))):
         with pytest.raises(UnknownTopicError):
             call()
+
+
+def test_a_partition_that_was_added_is_found(wire: WireClient, bootstrap: str, new_topic: NewTopic) -> None:
+    name = new_topic(partitions=1)
+    wire.metadata([name])
+    added = CreatePartitionsTopic(name=name, count=2, assignments=None)
+    with WireClient(bootstrap) as other:
+        other.request(CreatePartitionsRequest(topics=[added], timeout_ms=10_000, validate_only=False))
+    new = TopicPartition(name, 1)
+    assert wire.fetch({new: 0})[new].records.nbytes == 0
 
 
 def test_a_topic_made_again_is_not_read_at_its_former_offsets(wire: WireClient, log: Log, new_topic: NewTopic) -> None:

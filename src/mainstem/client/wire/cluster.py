@@ -494,9 +494,12 @@ class WireClient:
         return self._connections.to(self._cluster.brokers[node], deadline)
 
     def _by_leader(self, asked: Iterable[TopicPartition], deadline: Deadline) -> dict[Address, list[TopicPartition]]:
-        """The partitions by their leaders' addresses; asks for metadata that is missing. Raises UnknownTopicError."""
-        asked = list(asked)
-        missing = {tp.topic for tp in asked} - self._cluster.topics.keys()
+        """The partitions by their leaders' addresses; asks for metadata that is missing. Raises UnknownTopicError.
+
+        A partition that is not known may be new: its topic is asked for again.
+        """
+        asked, known = list(asked), self._cluster.topics
+        missing = {tp.topic for tp in asked if tp.topic not in known or tp.partition not in known[tp.topic].partitions}
         if missing:
             self._ask_metadata(frozenset(missing), deadline)
         by_leader: dict[Address, list[TopicPartition]] = {}

@@ -63,6 +63,17 @@ def test_nothing_new_derives_nothing(world: Flights) -> None:
     assert len(list(world.log.read(copies))) == 1
 
 
+def test_a_value_that_does_not_parse_is_a_dead_letter_of_the_pipeline(world: Flights) -> None:
+    copies = copying(world, world.flights)
+    world.fly(("UA", 1))
+    bad = world.log.append(world.flights.name, b"no object", key=b"x")
+    world.run_once()
+    letters = list(world.log.read(f"__mainstem_dead_letters.{world.prefix}.{copies}"))
+    assert [(letter.key, letter.value) for letter in letters] == [(b"x", b"no object")]
+    assert len(list(world.log.read(copies))) == 1
+    assert world.progress(copies)[-1].source.covers(bad)
+
+
 def test_a_pipeline_may_read_what_another_derives(world: Flights) -> None:
     copies = copying(world, world.flights)
     second = copying(world, copies, "second")

@@ -98,7 +98,7 @@ class App:
                 self._output(topic, others if self._is_declared(topic) else columns, mode, count, where)
                 for topic in wanted
             )
-            self._add_pipeline(Pipeline(pipeline_name, function, found, outputs, mode, where=where))
+            self._add_pipeline(Pipeline(pipeline_name, function, found, outputs, mode, where=where, app=self.name))
             return function
 
         return register
@@ -121,7 +121,7 @@ class App:
                 raise DefinitionError(f"{where}: a table has no micro-batches; name the topic itself")
             _check_arguments(pipeline_name, function, (stream, 0), "a micro-batch and its id", where)
             outputs = tuple(self._declared_output(self._find_topic(topic, where), where) for topic in wanted)
-            self._add_pipeline(Pipeline(pipeline_name, function, (stream,), outputs, "append", True, where))
+            self._add_pipeline(Pipeline(pipeline_name, function, (stream,), outputs, "append", True, where, self.name))
             return function
 
         return register

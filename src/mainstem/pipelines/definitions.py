@@ -62,11 +62,17 @@ class Pipeline:
     mode: Mode
     each_batch: bool = False
     where: str = field(default="", compare=False)
+    app: str = ""
 
     @property
     def streams(self) -> tuple[Topic, ...]:
         """The inputs that are read as streams: coverage follows these."""
         return tuple(entry for entry in self.inputs if isinstance(entry, Topic))
+
+    @property
+    def dead_letter_topic(self) -> str:
+        """Where records of typed streams go whose value does not parse."""
+        return f"__mainstem_dead_letters.{self.app}.{self.name}"
 
     @property
     def tables(self) -> tuple[Topic, ...]:

@@ -110,6 +110,7 @@ def _input(
     options = {"tables": ",".join(sorted({topic.name for topic in pipeline.tables})), "kafka.group.id": group}
     if entry.name not in schemas:
         return _raw_stream(spark, bootstrap, entry.name, options)
+    options["deadLetterTopic"] = pipeline.dead_letter_topic
     return stream(spark, bootstrap, entry.name, schemas[entry.name], options)
 
 

@@ -256,3 +256,15 @@ def test_what_cannot_be_read_is_one_clear_error(
 ) -> None:
     with pytest.raises(Exception, match=message):
         load(spark, mainstem_broker, **options).collect()
+
+
+def test_a_stream_outwaits_its_log_for_two_minutes_unless_told() -> None:
+    from pyspark.sql.types import StructType
+
+    from mainstem.spark.source import MainstemDataSource
+
+    options = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}
+    told = {**options, "kafka.Request.timeout.ms": "7000"}
+    schema = StructType().add("value", "binary")
+    waits = [MainstemDataSource(given).streamReader(schema)._options.log.timeout_s for given in (options, told)]
+    assert waits == [120.0, 7.0]

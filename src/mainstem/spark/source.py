@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final, TypeVar
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -34,6 +35,10 @@ from mainstem.spark.read_options import ReadOptions
 from mainstem.spark.schemas import require_columns
 from mainstem.spark.stream_reader import LogStreamReader
 
+# As long as Kafka's producers go on trying, and longer than a restart of a machine takes.
+STREAM_TIMEOUT_S: Final = 120.0
+_Options = TypeVar("_Options", ReadOptions, WriteOptions)
+
 
 class MainstemDataSource(DataSource):
     """Spark's entry point; see the module."""
@@ -53,7 +58,7 @@ class MainstemDataSource(DataSource):
         return LogReader(self._reading(schema), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        return LogStreamReader(self._reading(schema), schema)
+        return LogStreamReader(self._patient(self._reading(schema)), schema)
 
     def _reading(self, schema: StructType) -> ReadOptions:
         """The options, once what was asked for is there. Raises SchemaError for columns that cannot be."""
@@ -73,7 +78,13 @@ class MainstemDataSource(DataSource):
         from mainstem.spark.sink import LogStreamWriter
 
         _refuse_overwrite(overwrite)
-        return LogStreamWriter(WriteOptions.parse(self.options), schema)
+        return LogStreamWriter(self._patient(WriteOptions.parse(self.options)), schema)
+
+    def _patient(self, options: _Options) -> _Options:
+        """For a stream, which outwaits a log that is away for a minute; unless the options say how long to wait."""
+        if any(name.lower() == "kafka.request.timeout.ms" for name in self.options):
+            return options
+        return replace(options, log=replace(options.log, timeout_s=STREAM_TIMEOUT_S))
 
 
 def _resolved(options: ReadOptions) -> ReadOptions:

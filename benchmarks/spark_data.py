@@ -20,6 +20,7 @@ KEYS = 10_000
 _BATCH_BYTES = 64 * 1024
 _ROWS = 20_000
 _TIMEOUT_S = 30.0
+_FIRST_S_MAX = 180.0
 
 
 def fill(bootstrap: str, topic: str, records: int, record_bytes: int, partitions: int) -> None:
@@ -54,7 +55,8 @@ class Latencies(NamedTuple):
 def through(bootstrap: str, source: str, derived: str, *, rate: int, warm_s: float, seconds: float) -> Latencies:
     """Produce at ``rate`` into ``source`` while a stream copies to ``derived``, from which a consumer reads committed.
 
-    Each value holds when it was produced. Records of the first ``warm_s`` do not count.
+    Each value holds when it was produced. The load begins when a first record has come through, and the records of its
+    first ``warm_s`` do not count.
     """
     consumer = Consumer(
         {
@@ -67,26 +69,34 @@ def through(bootstrap: str, source: str, derived: str, *, rate: int, warm_s: flo
         }
     )
     consumer.subscribe([derived])
+    _send(bootstrap, source, rate, 1)
+    if not _taken(consumer, 1, _FIRST_S_MAX):
+        consumer.close()
+        raise RuntimeError(f"no record reached {derived} within {_FIRST_S_MAX:g} s")
     total = int(rate * (warm_s + seconds))
     sender = threading.Thread(target=_send, args=(bootstrap, source, rate, total), daemon=True)
     sender.start()
-    taken: list[tuple[int, float]] = []
-    deadline_s = time.monotonic() + warm_s + seconds + _TIMEOUT_S
     try:
-        while len(taken) < total and time.monotonic() < deadline_s:
-            for message in consumer.consume(1000, 0.01):
-                if message.error() is None:
-                    now_ns = time.time_ns()
-                    sent_ns = int(message.value() or b"0")
-                    taken.append((sent_ns, (now_ns - sent_ns) / 1e6))
+        taken = sorted(_taken(consumer, total, warm_s + seconds + _TIMEOUT_S))
     finally:
         consumer.close()
         sender.join(_TIMEOUT_S)
-    taken.sort()
-    if not taken:
-        raise RuntimeError(f"no record reached {derived}")
     counted = np.array([ms for sent_ns, ms in taken if sent_ns >= taken[0][0] + warm_s * 1e9])
+    if not len(counted):
+        raise RuntimeError(f"only {len(taken)} of {total} records reached {derived}")
     return Latencies(float(np.percentile(counted, 50)), float(np.percentile(counted, 99)), len(counted))
+
+
+def _taken(consumer: Consumer, count: int, timeout_s: float) -> list[tuple[int, float]]:
+    """When each record was sent, and how many milliseconds later it was here."""
+    taken: list[tuple[int, float]] = []
+    deadline_s = time.monotonic() + timeout_s
+    while len(taken) < count and time.monotonic() < deadline_s:
+        for message in consumer.consume(1000, 0.01):
+            if message.error() is None:
+                now_ns, sent_ns = time.time_ns(), int(message.value() or b"0")
+                taken.append((sent_ns, (now_ns - sent_ns) / 1e6))
+    return taken
 
 
 def _send(bootstrap: str, topic: str, rate: int, total: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,18 +14,19 @@ from tests.spark.flights_app import Flights
 pytestmark = pytest.mark.spark
 
 
-def test_a_function_is_called_with_each_micro_batch(world: Flights) -> None:
-    seen: list[tuple[int, list[int]]] = []
+def test_a_function_is_called_with_each_micro_batch(world: Flights, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"  # not a list: a function whose values change is a changed pipeline
 
     @world.app.foreach_batch(world.flights, name="seen")
     def see(flights: Any, batch_id: int) -> None:
-        seen.append((batch_id, sorted(row.delay for row in flights.collect())))
+        with seen.open("a") as file:
+            file.write(f"{batch_id}: {sorted(row.delay for row in flights.collect())}\n")
 
     world.fly(("UA", 1), ("UA", 2))
     world.run_once()
     position = world.fly(("UA", 3))
     world.run_once()
-    assert seen == [(0, [1, 2]), (1, [3])]
+    assert seen.read_text() == "0: [1, 2]\n1: [3]\n"
     said = world.progress("seen")[-1]
     assert (said.outputs, said.sink) == ((), Position())
     assert said.source.covers(position)

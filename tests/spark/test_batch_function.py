@@ -15,7 +15,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_a_function_is_called_with_each_micro_batch(world: Flights, tmp_path: Path) -> None:
-    seen = tmp_path / "seen"  # not a list: a function whose values change is a changed pipeline
+    seen = tmp_path / "seen.txt"  # not a list: a function whose values change is a changed pipeline
 
     @world.app.foreach_batch(world.flights, name="seen")
     def see(flights: Any, batch_id: int) -> None:

@@ -108,6 +108,16 @@ def test_a_sink_without_a_run_begins_with_each_decision(sink: Sink) -> None:
     assert sink.read() == truth(3)
 
 
+@pytest.mark.parametrize("two_phase", ["true", "false"])
+def test_a_log_that_allows_only_short_transactions_is_written_to(two_phase: str) -> None:
+    settings = {"transaction.max.timeout.ms": "30000", "transaction.two.phase.commit.enable": two_phase}
+    with EmbeddedBroker(settings=settings) as broker, Log(broker.bootstrap) as log:
+        log.create_topic("t", partitions=3)
+        sink = Sink(broker.bootstrap, "t")
+        sink.batch(sink.begin(), 0)
+        assert sink.read() == truth(1)
+
+
 def test_an_older_checkpoint_is_refused(sink: Sink) -> None:
     run = sink.begin()
     sink.batch(run, 0)

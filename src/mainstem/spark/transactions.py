@@ -254,7 +254,8 @@ class _Driver:
         self._kept: set[Instance] = set()
         self._run = run
         self._terms = terms
-        self._own_terms = terms._replace(is_two_phase=False, timeout_ms=min(terms.timeout_ms, _DRIVER_TIMEOUT_MS))
+        timeout_ms = min(terms.timeout_ms, _DRIVER_TIMEOUT_MS)
+        self._own_terms = terms._replace(is_two_phase=False, timeout_ms=timeout_ms, is_chosen=False)
         self._name = f"{run.group}-driver"
         self._sweep_at_s = 0.0
         self._is_late = False

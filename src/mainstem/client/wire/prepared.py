@@ -61,11 +61,15 @@ _BROKER_RESOURCE: Final = 4
 
 
 class Terms(NamedTuple):
-    """How a log runs transactions. ``timeout_ms`` does not count where they are ``is_two_phase``."""
+    """How a log runs transactions. ``timeout_ms`` does not count where they are ``is_two_phase``.
+
+    A time-out that nobody chose (``is_chosen``) gives way where the log allows less.
+    """
 
     is_two_phase: bool
     raises_epoch: bool
     timeout_ms: int
+    is_chosen: bool = False
 
 
 class Instance(NamedTuple):
@@ -89,7 +93,7 @@ def learn_terms(client: WireClient, timeout_ms: int | None = None) -> Terms:
     if timeout_ms == 0:
         return Terms(False, raises_epoch, _timeout_ms_max(client))
     if timeout_ms is not None:
-        return Terms(False, raises_epoch, timeout_ms)
+        return Terms(False, raises_epoch, timeout_ms, is_chosen=True)
     if client.version_of(InitProducerIdRequest) >= _TWO_PHASE_FROM:
         return Terms(True, raises_epoch, TIMEOUT_MS_DEFAULT)
     return Terms(False, raises_epoch, _timeout_ms_max(client))
@@ -127,6 +131,9 @@ def init_producer(
         error = error_of(answer.error_code, f"the log gives no producer for the transactional id {transactional_id!r}")
         if terms.is_two_phase and isinstance(error, AuthorizationError):  # the log's operator has switched it off
             return init_producer(client, transactional_id, terms._replace(is_two_phase=False), expected)
+        if answer.error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT and not terms.is_chosen:
+            terms = terms._replace(timeout_ms=_timeout_ms_max(client), is_chosen=True)
+            return init_producer(client, transactional_id, terms, expected)
         raise error
     return ProducerIdentity(answer.producer_id, answer.producer_epoch)
 

@@ -50,7 +50,13 @@ def told(decoded: DecodedRows) -> tuple[Any, ...]:
     masks = [None if mask is None else mask.to_pylist() for mask in (decoded.is_object, decoded.fits)]
     count = decoded.arrow_batch.num_rows
     whole = [[True] * count if mask is None else mask for mask in masks]
-    return ([repr(column.to_pylist()) for column in decoded.arrow_batch.columns], *whole)
+    return ([repr(_plain(column).to_pylist()) for column in decoded.arrow_batch.columns], *whole)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """Days and moments as numbers: Python's own begin with the year 1."""
+    is_moment = pa.types.is_date32(column.type) or pa.types.is_timestamp(column.type)
+    return column.view(pa.int32() if column.type.bit_width == 32 else pa.int64()) if is_moment else column
 
 
 def decode(values: list[bytes], reader: Any, schema: pa.Schema | None = None, **settings: Any) -> DecodedRows:

@@ -171,7 +171,10 @@ class _Parser:
 
 
 def read_value(data: bytes, record: AvroType) -> dict[str, Any]:
-    """The fields of one record, by name. Raises SchemaError when the bytes are no such record, to the last."""
+    """The fields of one record, by name; text that is not UTF-8 keeps its bytes as lone surrogates (PEP 383).
+
+    Raises SchemaError when the bytes are no such record, to the last.
+    """
     reader = _Reader(data)
     found: dict[str, Any] = reader.read(record, 0)
     if reader.at != len(data):
@@ -214,7 +217,7 @@ class _Reader:
         return struct.unpack("<f", self.take(4))[0] if kind.kind == "float" else struct.unpack("<d", self.take(8))[0]
 
     def _text(self, kind: str, data: bytes) -> bytes | str:
-        return data if kind == "bytes" else data.decode("utf-8", "replace")
+        return data if kind == "bytes" else data.decode("utf-8", "surrogateescape")
 
     def _items(self, kind: AvroType, depth: int) -> Any:
         """Blocks of items until an empty one; no more items in a value than it has bytes, as null takes none."""

@@ -348,7 +348,8 @@ def _cell(value: Any, kind: AvroType, wanted: pa.DataType) -> Any:
 
 def _nested_text(value: Any) -> str | None:
     try:
-        return value if isinstance(value, str) else json_text(value)
+        text = value if isinstance(value, str) else json_text(value)
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     except SchemaError:  # NaN has no JSON form
         return None
 
@@ -365,7 +366,7 @@ def _cell_of_number(value: Any, kind: AvroType, wanted: pa.DataType) -> Any:
 
 
 def _cell_of_bytes(value: Any, kind: AvroType, wanted: pa.DataType) -> Any:
-    data = value.encode() if isinstance(value, str) else value
+    data = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
     if kind.logical == "decimal":
         if not pa.types.is_decimal(wanted):
             return None

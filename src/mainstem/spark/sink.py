@@ -33,7 +33,6 @@ from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 from mainstem.errors import ConfigError, SchemaError
 from mainstem.model import Position
 from mainstem.spark.checkpoint import maybe_offsets, read_offsets
-from mainstem.spark.json_encode import encode_keys, encode_values
 from mainstem.spark.options import WriteOptions
 from mainstem.spark.producing import Producing, Rows, producing
 from mainstem.spark.progress_log import ProgressLog
@@ -182,6 +181,8 @@ def _append(out: Producing, arrow_batch: pa.RecordBatch, options: WriteOptions) 
     if not arrow_batch.num_rows:
         return
     if options.key_columns and topic is not None:
+        from mainstem.spark.json_encode import encode_keys, encode_values  # for tasks alone
+
         out.append(topic, Rows(encode_values(arrow_batch), encode_keys(arrow_batch, options.key_columns)))
         return
     names = arrow_batch.schema.names

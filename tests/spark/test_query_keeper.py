@@ -136,7 +136,7 @@ def test_a_log_that_is_away_when_a_query_starts_again_is_waited_for(kept: Kept) 
 def test_a_query_that_was_to_run_once_fails_for_good(kept: Kept) -> None:
     assert kept.keeper.look_once()
     kept.query.handles[-1].fail("ValueError: no")
-    with pytest.raises(PipelineFailedError, match="pipeline p failed: .*ValueError: no"):
+    with pytest.raises(PipelineFailedError, match=r"pipeline p failed: .*ValueError: no"):
         kept.keeper.look_once()
     kept.keeper.stop()
     assert kept.keeper.state.status is Status.FAILED

@@ -60,7 +60,11 @@ def at(target: Target, steps: tuple[str, ...], *, after: int = 1) -> list[Order]
 
 
 # A plain stream commits in a process of its own, so there are three who may die: that, the JVM, and the workers.
-PLAIN = [*at("self", TASK_STEPS + DRIVER_STEPS), *at("jvm", ("task:prepared", *DRIVER_STEPS))]
+# A JVM takes long to start again: it dies before the decision, behind it, and behind the ends.
+PLAIN = [
+    *at("self", TASK_STEPS + DRIVER_STEPS),
+    *at("jvm", ("task:prepared", "driver:decided", "driver:ended-all")),
+]
 PIPELINE = [*at("self", TASK_STEPS), *at("driver", DRIVER_STEPS)]
 
 

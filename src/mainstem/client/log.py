@@ -18,6 +18,7 @@ from typing import Any, Unpack
 
 from mainstem.client.appending import Appender, LogPlace
 from mainstem.client.asks import Asks
+from mainstem.client.cluster_admin import ClusterAdmin
 from mainstem.client.group_admin import GroupAdmin
 from mainstem.client.key_reader import KeyReader
 from mainstem.client.reader import BoundedReader, Follower
@@ -298,6 +299,11 @@ class Log:
     def group_admin(self) -> GroupAdmin:
         """What an operator does with single groups."""
         return GroupAdmin(self._pool.borrow)
+
+    @property
+    def cluster_admin(self) -> ClusterAdmin:
+        """The brokers and their settings."""
+        return ClusterAdmin(self._pool.borrow)
 
     # ---- life
 

@@ -10,6 +10,7 @@ from fastapi import APIRouter, FastAPI
 from pydantic import BaseModel
 
 import mainstem
+from mainstem.gateway.config_routes import config_router
 from mainstem.gateway.forwarding import ForwardingBackend
 from mainstem.gateway.guard import Guard, Limits
 from mainstem.gateway.log_metrics import LogMetrics, metrics_router
@@ -41,7 +42,13 @@ def create_app(log: Log, views: ForwardingBackend, limits: Limits, metrics: LogM
         if metrics is not None:
             await metrics.close()
 
-    routers = (topic_router(log), view_router(views), operation_router(log), metrics_router(metrics))
+    routers = (
+        topic_router(log),
+        view_router(views),
+        operation_router(log),
+        config_router(log, limits),
+        metrics_router(metrics),
+    )
     return assemble("Mainstem", routers, limits, lifespan)
 
 

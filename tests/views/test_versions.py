@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,20 @@ def test_a_version_for_another_definition_asks_for_a_rebuild(tmp_path: Path, cha
 def test_kinds_that_need_no_schema_do_not_mind_another(tmp_path: Path) -> None:
     path = Versions(tmp_path).create("t", StoreDefinition("v", KeyValue(), schema_of("a INT")))
     check_definition(path, "t", StoreDefinition("v", KeyValue(), schema_of("b INT")))
+
+
+STORED = {
+    '{"kind": "key-value"}': KeyValue(),
+    '{"kind": "sql"}': SQL(),
+    '{"kind": "search", "fields": ["a", "b"]}': Search("a", "b"),
+    '{"kind": "graph", "source": "a", "target": "b"}': Graph(source="a", target="b"),
+}
+
+
+@pytest.mark.parametrize("stored", STORED)
+def test_a_definition_that_was_stored_by_an_earlier_release_is_the_same_one(tmp_path: Path, stored: str) -> None:
+    definition = StoreDefinition("v", STORED[stored], schema_of("a INT"))
+    path = Versions(tmp_path).create("t", definition)
+    document = json.loads((path / "definition.json").read_text())
+    (path / "definition.json").write_text(json.dumps({**document, "kind": json.loads(stored)}))
+    check_definition(path, "t", definition)

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from mainstem.errors import DefinitionError
 from mainstem.model import is_topic_name
 from mainstem.pipelines.definitions import MODES, Input, Mode, Pipeline, Table, Topic, View
-from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Search
+from mainstem.pipelines.kinds import KINDS, Kind
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 Key = str | Sequence[str] | None
@@ -131,10 +131,11 @@ class App:
         where = _caller()
         _check_name("view", name, where)
         self._refuse_twice("view", name, self._views, where)
-        if not isinstance(kind, KeyValue | SQL | Search | Graph):
-            raise DefinitionError(f"{where}: a view is a KeyValue(), SQL(), Search(…) or Graph(…), not {kind!r}")
-        if isinstance(kind, Search) and not kind.fields:
-            raise DefinitionError(f'{where}: say which fields to search, e.g. Search("name", "city")')
+        if not isinstance(kind, KINDS):
+            known = ", ".join(f"{known.__name__}(…)" for known in KINDS)
+            raise DefinitionError(f"{where}: a view is one of {known}, not {kind!r}")
+        if kind.fault is not None:
+            raise DefinitionError(f"{where}: {kind.fault}")
         view = View(self.name, name, self._find_topic(topic, where), kind, where)
         self._views[name] = view
         return view

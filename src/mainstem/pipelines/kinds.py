@@ -1,12 +1,25 @@
 """The kinds of view that an App can declare: plain frozen definitions, without the stores that serve them.
 
 A view is an index over one topic. Its kind says which questions it answers; `mainstem.views` holds one store for each.
+
+What every kind has:
+
+* ``kind``: its name; ``columns``: the topic's columns that it needs to find.
+* ``reads``: what it reads of a record beside key, value, partition and offset, which every view needs.
+* ``fault``: what is wrong with the definition, for the error that names the user's line; None when nothing is.
+* ``document()``: itself as JSON. It is stored with what was built for it: a view whose document is another one than the
+  stored asks for a rebuild. So a default that is added later stays out of the document, and functions go into it by
+  what they do (`pipelines.function_digest`).
+
+A new kind joins ``Kind``, and gets a store in `views.stores`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias, get_args
+
+_NOTHING_MORE: Final[frozenset[str]] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -20,6 +33,20 @@ class KeyValue:
         """The topic's columns that this kind needs to find."""
         return ()
 
+    @property
+    def reads(self) -> frozenset[str]:
+        """What it reads of a record beside key, value, partition and offset."""
+        return _NOTHING_MORE
+
+    @property
+    def fault(self) -> str | None:
+        """What is wrong with the definition."""
+        return None
+
+    def document(self) -> dict[str, Any]:
+        """The definition as JSON."""
+        return {"kind": self.kind}
+
 
 @dataclass(frozen=True)
 class SQL:
@@ -31,6 +58,20 @@ class SQL:
     def columns(self) -> tuple[str, ...]:
         """The topic's columns that this kind needs to find."""
         return ()
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """What it reads of a record beside key, value, partition and offset."""
+        return _NOTHING_MORE
+
+    @property
+    def fault(self) -> str | None:
+        """What is wrong with the definition."""
+        return None
+
+    def document(self) -> dict[str, Any]:
+        """The definition as JSON."""
+        return {"kind": self.kind}
 
 
 @dataclass(frozen=True, init=False)
@@ -48,6 +89,20 @@ class Search:
         """The topic's columns that this kind needs to find."""
         return self.fields
 
+    @property
+    def reads(self) -> frozenset[str]:
+        """What it reads of a record beside key, value, partition and offset."""
+        return _NOTHING_MORE
+
+    @property
+    def fault(self) -> str | None:
+        """What is wrong with the definition."""
+        return None if self.fields else 'say which fields to search, e.g. Search("name", "city")'
+
+    def document(self) -> dict[str, Any]:
+        """The definition as JSON."""
+        return {"kind": self.kind, "fields": list(self.fields)}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Graph:
@@ -62,5 +117,21 @@ class Graph:
         """The topic's columns that this kind needs to find."""
         return (self.source, self.target)
 
+    @property
+    def reads(self) -> frozenset[str]:
+        """What it reads of a record beside key, value, partition and offset."""
+        return _NOTHING_MORE
+
+    @property
+    def fault(self) -> str | None:
+        """What is wrong with the definition."""
+        return None
+
+    def document(self) -> dict[str, Any]:
+        """The definition as JSON."""
+        return {"kind": self.kind, "source": self.source, "target": self.target}
+
 
 Kind: TypeAlias = KeyValue | SQL | Search | Graph
+KINDS: Final[tuple[type, ...]] = get_args(Kind)
+"""Every kind, for ``isinstance``."""

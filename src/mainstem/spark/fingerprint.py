@@ -22,8 +22,8 @@ from typing import Any, Final
 import pyspark
 
 from mainstem.errors import StorageError
+from mainstem.pipelines.function_digest import digest
 from mainstem.spark.checkpoint import local_path
-from mainstem.spark.function_digest import digest
 from mainstem.spark.plan_text import plan_text
 from mainstem.spark.query import Query
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +96,10 @@ def check_definition(version: Path, topic: str, definition: StoreDefinition) -> 
 
 
 def _document(topic: str, definition: StoreDefinition) -> dict[str, Any]:
-    kind = {"kind": definition.kind.kind, **asdict(definition.kind)}
     columns = None if definition.schema is None else definition.schema.to_json()["columns"]
     # Through JSON, so that it compares with what is read back.
-    document: dict[str, Any] = json.loads(json.dumps({"topic": topic, "kind": kind, "schema": columns}))
+    stored = json.dumps({"topic": topic, "kind": definition.kind.document(), "schema": columns})
+    document: dict[str, Any] = json.loads(stored)
     if definition.kind.kind != "sql":
         del document["schema"]  # the other kinds do not depend on it
     return document

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 _PLAIN: Final = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis))
 _LIBRARIES: Final = (
-    str(Path(__file__).parent),
+    str(Path(__file__).parents[1]),
     *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
 )
 _OF_EVERY_CLASS: Final = frozenset(

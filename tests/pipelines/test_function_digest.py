@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
-from mainstem.spark.function_digest import digest
+from mainstem.pipelines.function_digest import digest
 
 
 def made(source: str, name: str = "f") -> Any:

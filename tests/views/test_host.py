@@ -19,6 +19,7 @@ from mainstem.pipelines.kinds import SQL, KeyValue, Search
 from mainstem.schema.infer import schema_of
 from mainstem.schema.registry import register
 from mainstem.testing import EmbeddedBroker
+from mainstem.views.read_options import ReadOptions
 from mainstem.views.requests import Sql
 from tests.views.hosting import DDL, EVERY_KIND, GET, REQUESTS, Setting
 
@@ -28,7 +29,7 @@ def test_every_kind_of_view_answers_what_was_appended(mainstem_log: Log, tmp_pat
     with setting.host() as host:
         position = Position.join(setting.append(f"{n}") for n in range(9))
         for view in EVERY_KIND:
-            answer = host.query(view, REQUESTS[view], at_least=position)
+            answer = host.query(view, REQUESTS[view], ReadOptions(at_least=position))
             assert len(answer.rows) == (1 if view == "graph" else 9)
             assert answer.position == answer.covers
             assert answer.position.covers(position)
@@ -39,7 +40,7 @@ def test_a_read_sees_the_write_that_it_names_every_time(mainstem_log: Log, tmp_p
     with setting.host() as host:
         for miles in range(50):
             position = setting.append("1", miles=miles)
-            assert host.query("kv", GET, at_least=position).rows[0]["miles"] == miles
+            assert host.query("kv", GET, ReadOptions(at_least=position)).rows[0]["miles"] == miles
 
 
 def test_a_view_goes_on_where_it_was_after_a_restart_of_its_host(mainstem_log: Log, tmp_path: Path) -> None:
@@ -47,11 +48,11 @@ def test_a_view_goes_on_where_it_was_after_a_restart_of_its_host(mainstem_log: L
     with setting.host() as host:
         before = setting.append("1")
         for view in EVERY_KIND:
-            host.query(view, REQUESTS[view], at_least=before)
+            host.query(view, REQUESTS[view], ReadOptions(at_least=before))
     after = setting.append("2", "B", "C")
     with setting.host() as host:
         for view in EVERY_KIND:
-            assert len(host.query(view, REQUESTS[view], at_least=after).rows) == 2
+            assert len(host.query(view, REQUESTS[view], ReadOptions(at_least=after)).rows) == 2
             assert host.verify(view).equal
 
 
@@ -59,9 +60,9 @@ def test_a_host_goes_on_when_the_log_comes_back(tmp_path: Path) -> None:
     with EmbeddedBroker() as broker, Log(broker.bootstrap, timeout_s=10) as log:
         setting = Setting(log, tmp_path)
         with setting.host() as host:
-            host.query("kv", GET, at_least=setting.append("1"))
+            host.query("kv", GET, ReadOptions(at_least=setting.append("1")))
             broker.restart()
-            assert host.query("kv", GET, at_least=setting.append("1", miles=2)).rows[0]["miles"] == 2
+            assert host.query("kv", GET, ReadOptions(at_least=setting.append("1", miles=2))).rows[0]["miles"] == 2
 
 
 # ---- waiting
@@ -72,9 +73,9 @@ def test_a_position_beyond_the_log_s_end_is_refused_at_once(mainstem_log: Log, t
     with setting.host() as host:
         setting.append("1")
         with pytest.raises(PositionError, match="beyond the log's end"):
-            host.query("kv", GET, at_least=Position.of(setting.topic, 0, 2))
+            host.query("kv", GET, ReadOptions(at_least=Position.of(setting.topic, 0, 2)))
         with pytest.raises(PositionError, match="has 1 partitions"):
-            host.query("kv", GET, at_least=Position.of(setting.topic, 7, 1))
+            host.query("kv", GET, ReadOptions(at_least=Position.of(setting.topic, 7, 1)))
 
 
 def test_a_topic_that_is_not_upstream_is_refused_at_once(
@@ -82,7 +83,7 @@ def test_a_topic_that_is_not_upstream_is_refused_at_once(
 ) -> None:
     setting = Setting(mainstem_log, tmp_path)
     with setting.host() as host, pytest.raises(PositionError, match="not upstream"):
-        host.query("kv", GET, at_least=mainstem_log.append(mainstem_topic, {}))
+        host.query("kv", GET, ReadOptions(at_least=mainstem_log.append(mainstem_topic, {})))
 
 
 def derived(log: Log, directory: Path) -> Setting:
@@ -103,7 +104,7 @@ def test_a_view_of_a_derived_topic_covers_its_source(mainstem_log: Log, tmp_path
         source = setting.append("1")
         sink = mainstem_log.append(out, {"n": 1}, key="1")
         setting.report(source, sink, out)
-        answer = host.query("derived", GET, at_least=source)
+        answer = host.query("derived", GET, ReadOptions(at_least=source))
         assert answer.rows == [{"_key": "1", "n": 1}]
         assert answer.covers == source | sink
 
@@ -114,7 +115,7 @@ def test_what_is_not_covered_in_time_is_a_time_out_with_both_positions(mainstem_
         host.wait("derived", lambda status: status.state == "live")
         wanted = setting.append("1")
         with pytest.raises(PositionTimeoutError) as caught:
-            host.query("derived", GET, at_least=wanted, timeout_s=0.1)
+            host.query("derived", GET, ReadOptions(at_least=wanted, timeout_s=0.1))
         assert (caught.value.wanted, caught.value.reached) == (wanted, Position())
 
 
@@ -124,7 +125,9 @@ def test_a_wait_ends_when_the_progress_comes(mainstem_log: Log, tmp_path: Path) 
     with setting.host() as host:
         source = setting.append("1")
         answers: list[Position] = []
-        reader = threading.Thread(target=lambda: answers.append(host.query("derived", GET, at_least=source).covers))
+        reader = threading.Thread(
+            target=lambda: answers.append(host.query("derived", GET, ReadOptions(at_least=source)).covers)
+        )
         reader.start()
         sink = mainstem_log.append(out, {"n": 1}, key="1")
         setting.report(source, sink, out)
@@ -146,7 +149,7 @@ def test_a_view_waits_for_its_topic(mainstem_log: Log, tmp_path: Path) -> None:
             host.query("late", GET)
         mainstem_log.create_topic(f"{setting.topic}-late", partitions=1)
         position = mainstem_log.append(f"{setting.topic}-late", {"a": 1}, key="1")
-        assert host.query("late", GET, at_least=position).rows == [{"_key": "1", "a": 1}]
+        assert host.query("late", GET, ReadOptions(at_least=position)).rows == [{"_key": "1", "a": 1}]
 
 
 def test_a_sql_view_of_a_derived_topic_waits_for_its_schema(mainstem_log: Log, tmp_path: Path) -> None:
@@ -157,7 +160,7 @@ def test_a_sql_view_of_a_derived_topic_waits_for_its_schema(mainstem_log: Log, t
     with setting.host() as host:
         assert "schema" in host.wait("table", lambda status: status.state == "waiting").detail
         register(mainstem_log, out, schema_of("n INT"), ())
-        assert host.query("table", Sql('SELECT n FROM "table"'), at_least=position).rows == [{"n": 1}]
+        assert host.query("table", Sql('SELECT n FROM "table"'), ReadOptions(at_least=position)).rows == [{"n": 1}]
 
 
 # ---- poison
@@ -167,7 +170,7 @@ def test_poison_goes_to_the_dead_letters_and_the_view_goes_on(mainstem_log: Log,
     setting = Setting(mainstem_log, tmp_path)
     with setting.host() as host:
         poison = mainstem_log.append(setting.topic, b"no json", key="1")
-        host.query("kv", GET, at_least=setting.append("1"))
+        host.query("kv", GET, ReadOptions(at_least=setting.append("1")))
         [status] = host.status("kv")
         assert (status.dead_letters, status.state) == (1, "live")
     [letter] = mainstem_log.read(status.dead_letter_topic)
@@ -182,7 +185,7 @@ def test_a_rebuild_does_not_send_dead_letters_again(mainstem_log: Log, tmp_path:
     setting = Setting(mainstem_log, tmp_path)
     with setting.host() as host:
         mainstem_log.append(setting.topic, b"no json", key="1")
-        host.query("kv", GET, at_least=setting.append("1"))
+        host.query("kv", GET, ReadOptions(at_least=setting.append("1")))
         host.rebuild("kv")
         [status] = host.status("kv")
         assert status.dead_letters == 1
@@ -197,7 +200,7 @@ def test_readers_do_not_notice_a_rebuild(mainstem_log: Log, tmp_path: Path, view
     setting = Setting(mainstem_log, tmp_path, (view,))
     with setting.host() as host:
         last = Position.join(setting.append(f"{n}") for n in range(20))
-        host.query(view, REQUESTS[view], at_least=last)
+        host.query(view, REQUESTS[view], ReadOptions(at_least=last))
         done = threading.Event()
         rebuilder = threading.Thread(target=lambda: (host.rebuild(view), done.set()))
         rebuilder.start()
@@ -216,7 +219,7 @@ def test_a_changed_definition_stops_the_view_until_it_is_rebuilt(mainstem_log: L
     setting = Setting(mainstem_log, tmp_path, ("search",))
     with setting.host() as host:
         position = setting.append("1")
-        host.query("search", REQUESTS["search"], at_least=position)
+        host.query("search", REQUESTS["search"], ReadOptions(at_least=position))
     view = setting.app.views["search"]
     changed = type(view)(view.app, view.name, view.topic, Search("origin"))
     setting.app._views["search"] = changed
@@ -225,28 +228,28 @@ def test_a_changed_definition_stops_the_view_until_it_is_rebuilt(mainstem_log: L
         with pytest.raises(ViewStoppedError, match="kind changed"):
             host.query("search", REQUESTS["search"])
         host.rebuild("search")
-        assert len(host.query("search", REQUESTS["search"], at_least=position).rows) == 1
+        assert len(host.query("search", REQUESTS["search"], ReadOptions(at_least=position)).rows) == 1
 
 
 def test_a_topic_that_was_made_anew_stops_the_view_until_it_is_rebuilt(mainstem_log: Log, tmp_path: Path) -> None:
     setting = Setting(mainstem_log, tmp_path)
     with setting.host() as host:
-        host.query("kv", GET, at_least=setting.append("1", miles=1))
+        host.query("kv", GET, ReadOptions(at_least=setting.append("1", miles=1)))
     mainstem_log.delete_topic(setting.topic)
     mainstem_log.create_topic(setting.topic, partitions=1)
     position = setting.append("1", miles=2)
     with setting.host() as host:
         assert "made again" in host.wait("kv", lambda status: status.state == "stopped").detail
         with pytest.raises(ViewStoppedError):
-            host.query("kv", GET, at_least=position)
+            host.query("kv", GET, ReadOptions(at_least=position))
         host.rebuild("kv")
-        assert host.query("kv", GET, at_least=position).rows[0]["miles"] == 2
+        assert host.query("kv", GET, ReadOptions(at_least=position)).rows[0]["miles"] == 2
 
 
 def test_a_topic_that_is_deleted_stops_the_view(mainstem_log: Log, tmp_path: Path) -> None:
     setting = Setting(mainstem_log, tmp_path)
     with setting.host() as host:
-        host.query("kv", GET, at_least=setting.append("1"))
+        host.query("kv", GET, ReadOptions(at_least=setting.append("1")))
         mainstem_log.delete_topic(setting.topic)
         assert "deleted" in host.wait("kv", lambda status: status.state == "stopped").detail
 
@@ -255,36 +258,36 @@ def test_a_deleted_view_answers_no_more_until_it_is_rebuilt(mainstem_log: Log, t
     setting = Setting(mainstem_log, tmp_path)
     with setting.host() as host:
         position = setting.append("1")
-        host.query("kv", GET, at_least=position)
+        host.query("kv", GET, ReadOptions(at_least=position))
         host.delete("kv")
         assert not (tmp_path / "kv").exists()
         with pytest.raises(ViewStoppedError, match="deleted"):
-            host.query("kv", GET, at_least=position)
+            host.query("kv", GET, ReadOptions(at_least=position))
         host.rebuild("kv")
-        assert len(host.query("kv", GET, at_least=position).rows) == 1
+        assert len(host.query("kv", GET, ReadOptions(at_least=position)).rows) == 1
 
 
 def test_history_that_was_removed_unread_stops_the_view_until_it_is_rebuilt(mainstem_log: Log, tmp_path: Path) -> None:
     setting = Setting(mainstem_log, tmp_path)
     with setting.host() as host:
-        host.query("kv", GET, at_least=setting.append("1"))
+        host.query("kv", GET, ReadOptions(at_least=setting.append("1")))
     last = Position.join(setting.append(f"{n}") for n in range(2, 6))
     setting.remove_records_before(3)
     with setting.host() as host:
         assert "removed offsets 1 to 2" in host.wait("kv", lambda status: status.state == "stopped").detail
         host.rebuild("kv")
-        answer = host.query("kv", REQUESTS["kv"], at_least=last)
+        answer = host.query("kv", REQUESTS["kv"], ReadOptions(at_least=last))
         assert [row["_key"] for row in answer.rows] == ["4", "5"]
 
 
 def test_all_partitions_are_applied_and_those_that_are_added(mainstem_log: Log, tmp_path: Path) -> None:
     setting = Setting(mainstem_log, tmp_path, partitions=2)
     with setting.host() as host:
-        host.query("kv", GET, at_least=setting.append("1"))
+        host.query("kv", GET, ReadOptions(at_least=setting.append("1")))
     setting.add_partitions(3)
     with setting.host() as host:
         last = Position.join(setting.append(f"{n}") for n in range(20))
-        answer = host.query("kv", REQUESTS["kv"], at_least=last)
+        answer = host.query("kv", REQUESTS["kv"], ReadOptions(at_least=last))
         assert (len(answer.position), len(answer.rows)) == (3, 20)
 
 
@@ -317,7 +320,7 @@ def test_the_status_is_plain_json(mainstem_log: Log, tmp_path: Path) -> None:
     setting = Setting(mainstem_log, tmp_path)
     with setting.host() as host:
         position = setting.append("1")
-        host.query("kv", GET, at_least=position)
+        host.query("kv", GET, ReadOptions(at_least=position))
         host.verify("kv")
         [status] = host.status()
         document = status.to_json()

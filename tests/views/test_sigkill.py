@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mainstem.client.log import Log
 from mainstem.views.host import ViewHost
+from mainstem.views.read_options import ReadOptions
 from tests.views.hosting import EVERY_KIND, REQUESTS, Setting
 
 KILLS = 3
@@ -53,7 +54,7 @@ def test_views_equal_their_replay_after_every_kill(mainstem_log: Log, tmp_path: 
     end = mainstem_log.append_many(setting.topic, flights(99))
     with setting.host() as host:
         for view in EVERY_KIND:
-            host.query(view, REQUESTS[view], at_least=end)
+            host.query(view, REQUESTS[view], ReadOptions(at_least=end))
             result = host.verify(view)
             assert (view, result.equal, result.differences) == (view, True, ())
             assert result.records == (KILLS + 2) * RECORDS

@@ -13,6 +13,7 @@ from rocksdict import Options, Rdict
 
 from mainstem.client.log import Log
 from mainstem.model import Position
+from mainstem.views.read_options import ReadOptions
 from mainstem.views.status import VerifyResult
 from tests.views.hosting import EVERY_KIND, REQUESTS, Setting
 
@@ -24,7 +25,7 @@ def filled(setting: Setting, view: str) -> VerifyResult:
             setting.append(key, "A", "B")
         setting.append("2", "B", "C")
         position = setting.log.append(setting.topic, None, key="3")
-        host.query(view, REQUESTS[view], at_least=position)
+        host.query(view, REQUESTS[view], ReadOptions(at_least=position))
         return host.verify(view)
 
 

@@ -1,9 +1,9 @@
 """Ask views over HTTP: ``views("localhost:8080")["delays"].get("UA", at_least=position)``.
 
-Every read takes ``at_least``, a position that the answer has to reflect, and waits for it up to ``timeout`` seconds;
-every answer says what it reflects. What goes wrong behind the gateway is raised here as the same error
-(``mainstem.problems``): PositionTimeoutError, UnknownViewError, QueryError …; a gateway that cannot be reached is a
-LogUnavailableError.
+Every read takes the words of ``Fresh``: ``at_least``, a position that the answer has to reflect, is waited for up to
+``timeout`` seconds. Every answer says what it reflects. What goes wrong behind the gateway is raised here as the same
+error (``mainstem.problems``): PositionTimeoutError, UnknownViewError, QueryError …; a gateway that cannot be reached is
+a LogUnavailableError.
 
 Thread-safe: each thread keeps a connection of its own.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 from urllib.parse import quote
 
 from mainstem.client.http import JsonHttp
@@ -22,6 +22,15 @@ Row: TypeAlias = dict[str, Any]
 Direction: TypeAlias = Literal["out", "in", "both"]
 
 _WAIT_S = 30.0
+
+
+class Fresh(TypedDict, total=False):
+    """How fresh an answer has to be: the keyword arguments of every read."""
+
+    at_least: Position | None
+    """What the answer has to reflect, of any topic upstream of the view."""
+    timeout: float
+    """How many seconds to wait for that; 30 unless told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +61,9 @@ class ViewClient:
         self._http = http
         self._path = f"/views/{quote(name, safe='')}"
 
-    def get(self, key: str, *, at_least: Position | None = None, timeout: float = _WAIT_S) -> Answer:
+    def get(self, key: str, **fresh: Unpack[Fresh]) -> Answer:
         """Key-value: the row of one key; no rows when there is none."""
-        return self._ask("GET", f"/keys/{quote(key, safe='')}", {}, at_least, timeout)
+        return self._ask("GET", f"/keys/{quote(key, safe='')}", {}, fresh)
 
     def range(
         self,
@@ -63,12 +72,11 @@ class ViewClient:
         start: str | None = None,
         end: str | None = None,
         limit: int = 1_000,
-        at_least: Position | None = None,
-        timeout: float = _WAIT_S,
+        **fresh: Unpack[Fresh],
     ) -> Answer:
         """Key-value: the rows of the keys with a prefix, from ``start`` to before ``end``, in the order of the keys."""
         query = {"prefix": prefix, "start": start, "end": end, "limit": limit}
-        return self._ask("GET", "/keys", query, at_least, timeout)
+        return self._ask("GET", "/keys", query, fresh)
 
     def sql(
         self,
@@ -76,16 +84,15 @@ class ViewClient:
         *,
         limit: int = 10_000,
         query_timeout: float = 10.0,
-        at_least: Position | None = None,
-        timeout: float = _WAIT_S,
+        **fresh: Unpack[Fresh],
     ) -> Answer:
         """SQL: any SELECT over the view, which is a table of its name; ``query_timeout`` is how long it may run."""
         body = {"query": query, "limit": limit, "timeout_s": query_timeout}
-        return self._ask("POST", "/sql", {}, at_least, timeout, body, extra_s=query_timeout)
+        return self._ask("POST", "/sql", {}, fresh, body, extra_s=query_timeout)
 
-    def search(self, q: str, *, limit: int = 20, at_least: Position | None = None, timeout: float = _WAIT_S) -> Answer:
+    def search(self, q: str, *, limit: int = 20, **fresh: Unpack[Fresh]) -> Answer:
         """Search: the best hits for a query, best first."""
-        return self._ask("GET", "/search", {"q": q, "limit": limit}, at_least, timeout)
+        return self._ask("GET", "/search", {"q": q, "limit": limit}, fresh)
 
     def neighbors(
         self,
@@ -94,24 +101,15 @@ class ViewClient:
         hops: int = 1,
         direction: Direction = "out",
         limit: int = 10_000,
-        at_least: Position | None = None,
-        timeout: float = _WAIT_S,
+        **fresh: Unpack[Fresh],
     ) -> Answer:
         """Graph: the nodes within ``hops`` of a node, with their distances."""
         query = {"node": node, "hops": hops, "direction": direction, "limit": limit}
-        return self._ask("GET", "/neighbors", query, at_least, timeout)
+        return self._ask("GET", "/neighbors", query, fresh)
 
-    def path(
-        self,
-        start: str,
-        end: str,
-        *,
-        direction: Direction = "out",
-        at_least: Position | None = None,
-        timeout: float = _WAIT_S,
-    ) -> Answer:
+    def path(self, start: str, end: str, *, direction: Direction = "out", **fresh: Unpack[Fresh]) -> Answer:
         """Graph: a shortest path, a row for each node; no rows when there is none."""
-        return self._ask("GET", "/path", {"from": start, "to": end, "direction": direction}, at_least, timeout)
+        return self._ask("GET", "/path", {"from": start, "to": end, "direction": direction}, fresh)
 
     def status(self) -> dict[str, Any]:
         """The view's kind, position and lag, what it covers and how it is."""
@@ -133,15 +131,20 @@ class ViewClient:
         method: str,
         path: str,
         query: Mapping[str, Any],
-        at_least: Position | None,
-        timeout: float,
+        fresh: Fresh,
         body: Any = None,
         extra_s: float = 0.0,
     ) -> Answer:
-        wait = {} if at_least is None else {"at_least": str(at_least), "timeout": timeout}
-        timeout_s = _WAIT_S + extra_s + (timeout if at_least is not None else 0.0)
-        answer = self._http.call(method, self._path + path, {**query, **wait}, body, timeout_s)
+        words = _parameters(fresh)
+        timeout_s = _WAIT_S + extra_s + float(words.get("timeout", 0.0))
+        answer = self._http.call(method, self._path + path, {**query, **words}, body, timeout_s)
         return Answer(answer["rows"], Position.parse(answer["position"]), Position.parse(answer.get("covers") or ""))
+
+
+def _parameters(fresh: Fresh) -> dict[str, Any]:
+    """The query parameters that ask for it; none when nothing has to be waited for."""
+    at_least = fresh.get("at_least")
+    return {} if at_least is None else {"at_least": str(at_least), "timeout": fresh.get("timeout", _WAIT_S)}
 
 
 class Views(Mapping[str, ViewClient]):

@@ -7,8 +7,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from mainstem.model import Position
+from mainstem.views.read_options import WAIT_S, WAIT_S_MAX, ReadOptions
 
-WAIT_S_MAX = 300.0
 _POSITION_EXAMPLE = "flights/0:17,flights/3:9"
 
 
@@ -24,11 +24,11 @@ class WaitQuery(NoQuery):
     at_least: str | None = Field(
         None, description="a position; the answer reflects it, or is 504", examples=[_POSITION_EXAMPLE]
     )
-    timeout: float = Field(30.0, ge=0, le=WAIT_S_MAX, description="seconds to wait for `at_least`")
+    timeout: float = Field(WAIT_S, ge=0, le=WAIT_S_MAX, description="seconds to wait for `at_least`")
 
-    def position(self) -> Position | None:
-        """``at_least``, read. Raises PositionFormatError."""
-        return None if self.at_least is None else Position.parse(self.at_least)
+    def read_options(self) -> ReadOptions:
+        """The same for a view host. Raises PositionFormatError."""
+        return ReadOptions(None if self.at_least is None else Position.parse(self.at_least), self.timeout)
 
 
 class RangeQuery(WaitQuery):

@@ -25,6 +25,7 @@ from mainstem.gateway.queries import (
     WaitQuery,
 )
 from mainstem.views import requests
+from mainstem.views.read_options import ReadOptions
 
 if TYPE_CHECKING:
     from mainstem.views.host import ViewHost
@@ -95,8 +96,8 @@ def _add_queries(router: APIRouter, backend: ViewBackend) -> None:
 
 
 def _asking(view: str, request: requests.Request, wait: WaitQuery) -> Any:
-    """The work that asks a host. The position is read here, so that a wrong one is refused before any hop."""
-    return partial(_ask, view=view, request=request, at_least=wait.position(), timeout_s=wait.timeout)
+    """The work that asks a host. The options are read here, so that a wrong one is refused before any hop."""
+    return partial(_ask, view=view, request=request, options=wait.read_options())
 
 
 def _describe(host: ViewHost, *, view: str) -> Response:
@@ -117,7 +118,7 @@ def _delete(host: ViewHost, *, view: str) -> Response:
     return json_response({"deleted": view})
 
 
-def _ask(host: ViewHost, *, view: str, request: requests.Request, at_least: Any, timeout_s: float) -> Response:
-    answer = host.query(view, request, at_least=at_least, timeout_s=timeout_s)
+def _ask(host: ViewHost, *, view: str, request: requests.Request, options: ReadOptions) -> Response:
+    answer = host.query(view, request, options)
     document = {"rows": answer.rows, "position": str(answer.position), "covers": str(answer.covers)}
     return json_response(document, position=answer.position)

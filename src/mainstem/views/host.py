@@ -34,13 +34,13 @@ from mainstem.pipelines.definitions import View as ViewDefinition
 from mainstem.views.changes import Changes
 from mainstem.views.coverage import Coverage, Hop, Wait
 from mainstem.views.progress_follower import ProgressFollower
+from mainstem.views.read_options import WAIT_S, ReadOptions
 from mainstem.views.requests import Request
 from mainstem.views.status import RebuildResult, VerifyResult, ViewStatus
 from mainstem.views.store import Answer
 from mainstem.views.stores import store_class
 from mainstem.views.view import Surroundings, View
 
-WAIT_S = 30.0
 _LOG_TIMEOUT_S = 10.0
 _LOCK = "__lock"  # no view has a name that begins so
 
@@ -118,15 +118,16 @@ class ViewHost:
                 raise UnavailableError(f"view {view} is {status.state} after {timeout_s:g} s: {status.detail}")
             self._changes.wait(seen, remaining_s)
 
-    def query(self, view: str, request: Request, at_least: Position | None = None, timeout_s: float = WAIT_S) -> Answer:
-        """The answer of a view, covering ``at_least`` if that is given, for which it waits up to ``timeout_s``.
+    def query(self, view: str, request: Request, options: ReadOptions | None = None) -> Answer:
+        """The answer of a view, as fresh as ``options`` ask, for which it waits.
 
         Raises UnknownViewError, QueryError, PositionError (it can never be covered), PositionTimeoutError,
         ViewStoppedError, and UnavailableError while the view is not open yet.
         """
         chosen = self._view(view)
-        if at_least:
-            self._wait(chosen, at_least, timeout_s)
+        options = options or ReadOptions()
+        if options.at_least:
+            self._wait(chosen, options.at_least, options.timeout_s)
         answer = chosen.query(request)
         return replace(answer, covers=self._coverage.covers(chosen.topic, answer.position))
 

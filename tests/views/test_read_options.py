@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from mainstem.errors import QueryError
+from mainstem.views.read_options import ReadOptions
+
+
+@pytest.mark.parametrize("timeout_s", [-0.1, 300.1, math.inf, math.nan])
+def test_a_time_out_beyond_its_bounds_is_refused(timeout_s: float) -> None:
+    with pytest.raises(QueryError, match="from 0 to 300 s"):
+        ReadOptions(timeout_s=timeout_s)

@@ -28,6 +28,7 @@ serve: $(READY) ## Start the log and the HTTP gateway in ./mainstem-data
 
 .PHONY: test
 test: $(READY) ## Run every test (ARGS="tests/log -k recovery" for some)
+	@scripts/setup-tests || printf 'make: the tests that need it are skipped\n' >&2
 	@exec $(BIN)/python -m pytest $(ARGS)
 
 .PHONY: cluster-test

@@ -6,5 +6,7 @@ import os
 
 from hypothesis import settings
 
+pytest_plugins = ("tests.support.browser",)  # Chromium, for whichever test asks for a page
+
 settings.register_profile("house", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("house")

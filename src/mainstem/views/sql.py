@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow.compute as pc
 
-from mainstem.errors import QueryError, StorageError
+from mainstem.errors import StorageError
 from mainstem.views.json_reader import JsonReader, last_of_each_key
 from mainstem.views.requests import Request, Sql, wrong_kind
 from mainstem.views.rows import plain
+from mainstem.views.sql_queries import FETCH_ROWS, answer
 from mainstem.views.sql_types import SqlColumns, identifier
 from mainstem.views.store import Bookmark, DeadLetters, Digest, Row, Snapshot, StoreDefinition, ViewStore
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _STATEMENT_ROWS_MAX = 50_000
-_FETCH_ROWS = 2_048
 _CONFIG: dict[str, Any] = {
     "threads": 2,
     "memory_limit": "1GB",
@@ -140,17 +140,7 @@ class SqlSnapshot(Snapshot):
     def query(self, request: Request) -> list[Row]:
         if not isinstance(request, Sql):
             raise wrong_kind(request, "SQL")
-        _refuse_all_but_one_select(self._cursor, request.query)
-        with _Watchdog(self._cursor, request.timeout_s) as watchdog:
-            try:
-                result = self._cursor.execute(request.query)
-                names = _distinct([entry[0] for entry in result.description])
-                rows = _fetch(result, request.limit)
-            except duckdb.InterruptException as error:
-                raise watchdog.explain(error) from error
-            except (duckdb.Error, OverflowError) as error:
-                raise QueryError(_one_line(error)) from error
-        return [dict(zip(names, map(plain, row), strict=True)) for row in rows]
+        return answer(self._cursor, request)
 
     def digest(self) -> Digest:
         query = f"SELECT count(*), coalesce(sum(hash(entry)), 0) FROM {self._table} AS entry"
@@ -163,66 +153,12 @@ class SqlSnapshot(Snapshot):
     def entries(self) -> Iterator[tuple[str, Row]]:
         result = self._cursor.execute(f"SELECT * FROM {self._table} ORDER BY _key")
         names = [entry[0] for entry in result.description]
-        while rows := result.fetchmany(_FETCH_ROWS):
+        while rows := result.fetchmany(FETCH_ROWS):
             for row in rows:
                 yield row[0], dict(zip(names, map(plain, row), strict=True))
 
     def close(self) -> None:
         self._cursor.close()
-
-
-class _Watchdog:
-    """Interrupts a cursor's query after its time. A context manager around it."""
-
-    def __init__(self, cursor: duckdb.DuckDBPyConnection, timeout_s: float) -> None:
-        self._timeout_s = timeout_s
-        self._timer = threading.Timer(timeout_s, cursor.interrupt)
-        self._timer.daemon = True
-
-    def explain(self, error: duckdb.Error) -> QueryError:
-        """The error for a query that was interrupted."""
-        if not self._timer.finished.is_set():
-            return QueryError(_one_line(error))
-        return QueryError(f"the query ran over its time limit of {self._timeout_s:g} s: narrow it, or raise `timeout`")
-
-    def __enter__(self) -> _Watchdog:
-        self._timer.start()
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self._timer.cancel()
-        self._timer.join()
-
-
-def _refuse_all_but_one_select(cursor: duckdb.DuckDBPyConnection, query: str) -> None:
-    try:
-        statements = cursor.extract_statements(query)
-    except duckdb.Error as error:
-        raise QueryError(_one_line(error)) from error
-    if len(statements) != 1:
-        raise QueryError(f"a query is one SELECT statement; this has {len(statements)}")
-    kind = statements[0].type
-    if kind != duckdb.StatementType.SELECT:
-        raise QueryError(f"a view is read-only: a query is one SELECT statement, not {kind.name}")
-
-
-def _fetch(result: duckdb.DuckDBPyConnection, limit: int) -> list[tuple[Any, ...]]:
-    rows: list[tuple[Any, ...]] = []
-    while chunk := result.fetchmany(min(_FETCH_ROWS, limit + 1 - len(rows))):
-        rows += chunk
-        if len(rows) > limit:
-            raise QueryError(f"the query answers more than {limit} rows: add a LIMIT to it, or raise `limit`")
-    return rows
-
-
-def _distinct(names: list[str]) -> list[str]:
-    """Column names as keys of a row: a name that stands twice gets a number."""
-    seen: dict[str, int] = {}
-    distinct = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        distinct.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
-    return distinct
 
 
 def _one(cursor: duckdb.DuckDBPyConnection, query: str) -> tuple[Any, ...]:
@@ -233,8 +169,3 @@ def _one(cursor: duckdb.DuckDBPyConnection, query: str) -> tuple[Any, ...]:
 
 def _read_bookmark(cursor: duckdb.DuckDBPyConnection) -> Bookmark:
     return Bookmark.from_text(str(_one(cursor, "SELECT document FROM _mainstem.bookmark")[0]))
-
-
-def _one_line(error: BaseException) -> str:
-    """DuckDB's message without the picture of the statement below it."""
-    return str(error).split("\n\n", 1)[0].replace("\n", " ").strip()

@@ -27,6 +27,7 @@ from mainstem.errors import (
     ViewStoppedError,
 )
 from mainstem.model import Position, TopicPartition
+from mainstem.record.arrow_columns import schema_of
 from mainstem.record.arrow_decode import decode
 from mainstem.views.store import APPLY_COLUMNS, Bookmark
 from mainstem.views.topic_life import advanced, check_epochs, check_topic_id, last_epoch
@@ -53,11 +54,17 @@ class Feed:
         bookmark: Bookmark,
         until: Position | None = None,
         clock: Clock | None = None,
+        *,
+        columns: frozenset[str] = APPLY_COLUMNS,
     ) -> None:
-        """Learns where the topic stands. Raises UnknownTopicError, ViewStoppedError, LogUnavailableError."""
+        """Learns where the topic stands; records come with ``columns``.
+
+        Raises UnknownTopicError, ViewStoppedError, LogUnavailableError.
+        """
         self._client = client
         self._topic = topic
         self._until = until
+        self._columns = columns
         self._bookmark = bookmark
         self._clock = clock or SystemClock()
         self.lag = 0
@@ -108,7 +115,7 @@ class Feed:
         if bookmark.position == self._bookmark.position:
             return None
         self._bookmark = bookmark
-        return FeedStep(_concat(arrow_batches), bookmark)
+        return FeedStep(_concat(arrow_batches, self._columns), bookmark)
 
     def close(self) -> None:
         """Disconnect; a step that waits ends with LogUnavailableError. From any thread."""
@@ -155,7 +162,7 @@ class Feed:
                 partition=tp.partition,
                 start_offset=self._offsets[tp],
                 end_offset=end,
-                columns=APPLY_COLUMNS,
+                columns=self._columns,
                 aborted=part.aborted_transactions,
             )
         except CorruptBatchError as error:
@@ -212,17 +219,7 @@ def end_of(client: WireClient, topic: str) -> Position:
     return Position(client.list_offsets(tps, LATEST, Isolation.READ_COMMITTED))
 
 
-def _concat(arrow_batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _concat(arrow_batches: list[pa.RecordBatch], columns: frozenset[str]) -> pa.RecordBatch:
     if not arrow_batches:
-        return _NO_RECORDS
+        return pa.RecordBatch.from_pylist([], schema_of(columns))
     return arrow_batches[0] if len(arrow_batches) == 1 else pa.concat_batches(arrow_batches)
-
-
-_NO_RECORDS = pa.record_batch(
-    {
-        "key": pa.array([], pa.binary()),
-        "value": pa.array([], pa.binary()),
-        "partition": pa.array([], pa.int32()),
-        "offset": pa.array([], pa.int64()),
-    }
-)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 Row: TypeAlias = dict[str, Any]
 
-# What `apply` reads of a batch; a poison record is named by its partition and offset.
+# What `apply` reads of a batch, beside what the kind `reads`; a poison record is named by its partition and offset.
 APPLY_COLUMNS = frozenset({"key", "value", "partition", "offset"})
 
 
@@ -45,6 +45,11 @@ class StoreDefinition:
     view: str
     kind: Kind
     schema: TopicSchema | None = None
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The columns of the records that ``apply`` is given."""
+        return APPLY_COLUMNS | self.kind.reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +181,17 @@ class ViewStore(ABC):
 
     @abstractmethod
     def apply(self, arrow_batch: pa.RecordBatch, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
-        """Apply records (``APPLY_COLUMNS``, in the log's order), and move to ``bookmark``, in one transaction.
+        """Apply records (the definition's ``reads``, in the log's order), and move to ``bookmark``, in one transaction.
 
         Records that cannot be applied are handed to ``dead_letters`` before anything is committed, and the store adds
         their number to the bookmark's; when it raises, nothing was applied. Raises StorageError.
+        """
+
+    # Most stores put nothing off.
+    def settle(self) -> None:  # noqa: B027
+        """Do some of what was put off: called by the applier between its steps, also when no records come.
+
+        At most a second or two of work at a time. Raises StorageError.
         """
 
     @abstractmethod

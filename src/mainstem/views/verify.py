@@ -17,7 +17,7 @@ from mainstem.errors import ViewStoppedError
 from mainstem.model import Position
 from mainstem.views.feed import Feed
 from mainstem.views.status import Difference, VerifyResult
-from mainstem.views.store import Bookmark, Row, Snapshot, StoreDefinition, ViewStore, no_dead_letters
+from mainstem.views.store import APPLY_COLUMNS, Bookmark, Row, Snapshot, StoreDefinition, ViewStore, no_dead_letters
 from mainstem.views.stores import open_store
 
 if TYPE_CHECKING:
@@ -30,9 +30,14 @@ _WAIT_MS = 500
 class Replay:
     """A topic, replayed from its beginning to a position into a store of its own."""
 
-    def __init__(self, client: WireClient, topic: str, until: Position) -> None:
-        """Raises UnknownTopicError, LogUnavailableError, and ViewStoppedError when the log does not reach there."""
-        self._feed = Feed(client, topic, Bookmark(), until)
+    def __init__(
+        self, client: WireClient, topic: str, until: Position, columns: frozenset[str] = APPLY_COLUMNS
+    ) -> None:
+        """The records come with ``columns``.
+
+        Raises UnknownTopicError, LogUnavailableError, and ViewStoppedError when the log does not reach there.
+        """
+        self._feed = Feed(client, topic, Bookmark(), until, columns=columns)
         if not self._feed.end.covers(until):
             raise ViewStoppedError(f"the log ends at {self._feed.end}, before the view's position {until}: rebuild it")
         self.records = 0

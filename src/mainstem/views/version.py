@@ -59,7 +59,11 @@ class Version:
         return frozenset(self._feed.bookmark.topic_ids.values())
 
     def step(self, max_wait_ms: int) -> bool:
-        """Apply what comes next; whether anything was applied. What failed is tried again at the next step."""
+        """Apply what comes next; whether anything was applied. What failed is tried again at the next step.
+
+        Before that the store may do some of what it has put off.
+        """
+        self._store.settle()
         step = self._pending or self._feed.step(max_wait_ms)
         if step is None:
             return False

@@ -140,7 +140,7 @@ class View:
             started_s = self._around.clock.monotonic_s()
             definition = self._store_definition()
             with version.lease() as store, store.snapshot() as snapshot, self._client() as client:
-                replay = Replay(client, self.topic, snapshot.position)
+                replay = Replay(client, self.topic, snapshot.position, definition.reads)
                 try:
                     result = compare(self.name, snapshot, replay, (self._scratch, definition), self._go_on)
                 finally:
@@ -225,7 +225,7 @@ class View:
         store = open_store(store_path(path), definition)
         client = self._client()
         try:
-            feed = Feed(client, self.topic, store.bookmark)
+            feed = Feed(client, self.topic, store.bookmark, columns=definition.reads)
         except BaseException as error:
             client.close()
             store.close()

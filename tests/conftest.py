@@ -1,8 +1,9 @@
 """What holds for every test, and which tests stay together when they run on several cores.
 
 * Property tests have no deadline, since a busy machine is no defect.
-* With ``-n`` the tests of one file run in one process, and so do those of a directory whose tests share something that
-  is slow to start: a Spark session, an Apache Kafka. The slowest directories begin first, so that both cores end together.
+* With ``-n`` the tests of one file run in one process, and so do those of a directory whose tests share something
+  that is slow to start: a Spark session, an Apache Kafka. The slowest directories begin first, so that both cores end
+  together.
 """
 
 from __future__ import annotations

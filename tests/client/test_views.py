@@ -106,6 +106,10 @@ def test_an_answer_has_rows_and_says_what_it_reflects(client: Views) -> None:
             lambda v: v.get("k", at_least=Position.of("t", 0, 1), timeout=2),
             ("GET", "/views/v/keys/k?at_least=t%2F0%3A1&timeout=2", None),
         ),
+        (
+            lambda v: v.get("k", max_lag_ms=0, at_least=None),
+            ("GET", "/views/v/keys/k?max_lag_ms=0&timeout=30.0", None),
+        ),
         (lambda v: v.status(), ("GET", "/views/v", None)),
         (lambda v: v.verify(), ("POST", "/views/v/verify", None)),
         (lambda v: v.rebuild(), ("POST", "/views/v/rebuild", None)),

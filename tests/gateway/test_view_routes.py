@@ -95,6 +95,14 @@ def test_a_key_with_a_slash_is_got(api: httpx.Client, position: Position) -> Non
     assert [row["name"] for row in asked(api, "by-id/keys/a%2F1", position)] == ["Ada Lovelace"]
 
 
+def test_an_answer_is_at_most_so_far_behind_the_log(api: httpx.Client, session_log: Log, position: Position) -> None:
+    end = session_log.append("people", {"id": "d", "name": "Dora"}, key="d")
+    answer = api.get("/views/by-id/keys/d", params={"max_lag_ms": 0, "timeout": 60})
+    assert [row["name"] for row in answer.json()["rows"]] == ["Dora"]
+    assert Position.parse(answer.json()["position"]).covers(end)
+    session_log.append("people", None, key="d")
+
+
 def test_a_key_that_is_not_there_is_no_rows(api: httpx.Client, position: Position) -> None:
     assert asked(api, "by-id/keys/zz", position) == []
 
@@ -199,6 +207,8 @@ def test_a_query_that_never_ends_is_ended(api: httpx.Client) -> None:
         ("by-id/keys/a?timeout=-1", 400),
         ("by-id/keys/a?timeout=nan", 400),
         ("by-id/keys/a?timeout=1e9", 400),
+        ("by-id/keys/a?max_lag_ms=-1", 400),
+        ("by-id/keys/a?max_lag_ms=soon", 400),
         ("by-id/search?q=a", 400),
         ("names/search", 400),
         ("names/search?q=name:", 400),

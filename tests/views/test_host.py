@@ -135,6 +135,28 @@ def test_a_wait_ends_when_the_progress_comes(mainstem_log: Log, tmp_path: Path) 
         assert answers == [source | sink]
 
 
+def test_an_answer_lags_no_more_than_it_may(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path)
+    with setting.host() as host:
+        for miles in range(20):
+            setting.append("1", miles=miles)
+            assert host.query("kv", GET, ReadOptions(max_lag_ms=0)).rows[0]["miles"] == miles
+
+
+def test_an_answer_lags_no_more_than_it_may_also_through_a_pipeline(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = derived(mainstem_log, tmp_path)
+    out = f"{setting.topic}-out"
+    with setting.host() as host:
+        host.wait("derived", lambda status: status.state == "live")
+        source = setting.append("1")
+        with pytest.raises(PositionTimeoutError) as caught:
+            host.query("derived", GET, ReadOptions(max_lag_ms=0, timeout_s=0.1))
+        assert caught.value.wanted.covers(source)
+        sink = mainstem_log.append(out, {"n": 1}, key="1")
+        setting.report(source, sink, out)
+        assert host.query("derived", GET, ReadOptions(max_lag_ms=0)).rows == [{"_key": "1", "n": 1}]
+
+
 # ---- what is not there yet
 
 

@@ -12,3 +12,9 @@ from mainstem.views.read_options import ReadOptions
 def test_a_time_out_beyond_its_bounds_is_refused(timeout_s: float) -> None:
     with pytest.raises(QueryError, match="from 0 to 300 s"):
         ReadOptions(timeout_s=timeout_s)
+
+
+@pytest.mark.parametrize("max_lag_ms", [-1, 86_400_001])
+def test_a_lag_beyond_its_bounds_is_refused(max_lag_ms: int) -> None:
+    with pytest.raises(QueryError, match="from 0 to 86400000"):
+        ReadOptions(max_lag_ms=max_lag_ms)

@@ -56,6 +56,10 @@ Json: TypeAlias = Annotated[bool, typer.Option("--json", help="The result as one
 AtLeast: TypeAlias = Annotated[
     str | None, typer.Option("--at-least", metavar="POSITION", help="Wait until the view reflects this position.")
 ]
+MaxLag: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--max-lag-ms", min=0, metavar="MS", help="Reflect all that was in the log so long ago, or wait."),
+]
 Timeout: TypeAlias = Annotated[
-    float, typer.Option("--timeout", min=0, max=300, metavar="SECONDS", help="How long to wait for --at-least.")
+    float, typer.Option("--timeout", min=0, max=300, metavar="SECONDS", help="How long to wait for that.")
 ]

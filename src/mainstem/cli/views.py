@@ -12,7 +12,7 @@ from mainstem.cli.output import out, out_json, out_rows
 from mainstem.exit_codes import DONE, NO
 
 if TYPE_CHECKING:
-    from mainstem.client.views import Answer, ViewClient
+    from mainstem.client.views import Answer, Fresh, ViewClient
 
 app = typer.Typer(help="List, query, verify and rebuild views.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -65,6 +65,7 @@ def query(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="A key, a SELECT, words, or a node.")],
     limit: Limit = 1_000,
     at_least: options.AtLeast = None,
+    max_lag_ms: options.MaxLag = None,
     timeout: options.Timeout = 30.0,
     url: options.Url = options.DEFAULT_URL,
     json: options.Json = False,
@@ -72,7 +73,7 @@ def query(
     """Ask a view by its kind: a key-value view for a key, a SQL view, a search, a node's neighbors."""
     client = _view(url, view)
     kind = client.status()["kind"]
-    fresh = _fresh(at_least, timeout)
+    fresh = _fresh(at_least, max_lag_ms, timeout)
     if kind == "key-value":
         answer = client.get(text, **fresh)
     elif kind == "sql":
@@ -90,44 +91,47 @@ def ask_range(
     prefix: Annotated[str, typer.Option("--prefix", help="Only keys that start so.")] = "",
     limit: Limit = 1_000,
     at_least: options.AtLeast = None,
+    max_lag_ms: options.MaxLag = None,
     timeout: options.Timeout = 30.0,
     url: options.Url = options.DEFAULT_URL,
     json: options.Json = False,
 ) -> None:
     """The rows of a key-value view, in the order of their keys."""
-    answer = _view(url, view).range(prefix=prefix, limit=limit, **_fresh(at_least, timeout))
+    answer = _view(url, view).range(prefix=prefix, limit=limit, **_fresh(at_least, max_lag_ms, timeout))
     _show(answer, as_json=json)
 
 
 @app.command()
-def neighbors(
+def neighbors(  # noqa: PLR0913 - a command's options are its parameters
     view: Name,
     node: Annotated[str, typer.Argument(metavar="NODE")],
     hops: Annotated[int, typer.Option("--hops", min=1, help="How far.")] = 1,
     direction: Way = Direction.OUT,
     at_least: options.AtLeast = None,
+    max_lag_ms: options.MaxLag = None,
     timeout: options.Timeout = 30.0,
     url: options.Url = options.DEFAULT_URL,
     json: options.Json = False,
 ) -> None:
     """The nodes around one in a graph view."""
-    fresh = _fresh(at_least, timeout)
+    fresh = _fresh(at_least, max_lag_ms, timeout)
     _show(_view(url, view).neighbors(node, hops=hops, direction=direction.value, **fresh), as_json=json)
 
 
 @app.command()
-def path(
+def path(  # noqa: PLR0913 - a command's options are its parameters
     view: Name,
     start: Annotated[str, typer.Argument(metavar="FROM")],
     end: Annotated[str, typer.Argument(metavar="TO")],
     direction: Way = Direction.OUT,
     at_least: options.AtLeast = None,
+    max_lag_ms: options.MaxLag = None,
     timeout: options.Timeout = 30.0,
     url: options.Url = options.DEFAULT_URL,
     json: options.Json = False,
 ) -> None:
     """A shortest path in a graph view."""
-    fresh = _fresh(at_least, timeout)
+    fresh = _fresh(at_least, max_lag_ms, timeout)
     _show(_view(url, view).path(start, end, direction=direction.value, **fresh), as_json=json)
 
 
@@ -162,11 +166,12 @@ def _view(url: str, name: str) -> ViewClient:
     return views(url)[name]
 
 
-def _fresh(at_least: str | None, timeout: float) -> dict[str, Any]:
+def _fresh(at_least: str | None, max_lag_ms: int | None, timeout: float) -> Fresh:
     """How fresh an answer has to be."""
     from mainstem.model import Position
 
-    return {"at_least": None if at_least is None else Position.parse(at_least), "timeout": timeout}
+    position = None if at_least is None else Position.parse(at_least)
+    return {"at_least": position, "max_lag_ms": max_lag_ms, "timeout": timeout}
 
 
 def _show(answer: Answer, *, as_json: bool) -> None:

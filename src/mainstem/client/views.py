@@ -1,9 +1,9 @@
 """Ask views over HTTP: ``views("localhost:8080")["delays"].get("UA", at_least=position)``.
 
-Every read takes the words of ``Fresh``: ``at_least``, a position that the answer has to reflect, is waited for up to
-``timeout`` seconds. Every answer says what it reflects. What goes wrong behind the gateway is raised here as the same
-error (``mainstem.problems``): PositionTimeoutError, UnknownViewError, QueryError …; a gateway that cannot be reached is
-a LogUnavailableError.
+Every read takes the words of ``Fresh``: ``at_least``, a position that the answer has to reflect, and ``max_lag_ms`` are
+waited for up to ``timeout`` seconds. Every answer says what it reflects. What goes wrong behind the gateway is raised
+here as the same error (``mainstem.problems``): PositionTimeoutError, UnknownViewError, QueryError …; a gateway that
+cannot be reached is a LogUnavailableError.
 
 Thread-safe: each thread keeps a connection of its own.
 """
@@ -29,6 +29,8 @@ class Fresh(TypedDict, total=False):
 
     at_least: Position | None
     """What the answer has to reflect, of any topic upstream of the view."""
+    max_lag_ms: int | None
+    """The answer reflects all that was in the log so many milliseconds before the view was asked."""
     timeout: float
     """How many seconds to wait for that; 30 unless told."""
 
@@ -142,9 +144,11 @@ class ViewClient:
 
 
 def _parameters(fresh: Fresh) -> dict[str, Any]:
-    """The query parameters that ask for it; none when nothing has to be waited for."""
-    at_least = fresh.get("at_least")
-    return {} if at_least is None else {"at_least": str(at_least), "timeout": fresh.get("timeout", _WAIT_S)}
+    """The query parameters that ask for it; no ``timeout`` when nothing has to be waited for."""
+    at_least, max_lag_ms = fresh.get("at_least"), fresh.get("max_lag_ms")
+    words: dict[str, Any] = {"at_least": None if at_least is None else str(at_least), "max_lag_ms": max_lag_ms}
+    asked = {name: value for name, value in words.items() if value is not None}
+    return {**asked, "timeout": fresh.get("timeout", _WAIT_S)} if asked else {}
 
 
 class Views(Mapping[str, ViewClient]):

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from mainstem.model import Position
-from mainstem.views.read_options import WAIT_S, WAIT_S_MAX, ReadOptions
+from mainstem.views.read_options import LAG_MS_MAX, WAIT_S, WAIT_S_MAX, ReadOptions
 
 _POSITION_EXAMPLE = "flights/0:17,flights/3:9"
 
@@ -24,11 +24,18 @@ class WaitQuery(NoQuery):
     at_least: str | None = Field(
         None, description="a position; the answer reflects it, or is 504", examples=[_POSITION_EXAMPLE]
     )
-    timeout: float = Field(WAIT_S, ge=0, le=WAIT_S_MAX, description="seconds to wait for `at_least`")
+    max_lag_ms: int | None = Field(
+        None,
+        ge=0,
+        le=LAG_MS_MAX,
+        description="the answer reflects all that was in the log so many milliseconds ago, or is 504",
+    )
+    timeout: float = Field(WAIT_S, ge=0, le=WAIT_S_MAX, description="seconds to wait for that")
 
     def read_options(self) -> ReadOptions:
         """The same for a view host. Raises PositionFormatError."""
-        return ReadOptions(None if self.at_least is None else Position.parse(self.at_least), self.timeout)
+        at_least = None if self.at_least is None else Position.parse(self.at_least)
+        return ReadOptions(at_least, self.timeout, self.max_lag_ms)
 
 
 class RangeQuery(WaitQuery):

@@ -120,6 +120,11 @@ class Coverage:
                     raise self._never(name, topic)
         return Wait(self, topic, at_least)
 
+    def upstream(self, topic: str) -> frozenset[str]:
+        """The topics that stream into ``topic``, over any number of pipelines."""
+        with self._lock:
+            return frozenset(self._ancestors(topic))
+
     # ---- forward, for Wait
 
     def target(self, wait: Wait, topic: str, visiting: frozenset[str] = frozenset()) -> Position | None:

@@ -1,9 +1,9 @@
 """The view host: it applies views, and answers their reads. One directory, one process, one thread for each view.
 
-A read may ask for ``at_least`` a position of any topic upstream of the view, over any number of pipelines, and then
-waits until the view covers it (`views.coverage`). It never gets an older answer: a position that the view can never
-cover, or that lies beyond the log's end, is refused at once; one that is not covered in time is a time-out that names
-both positions.
+A read may ask for ``at_least`` a position of any topic upstream of the view, over any number of pipelines, or for a
+state at most ``max_lag_ms`` behind the log (`views.end_samples`), and then waits until the view covers it
+(`views.coverage`). It never gets an older answer: a position that the view can never cover, or that lies beyond the
+log's end, is refused at once; one that is not covered in time is a time-out that names both positions.
 
 Thread-safe. A process that hosts views should set ``sys.setswitchinterval(1e-4)``: appliers and stores take and give
 the interpreter's lock often, and a thread that computes would hold it for 5 ms each time.
@@ -14,6 +14,7 @@ from __future__ import annotations
 import fcntl
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 
@@ -33,6 +34,7 @@ from mainstem.pipelines.definitions import Pipeline
 from mainstem.pipelines.definitions import View as ViewDefinition
 from mainstem.views.changes import Changes
 from mainstem.views.coverage import Coverage, Hop, Wait
+from mainstem.views.end_samples import EndSamples, committed_ends
 from mainstem.views.progress_follower import ProgressFollower
 from mainstem.views.read_options import WAIT_S, ReadOptions
 from mainstem.views.requests import Request
@@ -69,6 +71,8 @@ class ViewHost:
         self._views: Mapping[str, View] = {
             definition.name: View(definition, directory / definition.name, around) for definition in views
         }
+        self._ends_client = around.wire_client("ends")
+        self._samples = EndSamples(partial(committed_ends, self._ends_client), self._coverage.upstream, self._clock)
         self._lock: TextIOWrapper | None = None
 
     def start(self) -> None:
@@ -89,6 +93,7 @@ class ViewHost:
         self._follower.stop()
         for view in self._views.values():
             view.stop()
+        self._ends_client.close()
         self._log.close()
         self._lock.close()
         self._lock = None
@@ -122,12 +127,17 @@ class ViewHost:
         """The answer of a view, as fresh as ``options`` ask, for which it waits.
 
         Raises UnknownViewError, QueryError, PositionError (it can never be covered), PositionTimeoutError,
-        ViewStoppedError, and UnavailableError while the view is not open yet.
+        ViewStoppedError, LogUnavailableError, and UnavailableError while the view is not open yet.
         """
         chosen = self._view(view)
         options = options or ReadOptions()
-        if options.at_least:
-            self._wait(chosen, options.at_least, options.timeout_s)
+        deadline_s = self._clock.monotonic_s() + options.timeout_s
+        wanted = options.at_least or Position()
+        if options.max_lag_ms is not None:
+            patience_s = options.timeout_s + _LOG_TIMEOUT_S
+            wanted = wanted | self._samples.target(chosen.topic, options.max_lag_ms, patience_s)
+        if wanted:
+            self._wait(chosen, wanted, options, deadline_s)
         answer = chosen.query(request)
         return replace(answer, covers=self._coverage.covers(chosen.topic, answer.position))
 
@@ -150,18 +160,17 @@ class ViewHost:
             known = ", ".join(sorted(self._views)) or "none"
             raise UnknownViewError(f"there is no view {name!r}; there are: {known}") from None
 
-    def _wait(self, view: View, at_least: Position, timeout_s: float) -> None:
-        deadline_s = self._clock.monotonic_s() + timeout_s
-        wait = self._coverage.wait(view.topic, at_least)
+    def _wait(self, view: View, wanted: Position, options: ReadOptions, deadline_s: float) -> None:
+        wait = self._coverage.wait(view.topic, wanted)
         seen = self._changes.count
         if wait.is_reached(view.position):
             return
-        self._refuse_beyond_the_end(at_least)
+        self._refuse_beyond_the_end(options.at_least or Position())
         while not wait.is_reached(view.position):
             view.refuse_if_stopped()
             remaining_s = deadline_s - self._clock.monotonic_s()
             if remaining_s <= 0:
-                raise self._timeout(view, wait, timeout_s)
+                raise self._timeout(view, wait, options.timeout_s)
             self._changes.wait(seen, remaining_s)
             seen = self._changes.count
 

@@ -13,16 +13,24 @@ from mainstem.model import Position
 
 WAIT_S = 30.0
 WAIT_S_MAX = 300.0
+LAG_MS_MAX = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """``at_least``: what the answer has to reflect; it is waited for up to ``timeout_s`` seconds."""
+    """``at_least``: what the answer has to reflect.
+
+    ``max_lag_ms``: the answer reflects everything that was in the log at some moment no earlier than so many
+    milliseconds before the read came in. Both are waited for up to ``timeout_s`` seconds.
+    """
 
     at_least: Position | None = None
     timeout_s: float = WAIT_S
+    max_lag_ms: int | None = None
 
     def __post_init__(self) -> None:
         """Raises QueryError."""
         if not (math.isfinite(self.timeout_s) and 0 <= self.timeout_s <= WAIT_S_MAX):
             raise QueryError(f"timeout {self.timeout_s} s: it has to be from 0 to {WAIT_S_MAX:g} s")
+        if self.max_lag_ms is not None and not 0 <= self.max_lag_ms <= LAG_MS_MAX:
+            raise QueryError(f"max_lag_ms {self.max_lag_ms}: it has to be from 0 to {LAG_MS_MAX}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mainstem.client.log import Log as Log
     from mainstem.client.views import views as views
+    from mainstem.client.worker import Worker as Worker
     from mainstem.model import Position as Position
     from mainstem.model import Record as Record
     from mainstem.model import TopicPartition as TopicPartition
@@ -32,6 +33,7 @@ _HOMES = {
     "SQL": "mainstem.pipelines.kinds",
     "Search": "mainstem.pipelines.kinds",
     "TopicPartition": "mainstem.model",
+    "Worker": "mainstem.client.worker",
     "views": "mainstem.client.views",
 }
 __all__ = [*sorted(_HOMES), "__version__"]

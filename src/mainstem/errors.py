@@ -7,6 +7,8 @@
     │   ├── UnknownTopicError         no such topic or partition
     │   ├── TopicExistsError          the topic is there already
     │   ├── UnknownViewError          no such view
+    │   ├── UnknownRequestError       no such request, or not the asker's
+    │   ├── RequestExpiredError       a request whose reply the log holds no more
     │   ├── RecordTooLargeError       over max.message.bytes
     │   ├── InvalidRecordError        a record batch that this topic does not take
     │   │   └── ConditionFailedError  an append whose condition does not hold; it tells the actual offset
@@ -36,6 +38,7 @@
     │   ├── TransactionTimeoutError   a transaction took too long, and was aborted
     │   ├── ViewStoppedError          a view stopped; it says why and what to do
     │   ├── PipelineFailedError       a pipeline's query failed; it says why
+    │   ├── RequestFailedError        the worker that took a request says that it failed
     │   └── PartitionOfflineError     a partition refuses writes until restart (a disk error)
     └── MachineError                  this machine: what is missing or in the way
         ├── DirectoryLockedError      another process owns the data directory
@@ -84,6 +87,14 @@ class TopicExistsError(InputError):
 
 class UnknownViewError(InputError):
     """No such view."""
+
+
+class UnknownRequestError(InputError):
+    """No request has this id."""
+
+
+class RequestExpiredError(InputError):
+    """Retention has taken the request, or what would have been its reply."""
 
 
 class RecordTooLargeError(InputError):
@@ -243,6 +254,12 @@ class ViewStoppedError(UnavailableError):
 
 class PipelineFailedError(UnavailableError):
     """A pipeline's query failed; the text says why. It goes on from its checkpoint when it is started again."""
+
+    retriable = False
+
+
+class RequestFailedError(UnavailableError):
+    """The worker that took a request has replied that it failed; the text is the worker's."""
 
     retriable = False
 

@@ -16,6 +16,7 @@ from mainstem.gateway.guard import Guard, Limits
 from mainstem.gateway.log_metrics import LogMetrics, metrics_router
 from mainstem.gateway.operation_routes import operation_router
 from mainstem.gateway.problem_responses import install
+from mainstem.gateway.request_routes import RequestRoutes
 from mainstem.gateway.topic_routes import topic_router
 from mainstem.gateway.view_routes import view_router
 
@@ -34,16 +35,19 @@ class Problem(BaseModel):
 
 def create_app(log: Log, views: ForwardingBackend, limits: Limits, metrics: LogMetrics | None = None) -> FastAPI:
     """The gateway's app over a log, the view hosts' sockets and the one of the log's metrics, if that is known."""
+    requests = RequestRoutes(log)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
+        await requests.close()
         await views.close()
         if metrics is not None:
             await metrics.close()
 
     routers = (
         topic_router(log),
+        requests.router(),
         view_router(views),
         operation_router(log),
         config_router(log, limits),

@@ -71,6 +71,12 @@ class PathQuery(WaitQuery):
     direction: Literal["out", "in", "both"] = "out"
 
 
+class ReplyQuery(NoQuery):
+    """How long to wait for a reply."""
+
+    timeout: float = Field(0.0, ge=0, le=WAIT_S_MAX, description="seconds to wait for the reply")
+
+
 class KeyQuery(NoQuery):
     """A bounded read of one key."""
 

@@ -25,3 +25,14 @@ class AppendBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     records: list[NewRecordBody] = Field(min_length=1, max_length=RECORDS_MAX)
+
+
+class RequestBody(BaseModel):
+    """A request for a worker behind the log to answer."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    key: str | None = Field(None, description="UTF-8 text; decides the partition")
+    value: JsonValue = Field(description="object, array, text, number or boolean")
+    headers: dict[str, str | None] = Field(default_factory=dict)
+    timeout_s: float = Field(30.0, ge=0, le=300, description="how long to wait for the reply before it is 202")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mainstem.model import Record as Record
     from mainstem.model import TopicPartition as TopicPartition
     from mainstem.pipelines.app import App as App
+    from mainstem.pipelines.folds import FoldRecord as FoldRecord
     from mainstem.pipelines.kinds import SQL as SQL
     from mainstem.pipelines.kinds import Graph as Graph
     from mainstem.pipelines.kinds import KeyValue as KeyValue
@@ -25,6 +26,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "App": "mainstem.pipelines.app",
+    "FoldRecord": "mainstem.pipelines.folds",
     "Graph": "mainstem.pipelines.kinds",
     "KeyValue": "mainstem.pipelines.kinds",
     "Log": "mainstem.client.log",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -167,3 +167,19 @@ def test_an_unknown_mode_is_refused(app: App) -> None:
 def test_a_search_without_fields_is_refused(app: App) -> None:
     with pytest.raises(DefinitionError, match="which fields"):
         app.view("v", "airlines", Search())
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        KeyValue(initial=1),
+        KeyValue(fold=cast(Any, 5)),
+        KeyValue(fold=cast(Any, lambda state: state)),
+        KeyValue(fold=lambda state, _record: state, initial={1, 2}),
+    ],
+)
+def test_a_fold_that_cannot_work_is_refused_where_it_is_declared(kind: KeyValue) -> None:
+    app = App("accounts")
+    payments = app.topic("payments", key="account")
+    with pytest.raises(DefinitionError, match=r"^test_app\.py:\d+: .*(fold|initial)"):
+        app.view("balances", payments, kind)

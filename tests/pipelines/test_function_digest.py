@@ -85,3 +85,8 @@ def test_a_library_counts_by_its_name() -> None:
 
 def test_the_order_of_a_set_does_not_count() -> None:
     assert digest({"a", "b", "c"}) == digest({"c", "b", "a"}) != digest({"a", "b"})
+
+
+def test_a_package_that_is_the_user_s_own_counts_by_what_it_does() -> None:
+    assert digest(textwrap.dedent, own="textwrap") != digest(textwrap.indent, own="textwrap")
+    assert digest(textwrap.dedent, own="textwrap") == digest(textwrap.dedent, own="textwrap") != digest(textwrap.dedent)

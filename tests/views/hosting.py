@@ -23,6 +23,7 @@ from mainstem.protocol.messages.delete_records import (
 )
 from mainstem.views.host import ViewHost
 from mainstem.views.requests import Get, Neighbors, Range, SearchQuery, Sql
+from tests.views.support import flown
 
 DDL = "origin STRING, dest STRING, miles INT"
 KINDS: Mapping[str, Kind] = {
@@ -30,12 +31,14 @@ KINDS: Mapping[str, Kind] = {
     "sql": SQL(),
     "search": Search("origin", "dest"),
     "graph": Graph(source="origin", target="dest"),
+    "fold": KeyValue(fold=flown, initial={"flights": 0}),
 }
 REQUESTS: Mapping[str, Any] = {
     "kv": Range(),
     "sql": Sql("SELECT * FROM sql"),
     "search": SearchQuery("*"),
     "graph": Neighbors("A", 16, "both"),
+    "fold": Range(),
 }
 EVERY_KIND = tuple(KINDS)
 GET = Get("1")

@@ -12,13 +12,16 @@ from typing import Any
 import pyarrow as pa
 
 from mainstem.model import Position
+from mainstem.pipelines.folds import FoldRecord
 from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Search
+from mainstem.record.arrow_columns import SCHEMA as SCHEMA_OF_RECORDS
 from mainstem.schema.types import Column, TopicSchema
 from mainstem.views.requests import Neighbors, Range, Request, SearchQuery, Sql
 from mainstem.views.store import Bookmark, Poison, StoreDefinition, ViewStore, no_dead_letters
 from mainstem.views.stores import open_store
 
 TOPIC = "routes"
+FIRST_TIMESTAMP_US = 1_700_000_000_000_000
 SCHEMA = TopicSchema((Column("origin", "STRING"), Column("dest", "STRING"), Column("miles", "INT")))
 
 KeyAndValue = tuple[bytes | None, bytes | None]
@@ -31,9 +34,16 @@ class KindUnderTest:
     name: str
     kind: Kind
     everything: Request
+    counts: bool = False
+    """Whether every record counts, and not only the last of its key."""
 
     def open(self, path: Path) -> ViewStore:
         return open_store(path, StoreDefinition("routes", self.kind, SCHEMA))
+
+
+def flown(state: dict[str, Any], record: FoldRecord) -> dict[str, Any]:
+    """A fold: the last flight of a key, and how many there were."""
+    return {**record.value, "flights": state["flights"] + 1}
 
 
 KINDS = (
@@ -41,6 +51,7 @@ KINDS = (
     KindUnderTest("sql", SQL(), Sql("SELECT * FROM routes ORDER BY _key")),
     KindUnderTest("search", Search("origin", "dest"), SearchQuery("*", limit=10_000)),
     KindUnderTest("graph", Graph(source="origin", target="dest"), Neighbors("A", hops=16, direction="both")),
+    KindUnderTest("fold", KeyValue(fold=flown, initial={"flights": 0}), Range(limit=10_000), counts=True),
 )
 
 
@@ -62,6 +73,8 @@ def arrow_batch(records: Sequence[KeyAndValue], first_offset: int = 0) -> pa.Rec
             "value": pa.array([value for _, value in records], pa.binary()),
             "partition": pa.array([0] * len(records), pa.int32()),
             "offset": pa.array(range(first_offset, first_offset + len(records)), pa.int64()),
+            "timestamp": pa.array([FIRST_TIMESTAMP_US] * len(records), SCHEMA_OF_RECORDS.field("timestamp").type),
+            "headers": pa.array([[]] * len(records), SCHEMA_OF_RECORDS.field("headers").type),
         }
     )
 

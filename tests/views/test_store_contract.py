@@ -15,6 +15,7 @@ from mainstem.views.requests import Get, Neighbors, Range, SearchQuery, Sql
 from mainstem.views.requests import Path as PathRequest
 from mainstem.views.store import Bookmark, Digest, Poison, ViewStore, no_dead_letters
 from tests.views.support import (
+    KINDS,
     POISON,
     TOPIC,
     KindUnderTest,
@@ -46,6 +47,13 @@ def test_a_record_replaces_the_row_of_its_key(store: ViewStore) -> None:
     assert store.digest() != before
 
 
+UPSERTING = [kind for kind in KINDS if not kind.counts]
+COUNTING = [kind for kind in KINDS if kind.counts]
+of_upserts = pytest.mark.parametrize("kind", UPSERTING, ids=lambda kind: kind.name, indirect=True)
+of_counts = pytest.mark.parametrize("kind", COUNTING, ids=lambda kind: kind.name, indirect=True)
+
+
+@of_upserts
 def test_the_last_record_of_a_key_in_a_batch_wins(kind: KindUnderTest, store: ViewStore, tmp_path: Path) -> None:
     apply(store, [flight("1", "A", "B"), flight("1", "A", "C"), flight("2", "A", "D"), tombstone("2")])
     other = kind.open(tmp_path / "other")
@@ -79,6 +87,19 @@ def test_a_position_may_move_without_a_record(store: ViewStore) -> None:
     assert (store.position, store.count()) == (Position.of(TOPIC, 0, 5), 0)
 
 
+@of_counts
+def test_every_record_of_a_batch_counts(kind: KindUnderTest, store: ViewStore, tmp_path: Path) -> None:
+    apply(store, [flight("1", "A", "B"), flight("1", "A", "C")])
+    other = kind.open(tmp_path / "other")
+    apply(other, [flight("1", "A", "C")])
+    assert store.digest() != other.digest()
+    apply(other, [flight("1", "A", "B"), flight("1", "A", "C"), tombstone("1")])
+    apply(other, [flight("1", "A", "B"), flight("1", "A", "C")])
+    assert store.query(kind.everything).rows == other.query(kind.everything).rows
+    other.close()
+
+
+@of_upserts
 def test_applying_the_same_records_again_changes_nothing(store: ViewStore) -> None:
     records = [flight("1", "A", "B"), flight("2", "B", "C"), tombstone("1"), flight("3", "C", "A")]
     apply(store, records)
@@ -176,4 +197,4 @@ def test_a_request_of_another_kind_is_refused(kind: KindUnderTest, store: ViewSt
             store.query(request)
 
 
-_SIBLINGS = {"key-value": (Get,), "graph": (PathRequest,)}
+_SIBLINGS = {"key-value": (Get,), "fold": (Get,), "graph": (PathRequest,)}

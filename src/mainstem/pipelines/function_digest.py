@@ -2,7 +2,8 @@
 
 Two functions have the same digest when their bytecode and constants are equal, and so is all that they reach in user
 code: functions that they call, classes, default values, closures, global constants. Comments, line numbers, docstrings,
-annotations, and names of functions and of local variables do not count. A library's function counts by its name alone.
+annotations, and names of functions and of local variables do not count. A library's function counts by its name alone;
+``own`` names a package that is the user's, wherever it is installed.
 Values other than plain data and code (a model, an open file) count by their type alone: what is in them is not seen.
 
 Bytecode belongs to a minor version of Python, so digests of different ones cannot be compared. Pure.
@@ -30,15 +31,16 @@ _OF_EVERY_CLASS: Final = frozenset(
 )
 
 
-def digest(value: Any) -> str:
+def digest(value: Any, own: str = "") -> str:
     """64 hexadecimal digits."""
-    return hashlib.sha256(repr(_Walk().shape(value)).encode()).hexdigest()
+    return hashlib.sha256(repr(_Walk(own).shape(value)).encode()).hexdigest()
 
 
 class _Walk:
     """One walk over what a value reaches; ``shape`` gives plain tuples that are equal when the values do the same."""
 
-    def __init__(self) -> None:
+    def __init__(self, own: str) -> None:
+        self._own = own
         self._seen: dict[int, int] = {}
         self._kept: list[Any] = []  # so that no id is given twice
 
@@ -57,7 +59,7 @@ class _Walk:
         if isinstance(value, list):
             return ("list", *map(self.shape, value))
         if isinstance(value, set | frozenset):
-            return (type(value).__name__, *sorted(repr(_Walk().shape(entry)) for entry in value))
+            return (type(value).__name__, *sorted(repr(_Walk(self._own).shape(entry)) for entry in value))
         if isinstance(value, Mapping):
             return ("mapping", *((self.shape(key), self.shape(entry)) for key, entry in value.items()))
         if isinstance(value, CodeType):
@@ -79,7 +81,7 @@ class _Walk:
         return self._instance(value)
 
     def _function(self, function: FunctionType) -> Any:
-        if _is_of_library(function.__code__.co_filename):
+        if _is_of_library(function.__code__.co_filename) and not self._is_own(function.__module__):
             # a library's closure holds what the user gave it
             return ("library", function.__module__, function.__qualname__, self._closure(function))
         code = self._code(function.__code__, function.__globals__, function.__doc__)
@@ -102,10 +104,13 @@ class _Walk:
         return ("code", code.co_code.hex(), code.co_argcount, code.co_kwonlyargcount, *shapes, *reached)
 
     def _class(self, found: type) -> Any:
-        if _is_library_module(found.__module__):
+        if _is_library_module(found.__module__) and not self._is_own(found.__module__):
             return ("library", found.__module__, found.__qualname__)
         members = sorted((name, entry) for name, entry in vars(found).items() if name not in _OF_EVERY_CLASS)
         return ("class", *map(self.shape, found.__bases__), *((name, self.shape(entry)) for name, entry in members))
+
+    def _is_own(self, module: str | None) -> bool:
+        return bool(self._own) and module is not None and module.partition(".")[0] == self._own
 
     def _instance(self, value: Any) -> Any:
         found = type(value)
@@ -113,7 +118,7 @@ class _Walk:
             return ("type", repr(value.jsonValue()))
         if callable(getattr(value, "func", None)) and hasattr(value, "returnType"):  # a user-defined function of Spark
             return ("udf", self.shape(value.func), repr(value.returnType))
-        if _is_library_module(found.__module__):
+        if _is_library_module(found.__module__) and not self._is_own(found.__module__):
             return ("library", found.__module__, found.__qualname__)
         return ("instance", self._class(found), self.shape(getattr(value, "__dict__", {})))
 

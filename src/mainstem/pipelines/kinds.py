@@ -16,17 +16,25 @@ A new kind joins ``Kind``, and gets a store in `views.stores`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, TypeAlias, get_args
+
+from mainstem.pipelines.folds import Fold, document_of, fault_of
 
 _NOTHING_MORE: Final[frozenset[str]] = frozenset()
 
 
 @dataclass(frozen=True)
 class KeyValue:
-    """The latest value of each key: get, ranges, prefixes."""
+    """The latest value of each key, or, with ``fold``, what a function makes of all its records: get, ranges, prefixes.
+
+    ``fold(state, record)`` is called for each record of a key, in order, with the state before it, ``initial`` at
+    first; it returns the state after it, any JSON value, or None to delete the key. See `pipelines.folds`.
+    """
 
     kind: ClassVar[str] = "key-value"
+    fold: Fold | None = None
+    initial: Any = field(default=None, hash=False)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -36,16 +44,17 @@ class KeyValue:
     @property
     def reads(self) -> frozenset[str]:
         """What it reads of a record beside key, value, partition and offset."""
-        return _NOTHING_MORE
+        return _NOTHING_MORE if self.fold is None else frozenset({"timestamp", "headers"})
 
     @property
     def fault(self) -> str | None:
         """What is wrong with the definition."""
-        return None
+        return fault_of(self.fold, self.initial)
 
     def document(self) -> dict[str, Any]:
         """The definition as JSON."""
-        return {"kind": self.kind}
+        folding = {} if self.fold is None else document_of(self.fold, self.initial)
+        return {"kind": self.kind, **folding}
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from mainstem.views.store import Poison
 
-_DEPTH_MAX = 400  # less than half of what Python's parser takes, whoever calls it
+DEPTH_MAX = 400  # less than half of what Python's parser takes, whoever calls it
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 _KEY_BYTES_MAX = 60_000
 _OBJECT = r"^[ \t\r\n]*\{"
@@ -48,7 +48,7 @@ class ReadRecords:
     """The records that are well, in their order, and the others.
 
     Columns: ``key`` (string), ``tombstone`` (bool), ``text`` (string: the JSON text without spaces, where asked for)
-    and ``row`` (a struct of the columns asked for, in their order).
+    ``row`` (a struct of the columns asked for, in their order), and the batch's own columns that were to be kept.
     """
 
     table: pa.Table
@@ -56,10 +56,11 @@ class ReadRecords:
 
 
 class JsonReader:
-    """Reads ``columns`` of every value, and the whole text if ``text``."""
+    """Reads ``columns`` of every value, and the whole text if ``text``; keeps the batch's columns named ``keep``."""
 
-    def __init__(self, columns: Sequence[JsonColumn], *, text: bool) -> None:
+    def __init__(self, columns: Sequence[JsonColumn], *, text: bool, keep: Sequence[str] = ()) -> None:
         self._columns = tuple(columns)
+        self._keep = tuple(keep)
         self._connection = duckdb.connect(
             config={"threads": 1, "autoload_known_extensions": False, "autoinstall_known_extensions": False}
         )
@@ -82,6 +83,8 @@ class JsonReader:
         errors |= key_errors
         table = parsed.append_column("key", keys)
         table = table.append_column("tombstone", pc.is_null(arrow_batch.column("value")))
+        for name in self._keep:
+            table = table.append_column(name, arrow_batch.column(name))
         if not errors:
             return ReadRecords(table, [])
         order = sorted(errors)
@@ -104,8 +107,8 @@ class JsonReader:
         finally:
             self._connection.unregister("records")
         for index in _perhaps_too_deep(values):
-            if _depth(values[index].as_py()) > _DEPTH_MAX:
-                errors.setdefault(index, f"the value is nested deeper than {_DEPTH_MAX} levels")
+            if is_too_deep(values[index].as_py()):
+                errors.setdefault(index, f"the value is nested deeper than {DEPTH_MAX} levels")
         self._require(table, values, errors)
         return table.select([name for name in ("text", "row") if name in table.column_names]), errors
 
@@ -129,6 +132,11 @@ class JsonReader:
             lacking = pc.and_(present, pc.is_null(pc.struct_field(table.column("row"), [number])))
             for index in pc.indices_nonzero(lacking).to_pylist():
                 errors.setdefault(index, f"the field {column.name!r} is missing or null")
+
+
+def is_too_deep(text: str) -> bool:
+    """Whether a JSON text is nested deeper than any reader of a view has to take."""
+    return text.count("{") + text.count("[") > DEPTH_MAX and _depth(text) > DEPTH_MAX
 
 
 def last_of_each_key(table: pa.Table) -> pa.Table:
@@ -188,10 +196,10 @@ def _as_text(column: pa.Array, what: str) -> tuple[pa.Array, dict[int, str]]:
 
 def _perhaps_too_deep(values: pa.Array) -> list[int]:
     """Where so many brackets open that the nesting may be too deep."""
-    if (pc.max(pc.binary_length(values)).as_py() or 0) <= 2 * _DEPTH_MAX:
+    if (pc.max(pc.binary_length(values)).as_py() or 0) <= 2 * DEPTH_MAX:
         return []
     brackets = pc.add(pc.count_substring(values, "{"), pc.count_substring(values, "["))
-    found: list[int] = pc.indices_nonzero(pc.greater(brackets, _DEPTH_MAX)).to_pylist()
+    found: list[int] = pc.indices_nonzero(pc.greater(brackets, DEPTH_MAX)).to_pylist()
     return found
 
 

@@ -22,12 +22,18 @@ _STRING_OR_NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?(?:nan|inf(?:inity)?)', 
 
 
 def row_of(key: str, text: str | bytes) -> Row:
-    """The row of a record: its key and the fields of its JSON object."""
+    """The row of a key: the key and the fields of its JSON object; JSON that is no object is its field ``value``."""
+    value = value_of(text)
+    return {KEY: key, **value} if isinstance(value, dict) else {KEY: key, "value": value}
+
+
+def value_of(text: str | bytes) -> Any:
+    """What a stored JSON text holds."""
+    text = text if isinstance(text, str) else text.decode()
     try:
-        fields = json.loads(text, parse_float=_number, parse_constant=_null)
+        return _DECODER.decode(text)
     except ValueError:
-        fields = _forgiving(text if isinstance(text, str) else text.decode())
-    return {KEY: key, **fields}
+        return _forgiving(text)
 
 
 def _forgiving(text: str) -> Any:
@@ -79,3 +85,6 @@ def _integer(text: str) -> int | str:
 
 def _null(_name: str) -> None:
     return None
+
+
+_DECODER = json.JSONDecoder(parse_float=_number, parse_constant=_null)  # json.loads would make one at each call

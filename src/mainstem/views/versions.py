@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from mainstem.errors import StorageError, ViewStoppedError
+from mainstem.pipelines.folds import place_of
+from mainstem.pipelines.kinds import KeyValue
 from mainstem.views.store import StoreDefinition
 
 _CURRENT = "current"
@@ -90,7 +92,7 @@ def check_definition(version: Path, topic: str, definition: StoreDefinition) -> 
     if changed:
         raise ViewStoppedError(
             f"the view's {' and '.join(changed)} changed since it was built "
-            f"({', '.join(f'{name}: {_short(stored.get(name))} → {_short(wanted[name])}' for name in changed)}): "
+            f"({', '.join(_difference(name, stored.get(name), wanted[name], definition) for name in changed)}): "
             "rebuild the view"
         )
 
@@ -103,6 +105,18 @@ def _document(topic: str, definition: StoreDefinition) -> dict[str, Any]:
     if definition.kind.kind != "sql":
         del document["schema"]  # the other kinds do not depend on it
     return document
+
+
+def _difference(name: str, stored: Any, wanted: Any, definition: StoreDefinition) -> str:
+    fold = definition.kind.fold if isinstance(definition.kind, KeyValue) else None
+    if name == "kind" and fold is not None and isinstance(stored, dict) and "fold" in stored:
+        before, now = stored["fold"], wanted["fold"]
+        if before["python"] != now["python"]:
+            versions = f"Python {before['python']}, now {now['python']}"
+            return f"whether its fold {place_of(fold)} does what it did cannot be told: it was built by {versions}"
+        if before["code"] != now["code"]:
+            return f"its fold {place_of(fold)} does something else than the one that it was built by"
+    return f"{name}: {_short(stored)} → {_short(wanted)}"
 
 
 def _short(value: Any) -> str:

@@ -6,7 +6,7 @@
 2    the command line is wrong
 3    not now: the log or a view cannot be reached, or did not get there in time; the same command may work later
 4    this machine: a port or a directory in use, a full disk, something that is not installed
-5    the answer is no: a view differs from its log, a check of the doctor failed
+5    the answer is no: a view or a pipeline differs from what the log says, a check of the doctor failed
 130  interrupted (ctrl-C)
 141  whoever read the output went away
 

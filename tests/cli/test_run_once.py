@@ -1,4 +1,6 @@
-"""``mainstem run --once`` from end to end: what it derives and applies, what it repeats, and how it fails."""
+"""``mainstem run --once`` from end to end: what it derives and applies, what it repeats, how it fails; and
+its pipelines verified.
+"""
 
 from __future__ import annotations
 
@@ -50,6 +52,12 @@ def run_once(directory: Path, bootstrap: str, *options: str) -> subprocess.Compl
     return subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
 
 
+def verify(directory: Path, bootstrap: str, pipeline: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "mainstem.cli.main", "verify", str(directory / "once_app.py"), pipeline]
+    argv += ["--data", str(directory / "data"), "--bootstrap", bootstrap]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
+
+
 def amounts(log: Log, topic: str) -> list[Any]:
     return sorted(json.loads(record.value or b"")["amount"] for record in log.read(topic))
 
@@ -65,12 +73,19 @@ def test_a_run_derives_and_applies_what_there_is_and_a_second_adds_what_is_new(t
         assert [amounts(log, "once.large"), amounts(log, "once.doubled")] == [[11, 12], [22, 24]]
         assert (tmp_path / "data" / "views" / "once" / "doubled").is_dir()
 
+        log.append("once.large", {"id": "0", "item": "i", "amount": 9}, key="0")  # by somebody else
         order(log, 13, 20)
         failed = run_once(tmp_path, broker.bootstrap)
         assert failed.returncode == 3
         assert failed.stderr.count("\n") == 1
         assert "error: pipeline doubled failed: once_app.py:17, in twice: ZeroDivisionError" in failed.stderr
-        assert [amounts(log, "once.large"), amounts(log, "once.doubled")] == [[11, 12, 13, 20], [22, 24]]
+        assert [amounts(log, "once.large"), amounts(log, "once.doubled")] == [[9, 11, 12, 13, 20], [22, 24]]
+
+        told = verify(tmp_path, broker.bootstrap, "large")
+        assert told.returncode == 5, told.stderr
+        assert told.stdout.startswith("different: large and a batch over once.orders/0:")
+        assert '{"id":"0","item":"i","amount":9}' in told.stdout
+        assert "may be why: somebody else wrote into the topic" in told.stdout
 
 
 def test_a_run_beside_another_over_the_same_checkpoints_is_refused(tmp_path: Path) -> None:
@@ -80,6 +95,13 @@ def test_a_run_beside_another_over_the_same_checkpoints_is_refused(tmp_path: Pat
         done = run_once(tmp_path, broker.bootstrap)
     assert (done.returncode, done.stderr.count("\n")) == (4, 1)
     assert f"error: the pipelines over {checkpoints} run already, in process" in done.stderr
+
+
+def test_a_pipeline_that_is_not_there_is_refused_before_spark_starts(tmp_path: Path) -> None:
+    (tmp_path / "once_app.py").write_text(APP)
+    done = verify(tmp_path, "127.0.0.1:1", "nope")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "App once has no pipeline 'nope'; it has: large, doubled" in done.stderr
 
 
 def test_a_choice_that_names_no_pipeline_is_refused_before_anything_starts(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ class Flights:
         )
         self.log = log
         self.bootstrap = broker.bootstrap
-        self._spark, self.checkpoints = spark, checkpoints
+        self.spark, self.checkpoints = spark, checkpoints
 
     def fly(self, *delays: tuple[str, int | None]) -> Position:
         deploy(self.app, self.log)
@@ -51,7 +51,7 @@ class Flights:
     def runner(self, **options: Any) -> Any:
         from mainstem.spark.runner import Runner
 
-        return Runner(self.app, self.bootstrap, checkpoints=self.checkpoints, spark=self._spark, **options)
+        return Runner(self.app, self.bootstrap, checkpoints=self.checkpoints, spark=self.spark, **options)
 
     def run_once(self, **options: Any) -> None:
         self.runner(**options).run(once=True)

@@ -30,6 +30,14 @@ def test_what_changes_from_run_to_run_is_taken_out() -> None:
     assert normalized(again, ("twice",)) == normalized(PLAN, ("twice",))
 
 
+def test_a_seed_that_spark_drew_does_not_count_and_one_that_was_given_does() -> None:
+    drawn = [
+        f"Project [rand({seed}) AS r#1, uuid(Some({seed})) AS u#2]" for seed in (7713905698397905655, -4036204178076)
+    ]
+    assert normalized(drawn[0]) == normalized(drawn[1])
+    assert normalized("Project [rand(7) AS r#1]") != normalized("Project [rand(8) AS r#1]")
+
+
 def test_a_hint_and_the_name_of_a_function_do_not_count() -> None:
     other = PLAN.replace("   +- ResolvedHint (strategy=broadcast)\n      +-", "   +-").replace("twice(", "double(")
     assert normalized(other, ("double",)) == normalized(PLAN, ("twice",))

@@ -26,6 +26,7 @@ from mainstem.cli import (
     serve,
     topics,
     users,
+    verify,
     version,
     views,
 )
@@ -47,6 +48,7 @@ app = typer.Typer(
 _COMMANDS: dict[str, Callable[..., int | None]] = {
     "serve": serve.serve,
     "run": run.run,
+    "verify": verify.verify,
     "demo": demo.demo,
     "load": load.load,
     "append": append.append,

@@ -83,18 +83,23 @@ class _PushFilters:
 def _bounds(client: WireClient, options: ReadOptions, found: Subscribed) -> tuple[Position, Position]:
     """Raises ConfigError for an offset behind the end, OffsetOutOfRangeError for one before the log start."""
     partitions = found.partitions
-    ends = Position(client.list_offsets(partitions, LATEST, options.isolation))
-    if options.ending is None or (isinstance(options.ending, At) and options.ending.symbol == LATEST):
-        end = ends
-    else:
-        end = resolve(client, partitions, options.ending, options.isolation)
-        require_within(end, ends, options.ending.option)
+    ends, end = _ends(client, options, found)
     bound = options.starting or At("startingOffsets", EARLIEST)
     start = resolve(client, partitions, bound, options.isolation, fails_without_match=options.fails_without_match)
     if isinstance(bound, ByOffset):
         require_within(start, ends, bound.option)
         start = _behind_losses(client, options, found, start)
     return start, end
+
+
+def _ends(client: WireClient, options: ReadOptions, found: Subscribed) -> tuple[Position, Position]:
+    """Where the partitions end, and where the read does. Raises ConfigError when that lies behind."""
+    ends = Position(client.list_offsets(found.partitions, LATEST, options.isolation))
+    if options.ending is None or (isinstance(options.ending, At) and options.ending.symbol == LATEST):
+        return ends, ends
+    end = resolve(client, found.partitions, options.ending, options.isolation)
+    require_within(end, ends, options.ending.option)
+    return ends, end
 
 
 def _behind_losses(client: WireClient, options: ReadOptions, found: Subscribed, start: Position) -> Position:
@@ -116,9 +121,7 @@ def _reader(options: ReadOptions) -> str:
 
 def _table_partitions(client: WireClient, options: ReadOptions, found: Subscribed) -> list[InputPartition]:
     """One input partition for each of the table's partitions: a key lies in one of them."""
-    end = (
-        Position() if options.checkpoint else Position(client.list_offsets(found.partitions, LATEST, options.isolation))
-    )
+    end = Position() if options.checkpoint else _ends(client, options, found)[1]
     return [
         TableRead(tp, found.topic_ids[tp.topic], None if options.checkpoint else end[tp]) for tp in found.partitions
     ]

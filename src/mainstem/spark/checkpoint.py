@@ -48,6 +48,16 @@ def maybe_offsets(checkpoint: str, batch_id: int) -> StreamOffsets | None:
     return read_offsets(checkpoint, batch_id) if urlsplit(checkpoint).scheme in ("", "file") else None
 
 
+def watermark_ms(checkpoint: str, batch_id: int) -> int | None:
+    """The watermark of a micro-batch, in milliseconds; None where its offsets are not at hand, or say none."""
+    path = local_path(checkpoint) / "offsets" / str(batch_id)
+    try:
+        found = json.loads(path.read_text().splitlines()[1])["batchWatermarkMs"]
+    except (OSError, ValueError, KeyError, IndexError, TypeError):
+        return None
+    return found if isinstance(found, int) else None
+
+
 def _furthest_behind(positions: Sequence[Position]) -> Position:
     topics = frozenset().union(*(position.topics for position in positions))
     lowest: dict[TopicPartition, int] = {}

@@ -1,13 +1,15 @@
-"""Topics as typed DataFrames: ``stream`` and ``table``, thin helpers over the data source."""
+"""Topics as typed DataFrames: ``stream``, ``table`` and ``part``, thin helpers over the data source."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from mainstem.model import Position
 from mainstem.schema.infer import schema_of
 from mainstem.spark.options import BOOTSTRAP, REGISTERED
 from mainstem.spark.source import MainstemDataSource
@@ -37,6 +39,32 @@ def table(
     """The latest value of each of the topic's keys. ``is_small``: Spark may send it whole to every task that joins."""
     frame = _load(spark.read, spark, {"table": "true", **_topic(bootstrap, topic, schema), **(options or {})})
     return sf.broadcast(frame) if is_small else frame
+
+
+def part(
+    spark: SparkSession,
+    bootstrap: str,
+    end: Position,
+    schema: Any = None,
+    *,
+    as_table: bool = False,
+    columns: Sequence[str] = (),
+) -> DataFrame:
+    """What one topic held, from its oldest record up to ``end``; with a schema its rows, else its records.
+
+    ``as_table``: the latest value of each key at ``end``. ``columns`` are those of the records to read.
+    """
+    numbers: dict[str, dict[str, int]] = {}
+    for tp, offset in end.items():
+        numbers.setdefault(tp.topic, {})[str(tp.partition)] = offset
+    assigned = {topic: [int(number) for number in offsets] for topic, offsets in numbers.items()}
+    options = {BOOTSTRAP: bootstrap, "assign": json.dumps(assigned), "endingOffsets": json.dumps(numbers)}
+    if columns:
+        options["columns"] = ",".join(columns)
+    if schema is not None:
+        how = {"table": "true"} if as_table else {"mode": "DROPMALFORMED"}
+        options |= {"valueSchema": schema_of(schema).ddl_text(), **how}
+    return _load(spark.read, spark, options)
 
 
 def _topic(bootstrap: str, topic: str, schema: Any) -> dict[str, str]:

@@ -44,8 +44,11 @@ _AS_TEXT = (ArrayType, MapType, StructType, VariantType, DayTimeIntervalType, Ye
 _WIDER = (ByteType, ShortType, IntegerType, LongType)
 
 
-def call(pipeline: Pipeline, frames: Sequence[DataFrame]) -> tuple[DataFrame, ...]:
-    """One streaming DataFrame for each output, from the pipeline's function. Raises DefinitionError."""
+def call(pipeline: Pipeline, frames: Sequence[DataFrame], *, streaming: bool = True) -> tuple[DataFrame, ...]:
+    """One DataFrame for each output, from the pipeline's function; a streaming one of each, if these are.
+
+    Raises DefinitionError.
+    """
     try:
         result = pipeline.function(*frames)
     except MainstemError:
@@ -65,7 +68,7 @@ def call(pipeline: Pipeline, frames: Sequence[DataFrame]) -> tuple[DataFrame, ..
             f"not {_described(result)}"
         )
     for frame in results:
-        _check_streams(pipeline, frame)
+        _check_streams(pipeline, frame, streaming=streaming)
     return results
 
 
@@ -122,12 +125,12 @@ def _advice(said: str) -> str:
     return ""
 
 
-def _check_streams(pipeline: Pipeline, frame: object) -> None:
+def _check_streams(pipeline: Pipeline, frame: object, *, streaming: bool) -> None:
     if not isinstance(frame, DataFrame):
         raise DefinitionError(
             f"{pipeline.where}: pipeline {pipeline.name} must return a DataFrame, not {_described(frame)}"
         )
-    if not frame.isStreaming:
+    if streaming and not frame.isStreaming:
         raise DefinitionError(f"{pipeline.where}: the result of pipeline {pipeline.name} does not come from its stream")
     names = [name.lower() for name in frame.columns if name.lower() not in RESERVED_NAMES]
     twice = sorted({name for name in names if names.count(name) > 1})

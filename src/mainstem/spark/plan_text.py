@@ -1,10 +1,10 @@
 """A DataFrame's logical plan as text that stays the same as long as the plan does.
 
 From Spark's analyzed plan is taken what changes from run to run, or says how and not what: ids of expressions (numbered
-anew, in order of appearance), objects' addresses, UUIDs, names of lambda variables and of Python functions, hints, the
-log's address and the other options of a source. Of a topic's columns only those are kept that the plan uses: one that
-is added to the topic changes no plan that does not read it. Python functions are given beside it: their code is not in
-the text. One line for each node, in the order of a walk from the result to the sources.
+anew, in order of appearance), objects' addresses, UUIDs, seeds that Spark drew, names of lambda variables and of Python
+functions, hints, the log's address and the other options of a source. Of a topic's columns only those are kept that the
+plan uses: one that is added to the topic changes no plan that does not read it. Python functions are given beside it:
+their code is not in the text. One line for each node, in the order of a walk from the result to the sources.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ _BRANCHES: Final = re.compile(r"^[\s:+|-]*[~!']?")
 _ID: Final = re.compile(r"#(-?\d+)")
 _UUID: Final = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _ADDRESS: Final = re.compile(r"@[0-9a-f]{4,}\b")
+# Spark draws a seed where none is given, anew each time.
+_SEED: Final = re.compile(r"(\b(?:rand|randn|uuid|shuffle|randstr|uniform)\([^()]*?(?:Some\()?)-?\d{12,20}\b")
 _LAMBDA: Final = re.compile(r"\blambda \w+#")
 _PYTHON: Final = ("PythonUDF", "PythonUDAF", "PythonUDTF")
 _FIELDS_MAX: Final = 2**31 - 1
@@ -43,6 +45,7 @@ def normalized(text: str, functions: tuple[str, ...] = ()) -> str:
     text = "\n".join(_leaf(line, above) for line in lines)
     for name in functions:
         text = re.sub(rf"(?<![\w.]){re.escape(name)}\(", "python(", text)
+    text = _SEED.sub(r"\1seed", text)
     text = _ADDRESS.sub("", _UUID.sub("uuid", _LAMBDA.sub("lambda #", text)))
     numbers: dict[str, int] = {}
     return _ID.sub(lambda found: f"#{numbers.setdefault(found[1], len(numbers))}", text)

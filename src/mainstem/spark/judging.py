@@ -1,0 +1,207 @@
+"""What becomes of one key's records when a topic is compared with a batch: equal, held back, or a difference. Pure.
+
+There are two rules. ``MULTISET``, for rows that never change: each record is there as often as the batch gives it.
+``LATEST``, for rows that do: the latest value of the key is one that the batch gives it.
+
+Two values are alike when their bytes are the same, or when their JSON differs only in the last digits of floating
+columns: a sum of DOUBLEs depends on the order of its parts, and no two runs have the same one.
+"""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+DOUBLE_TOLERANCE: Final = 1e-9
+FLOAT_TOLERANCE: Final = 1e-6
+
+
+class Rule(enum.StrEnum):
+    """How a topic is compared; see the module."""
+
+    MULTISET = "each record"
+    LATEST = "the latest value of each key"
+
+
+class Finding(enum.StrEnum):
+    """What was found about records of a key that are not the same bytes on both sides."""
+
+    ROUNDING = "rounding"
+    HELD_BACK = "held back"
+    MISSING = "missing"
+    EXTRA = "extra"
+    CHANGED = "changed"
+    NOT_JUDGED = "not judged"
+
+    @property
+    def is_difference(self) -> bool:
+        return self in (Finding.MISSING, Finding.EXTRA, Finding.CHANGED)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A value of a key, how often the batch gives it and the topic has it, and where the topic has it first."""
+
+    value: bytes | None
+    expected: int
+    actual: int
+    partition: int | None = None
+    offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A finding about ``count`` records; ``partition`` and ``offset`` are those of the actual one."""
+
+    finding: Finding
+    expected: bytes | None
+    actual: bytes | None
+    partition: int | None
+    offset: int | None
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How a topic is to be judged.
+
+    ``tolerances`` are those of its floating columns. ``watermark``: a row that is missing is held back while the time
+    in ``event_time`` lies behind it, or, where no column of the topic tells its time (None), always. Without a
+    watermark (None) nothing is held back.
+    """
+
+    rule: Rule
+    tolerances: Mapping[str, float] = field(default_factory=dict)
+    watermark: datetime.datetime | None = None
+    event_time: str | None = None
+    not_judged: frozenset[Finding] = frozenset()
+
+    def judge(self, key: bytes | None, sides: Sequence[Side]) -> Iterator[Judged]:
+        """What is to be said of one key's records; of all those without a key together."""
+        found = self._latest(sides) if self.rule is Rule.LATEST else self._multiset(key, sides)
+        for one in found:
+            yield replace(one, finding=Finding.NOT_JUDGED) if one.finding in self.not_judged else one
+
+    def alike(self, one: bytes | None, other: bytes | None) -> bool:
+        """See the module."""
+        if one == other:
+            return True
+        if one is None or other is None or not self.tolerances:
+            return False
+        try:
+            first, second = json.loads(one), json.loads(other)
+        except ValueError:
+            return False
+        if not isinstance(first, dict) or not isinstance(second, dict) or first.keys() != second.keys():
+            return False
+        return all(_close(value, second[name], self.tolerances.get(name, 0.0)) for name, value in first.items())
+
+    def _latest(self, sides: Sequence[Side]) -> Iterator[Judged]:
+        expected = [side for side in sides if side.expected]
+        actual = next((side for side in sides if side.actual), None)
+        if actual is None:
+            yield Judged(Finding.MISSING, expected[0].value, None, None, None)
+        elif not expected:
+            yield Judged(Finding.EXTRA, None, actual.value, actual.partition, actual.offset)
+        elif all(side.value != actual.value for side in expected):
+            alike = any(self.alike(side.value, actual.value) for side in expected)
+            finding = Finding.ROUNDING if alike else Finding.CHANGED
+            yield Judged(finding, expected[0].value, actual.value, actual.partition, actual.offset)
+
+    def _multiset(self, key: bytes | None, sides: Sequence[Side]) -> Iterator[Judged]:
+        wanted = [_Left(side, side.expected - side.actual) for side in sides if side.expected > side.actual]
+        found = [_Left(side, side.actual - side.expected) for side in sides if side.actual > side.expected]
+        yield from self._rounded(wanted, found)
+        for left in wanted:
+            if left.count and self._is_held_back(left.side.value):
+                yield Judged(Finding.HELD_BACK, left.side.value, None, None, None, left.count)
+                left.count = 0
+        if key is not None:
+            for one, other in zip(_left(wanted), _left(found), strict=False):
+                yield from _paired(one, other, Finding.CHANGED)
+        for left in wanted:
+            if left.count:
+                yield Judged(Finding.MISSING, left.side.value, None, None, None, left.count)
+        for left in found:
+            if left.count:
+                side = left.side
+                yield Judged(Finding.EXTRA, None, side.value, side.partition, side.offset, left.count)
+
+    def _rounded(self, wanted: list[_Left], found: list[_Left]) -> Iterator[Judged]:
+        if not self.tolerances or not wanted:
+            return
+        candidates: dict[str, list[_Left]] = {}
+        for other in found:
+            candidates.setdefault(self._shape(other.side.value), []).append(other)
+        for one in wanted:
+            for other in candidates.get(self._shape(one.side.value), ()):
+                if self.alike(one.side.value, other.side.value):
+                    yield from _paired(one, other, Finding.ROUNDING)
+
+    def _shape(self, value: bytes | None) -> str:
+        """What two values have in common that are alike."""
+        try:
+            row = json.loads(value or b"null")
+        except ValueError:
+            return ""
+        exact = [(name, each) for name, each in row.items() if name not in self.tolerances] if row else []
+        return json.dumps(exact)
+
+    def _is_held_back(self, value: bytes | None) -> bool:
+        if self.watermark is None:
+            return False
+        if self.event_time is None:
+            return True
+        try:
+            time = json.loads(value or b"null")[self.event_time]
+            return _parsed(time["end"] if isinstance(time, dict) else time) > self.watermark
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return False  # a row without a time: nothing says that it waits
+
+
+@dataclass(slots=True)
+class _Left:
+    """What is left of a side while its records are paired with others."""
+
+    side: Side
+    count: int
+
+
+def _left(sides: list[_Left]) -> list[_Left]:
+    return [left for left in sides if left.count]
+
+
+def _paired(one: _Left, other: _Left, finding: Finding) -> Iterator[Judged]:
+    """As many of both as there are."""
+    if count := min(one.count, other.count):
+        place = (other.side.partition, other.side.offset)
+        yield Judged(finding, one.side.value, other.side.value, *place, count)
+        one.count -= count
+        other.count -= count
+
+
+def _close(one: Any, other: Any, tolerance: float) -> bool:
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if not tolerance:
+        return bool(one == other)
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return math.isclose(one, other, rel_tol=tolerance, abs_tol=tolerance * tolerance)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(
+            _close(each, another, tolerance) for each, another in zip(one, other, strict=True)
+        )
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_close(value, other[name], tolerance) for name, value in one.items())
+    return bool(one == other)
+
+
+def _parsed(text: str) -> datetime.datetime:
+    """A time as topics have it; one without an offset is in UTC."""
+    time = datetime.datetime.fromisoformat(text)
+    return time if time.tzinfo is not None else time.replace(tzinfo=datetime.UTC)

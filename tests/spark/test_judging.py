@@ -1,0 +1,104 @@
+"""What becomes of one key's records when a topic is compared with a batch."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+
+import pytest
+
+from mainstem.spark.judging import Finding, Rule, Side, Terms
+
+RECORDS, KEYS = Terms(Rule.MULTISET), Terms(Rule.LATEST)
+DOUBLES = Terms(Rule.MULTISET, {"mean": 1e-9})
+NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
+
+
+def judge(terms: Terms, *sides: tuple[str, int, int], key: bytes | None = b"k") -> list[tuple[Finding, int]]:
+    values = [Side(value.encode(), expected, actual, 0, 7) for value, expected, actual in sides]
+    return [(judged.finding, judged.count) for judged in terms.judge(key, values)]
+
+
+@pytest.mark.parametrize(
+    ("sides", "found"),
+    [
+        ([("a", 1, 1)], []),
+        ([("a", 1, 2)], [(Finding.EXTRA, 1)]),  # appended twice
+        ([("a", 3, 1)], [(Finding.MISSING, 2)]),
+        ([("a", 1, 0), ("b", 0, 1)], [(Finding.CHANGED, 1)]),
+        ([("a", 2, 0), ("b", 0, 1)], [(Finding.CHANGED, 1), (Finding.MISSING, 1)]),
+    ],
+)
+def test_each_record_has_to_be_there_as_often_as_the_batch_gives_it(
+    sides: Sequence[tuple[str, int, int]], found: list[tuple[Finding, int]]
+) -> None:
+    assert judge(RECORDS, *sides) == found
+
+
+@pytest.mark.parametrize(
+    ("sides", "found"),
+    [
+        ([("a", 1, 0), ("b", 1, 1)], []),  # which of several rows of a key is the last, no batch can tell
+        ([("a", 1, 0), ("b", 0, 1)], [(Finding.CHANGED, 1)]),
+        ([("a", 1, 0)], [(Finding.MISSING, 1)]),
+        ([("b", 0, 1)], [(Finding.EXTRA, 1)]),
+    ],
+)
+def test_the_latest_value_has_to_be_one_of_the_batch(
+    sides: Sequence[tuple[str, int, int]], found: list[tuple[Finding, int]]
+) -> None:
+    assert judge(KEYS, *sides) == found
+
+
+def test_records_without_a_key_are_not_taken_for_changed_ones() -> None:
+    assert judge(RECORDS, ("a", 1, 0), ("b", 0, 1), key=None) == [(Finding.MISSING, 1), (Finding.EXTRA, 1)]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ('{"n":1,"mean":0.30000000000000004}', '{"n":1,"mean":0.3}', True),
+        ('{"n":1,"mean":[1.5,{"x":0.30000000000000004}]}', '{"n":1,"mean":[1.5,{"x":0.3}]}', True),
+        ('{"n":1,"mean":0.3001}', '{"n":1,"mean":0.3}', False),
+        ('{"n":1.0000000000001,"mean":1}', '{"n":1,"mean":1}', False),  # no floating column
+        ('{"n":1,"mean":null}', '{"n":1,"mean":0.0}', False),
+        ('{"n":1,"mean":true}', '{"n":1,"mean":1}', False),
+        ('{"n":1}', '{"mean":1}', False),
+        ("no JSON", '{"n":1}', False),
+    ],
+)
+def test_floating_numbers_may_differ_in_their_last_digits(one: str, other: str, alike: bool) -> None:
+    assert DOUBLES.alike(one.encode(), other.encode()) is alike
+    found = judge(DOUBLES, (one, 1, 0), (other, 0, 1))
+    assert found == [(Finding.ROUNDING if alike else Finding.CHANGED, 1)]
+
+
+def test_of_many_records_each_finds_the_one_that_is_alike() -> None:
+    batch = [(f'{{"n":{n},"mean":0.30000000000000004}}', 1, 0) for n in range(50)]
+    topic = [(f'{{"n":{n},"mean":0.3}}', 0, 1) for n in reversed(range(50))]
+    assert judge(DOUBLES, *batch, *topic, key=None) == [(Finding.ROUNDING, 1)] * 50
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ('{"window":{"start":"2026-01-01T12:00:00Z","end":"2026-01-01T13:00:00Z"}}', Finding.HELD_BACK),
+        ('{"window":{"start":"2026-01-01T11:00:00Z","end":"2026-01-01T12:00:00Z"}}', Finding.MISSING),
+        ('{"window":"2026-01-01T12:00:01"}', Finding.HELD_BACK),
+        ('{"window":null}', Finding.MISSING),
+        ("{}", Finding.MISSING),
+    ],
+)
+def test_a_row_is_held_back_while_its_time_lies_behind_the_watermark(value: str, found: Finding) -> None:
+    windows = Terms(Rule.MULTISET, watermark=NOON, event_time="window")
+    assert judge(windows, (value, 1, 0)) == [(found, 1)]
+
+
+def test_where_no_column_tells_the_time_whatever_is_missing_may_be_held_back() -> None:
+    assert judge(Terms(Rule.MULTISET, watermark=NOON), ('{"a":1}', 2, 0)) == [(Finding.HELD_BACK, 2)]
+
+
+def test_what_removed_records_may_explain_is_not_judged() -> None:
+    terms = Terms(Rule.MULTISET, not_judged=frozenset({Finding.EXTRA}))
+    assert judge(terms, ("a", 0, 1)) == [(Finding.NOT_JUDGED, 1)]
+    assert judge(terms, ("a", 1, 0)) == [(Finding.MISSING, 1)]

@@ -57,6 +57,12 @@ class Record:
         """The position just after this record: a reader that has it has this record."""
         return Position({TopicPartition(self.topic, self.partition): self.offset + 1})
 
+    @property
+    def size_bytes(self) -> int:
+        """How long its key, value and headers are together."""
+        headers = sum(len(name) + len(value or b"") for name, value in self.headers)
+        return len(self.key or b"") + len(self.value or b"") + headers
+
 
 class Position(Mapping[TopicPartition, int]):
     """An immutable map topic partition → next offset (exclusive). A partition that is absent stands at 0.

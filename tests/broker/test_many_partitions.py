@@ -6,10 +6,10 @@ import asyncio
 import resource
 from pathlib import Path
 
-from mainstem.broker.process import raise_open_files_limit
 from mainstem.log.metadata import METADATA_PARTITION
 from mainstem.log.segment import OPEN_FILES_MAX
 from mainstem.model import TopicPartition
+from mainstem.open_files import raise_open_files_limit
 from mainstem.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from mainstem.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.harness import LogProcess, running

@@ -11,30 +11,20 @@ import httpx
 import uvicorn
 
 from mainstem.gateway.addresses import bound_address
-from mainstem.gateway.serving import listen_tcp
-
-
-class _Server(uvicorn.Server):
-    """Says in an event when it accepts."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.accepts = threading.Event()
-
-    async def startup(self, sockets: Any = None) -> None:
-        await super().startup(sockets)
-        self.accepts.set()
+from mainstem.gateway.serving import EndingServer, listen_tcp
 
 
 @contextmanager
-def listening_on(app: Any, sockets: Any) -> Iterator[None]:
+def listening_on(app: Any, sockets: Any) -> Iterator[uvicorn.Server]:
     """Serve ``app`` on sockets that are bound already."""
-    server = _Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
+    accepts = threading.Event()
+    config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1)
+    server = EndingServer(config, accepts.set, app.state.streams.end)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sockets]})
     thread.start()
     try:
-        assert server.accepts.wait(20)
-        yield
+        assert accepts.wait(20)
+        yield server
     finally:
         server.should_exit = True
         thread.join(20)

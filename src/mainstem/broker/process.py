@@ -13,11 +13,9 @@ import argparse
 import asyncio
 import logging
 import os
-import resource
 import signal
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +29,7 @@ from mainstem.broker.server import Broker
 from mainstem.errors import ConfigError, MainstemError
 from mainstem.exit_codes import DONE, told
 from mainstem.logs import fields
+from mainstem.open_files import raise_open_files_limit
 
 _LOG: Final = logging.getLogger("mainstem.broker")
 _LISTEN_HELP: Final = "HOST:PORT, or PROTOCOL://HOST:PORT, several with commas between; port 0 takes a free one"
@@ -52,16 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return DONE
 
 
-def raise_open_files_limit() -> None:
-    """As many files and connections as the machine allows: the usual soft limit of 1,024 is for ``select``."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        with suppress(OSError, ValueError):  # a system that does not let it be raised so far: as it was
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
 def run(config: BrokerConfig, *, stop_with_parent: bool = False, metrics_socket: Path | None = None) -> None:
     """Run one broker until a signal, or the end of standard input, stops it. Raises what ``Broker.start`` raises."""
+    raise_open_files_limit()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(config, stop_with_parent, metrics_socket))
 

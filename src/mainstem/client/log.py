@@ -21,7 +21,7 @@ from mainstem.client.asks import Asks
 from mainstem.client.cluster_admin import ClusterAdmin
 from mainstem.client.group_admin import GroupAdmin
 from mainstem.client.key_reader import KeyReader
-from mainstem.client.reader import BoundedReader, Follower
+from mainstem.client.reader import FETCH_BYTES, BoundedReader, Follower
 from mainstem.client.records import EncodedRecord, HeadersLike, encoded, encoded_headers
 from mainstem.client.security import Security
 from mainstem.client.start import Moment, bounds, end_offsets, offsets_at_time, partitions_of, start_offsets
@@ -167,12 +167,13 @@ class Log:
         limit: int | None = None,
         key: Any = None,
         every_partition: bool = False,
+        fetch_bytes: int = FETCH_BYTES,
     ) -> BoundedReader:
         """The committed records from ``start`` up to the log's end as it is now, or to ``end`` before that.
 
         With ``key`` only that key's records, looked for in the partition that Mainstem and Kafka's Java client give it,
         by its key index if it has one; ``every_partition`` scans all, for writers that partition otherwise (as
-        librdkafka's own default does).
+        librdkafka's own default does). ``fetch_bytes``: about how much is asked of the log at once, and held in memory.
         Raises UnknownTopicError, OffsetOutOfRangeError.
         """
         with self._pool.borrow() as client:
@@ -185,7 +186,7 @@ class Log:
             bound = bounds(client, ends, end)
         if wanted is not None and not every_partition:
             return KeyReader(self._pool, begin, bound, key=wanted, limit=limit)
-        return BoundedReader(self._pool, begin, bound, key=wanted, limit=limit)
+        return BoundedReader(self._pool, begin, bound, key=wanted, limit=limit, fetch_bytes=fetch_bytes)
 
     def read_key(
         self,
@@ -212,7 +213,7 @@ class Log:
             begin, bound = start_offsets(client, ends, start), bounds(client, ends, end)
         return KeyReader(self._pool, begin, bound, key=wanted, limit=limit)
 
-    def follow(self, *topics: str, start: Moment = "latest") -> Follower:
+    def follow(self, *topics: str, start: Moment = "latest", fetch_bytes: int = FETCH_BYTES) -> Follower:
         """The committed records of the topics as they come, without end; close it from any thread.
 
         Raises UnknownTopicError, OffsetOutOfRangeError; while iterating, LogUnavailableError when the log is away for
@@ -222,7 +223,7 @@ class Log:
             raise InputError("follow: name at least one topic")
         client = self._wire_client()
         try:
-            return Follower(client, topics, start, self._clock)
+            return Follower(client, topics, start, self._clock, fetch_bytes=fetch_bytes)
         except BaseException:
             client.close()
             raise

@@ -20,7 +20,7 @@ from mainstem.errors import LogUnavailableError
 from mainstem.model import Position, Record, TopicPartition
 
 _PARTITION_BYTES: Final = 1024 * 1024
-_FETCH_BYTES: Final = 16 * 1024 * 1024
+FETCH_BYTES: Final = 16 * 1024 * 1024
 _FOLLOW_WAIT_MS: Final = 500
 _NEW_PARTITIONS_S: Final = 10.0
 
@@ -88,8 +88,11 @@ class BoundedReader(Iterator[Record]):
         *,
         key: bytes | None = None,
         limit: int | None = None,
+        fetch_bytes: int = FETCH_BYTES,
     ) -> None:
+        """``fetch_bytes``: about how much is asked of the log at once, so what the reader holds in memory."""
         self._pool = pool
+        self._fetch_bytes = fetch_bytes
         self._chunks = _Chunks(start)
         self._end = end
         self._key = key
@@ -126,7 +129,7 @@ class BoundedReader(Iterator[Record]):
         if not wanted:
             return False
         with self._pool.borrow() as client:
-            fetched = client.fetch(wanted, partition_max_bytes=self._partition_bytes(), max_bytes=_FETCH_BYTES)
+            fetched = client.fetch(wanted, partition_max_bytes=self._partition_bytes(), max_bytes=self._fetch_bytes)
         for tp, part in fetched.items():
             if part.error is not None and not part.heals:
                 raise part.error
@@ -139,7 +142,7 @@ class BoundedReader(Iterator[Record]):
         return {tp: offsets[tp] for tp, end in self._end.items() if offsets[tp] < end}
 
     def _partition_bytes(self) -> int:
-        return _PARTITION_BYTES
+        return min(_PARTITION_BYTES, self._fetch_bytes)
 
 
 class Follower(Iterator[Record]):
@@ -148,9 +151,21 @@ class Follower(Iterator[Record]):
     Partitions that are added to a topic later are read from their beginning.
     """
 
-    def __init__(self, client: WireClient, topics: tuple[str, ...], start: Moment, clock: Clock) -> None:
-        """Takes over ``client``. Raises UnknownTopicError, OffsetOutOfRangeError, LogUnavailableError."""
+    def __init__(
+        self,
+        client: WireClient,
+        topics: tuple[str, ...],
+        start: Moment,
+        clock: Clock,
+        *,
+        fetch_bytes: int = FETCH_BYTES,
+    ) -> None:
+        """Takes over ``client``; ``fetch_bytes`` as of a BoundedReader.
+
+        Raises UnknownTopicError, OffsetOutOfRangeError, LogUnavailableError.
+        """
         self._client = client
+        self._fetch_bytes = fetch_bytes
         self._topics = topics
         self._clock = clock
         self._is_closed = False
@@ -182,6 +197,25 @@ class Follower(Iterator[Record]):
             self._fetch()
         raise StopIteration
 
+    def take(self, bytes_max: int) -> list[Record]:
+        """What there is, up to about so many bytes, waiting for one fetch at most; empty when nothing came meanwhile.
+
+        ``position`` is then just behind them. Raises as iterating does.
+        """
+        taken: list[Record] = []
+        size_bytes, may_fetch = 0, True
+        while size_bytes < bytes_max and not self._is_closed:
+            record = self._chunks.next_record()
+            if record is not None:
+                taken.append(record)
+                size_bytes += record.size_bytes
+            elif may_fetch and not taken:
+                self._fetch()
+                may_fetch = False
+            else:
+                break
+        return taken
+
     def _fetch(self) -> None:
         try:
             self._look_for_partitions()
@@ -189,8 +223,8 @@ class Follower(Iterator[Record]):
             fetched = self._client.fetch(
                 wanted,
                 max_wait_ms=_FOLLOW_WAIT_MS,
-                partition_max_bytes=_PARTITION_BYTES,
-                max_bytes=_FETCH_BYTES,
+                partition_max_bytes=min(_PARTITION_BYTES, self._fetch_bytes),
+                max_bytes=self._fetch_bytes,
             )
         except LogUnavailableError:
             if self._is_closed:

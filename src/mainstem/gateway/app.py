@@ -11,12 +11,14 @@ from pydantic import BaseModel
 
 import mainstem
 from mainstem.gateway.config_routes import config_router
+from mainstem.gateway.event_stream import Streams
 from mainstem.gateway.forwarding import ForwardingBackend
 from mainstem.gateway.guard import Guard, Limits
 from mainstem.gateway.log_metrics import LogMetrics, metrics_router
 from mainstem.gateway.operation_routes import operation_router
 from mainstem.gateway.problem_responses import install
 from mainstem.gateway.request_routes import RequestRoutes
+from mainstem.gateway.stream_routes import stream_router
 from mainstem.gateway.topic_routes import topic_router
 from mainstem.gateway.view_routes import view_router
 
@@ -45,19 +47,26 @@ def create_app(log: Log, views: ForwardingBackend, limits: Limits, metrics: LogM
         if metrics is not None:
             await metrics.close()
 
+    streams = Streams()
     routers = (
         topic_router(log),
         requests.router(),
+        stream_router(log, streams),
         view_router(views),
         operation_router(log),
         config_router(log, limits),
         metrics_router(metrics),
     )
-    return assemble("Mainstem", routers, limits, lifespan)
+    return assemble("Mainstem", routers, limits, lifespan, streams=streams)
 
 
-def assemble(title: str, routers: tuple[APIRouter, ...], limits: Limits, lifespan: Any = None) -> FastAPI:
-    """An app of these routers, with problems for errors and the guard in front."""
+def assemble(
+    title: str, routers: tuple[APIRouter, ...], limits: Limits, lifespan: Any = None, *, streams: Streams
+) -> FastAPI:
+    """An app of these routers, with problems for errors and the guard in front.
+
+    ``streams`` are those of its routes: whoever stops the server ends them first (``app.state.streams``).
+    """
     app = FastAPI(
         title=title,
         version=mainstem.__version__,
@@ -67,6 +76,7 @@ def assemble(title: str, routers: tuple[APIRouter, ...], limits: Limits, lifespa
         redirect_slashes=False,
         responses={"default": {"description": "A problem", "content": {"application/problem+json": _problem_schema()}}},
     )
+    app.state.streams = streams
     for router in routers:
         app.include_router(router)
     install(app)

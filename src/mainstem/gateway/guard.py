@@ -3,6 +3,7 @@
 * At most ``requests_max`` requests are served at once, and their bodies together hold at most ``bodies_bytes_max``;
   more are told to come back (503). One body holds at most ``body_bytes_max`` (413), whether it says so in
   Content-Length or only turns out so, and must not pause for longer than ``body_pause_s`` (408).
+* Streams of events, which last, are no requests in this sense: at most ``streams_max`` of them are served (503).
 * A browser lets any page send simple requests to loopback. So a request must name one of the host names that are served
   (421: DNS rebinding), and what changes something must come from no other page (403: its Origin is another host).
 
@@ -12,9 +13,10 @@ Plain ASGI, one instance for each app, used by one event loop: its counters need
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from mainstem.gateway.addresses import LOOPBACK_NAMES
@@ -26,6 +28,9 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+STREAMS_MAX: Final = 2_048
+_REQUESTS_MAX: Final = 512
+_STREAM = re.compile(r"/(?:topics|views)/[^/]+/stream")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -35,9 +40,15 @@ class Limits:
 
     body_bytes_max: int = 16 << 20
     bodies_bytes_max: int = 128 << 20
-    requests_max: int = 512
+    requests_max: int = _REQUESTS_MAX
+    streams_max: int = STREAMS_MAX
     body_pause_s: float = 30.0
     host_names: frozenset[str] | None = LOOPBACK_NAMES
+
+
+def streams_max(open_files_max: int) -> int:
+    """How many streams a process may serve that may have so many files open: two files a stream of a view, and rest."""
+    return max(1, min(STREAMS_MAX, (open_files_max - _REQUESTS_MAX) // 2))
 
 
 class Guard:
@@ -47,6 +58,7 @@ class Guard:
         self._app = app
         self._limits = limits
         self._requests = 0
+        self._streams = 0
         self._bodies_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -54,16 +66,17 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        refusal = self._refusal(scope["method"], headers) or _unreadable(scope)
+        is_stream = scope["method"] == "GET" and _STREAM.fullmatch(scope["path"]) is not None
+        refusal = self._refusal(scope["method"], headers) or self._full(is_stream) or _unreadable(scope)
         if refusal is not None:
             await http_problem(refusal.status, str(refusal))(scope, receive, send)
             return
         body = _CountedBody(self, receive)
-        self._requests += 1
+        self._count(is_stream, 1)
         try:
             await self._app(scope, body.receive, send)
         finally:
-            self._requests -= 1
+            self._count(is_stream, -1)
             self._bodies_bytes -= body.size_bytes
 
     def _refusal(self, method: str, headers: dict[str, str]) -> HttpError | None:
@@ -78,9 +91,21 @@ class Guard:
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length[:20]) > limits.body_bytes_max:
             return self.too_large()
-        if self._requests >= limits.requests_max:
+        return None
+
+    def _full(self, is_stream: bool) -> HttpError | None:
+        limits = self._limits
+        if is_stream and self._streams >= limits.streams_max:
+            return HttpError(503, f"{limits.streams_max} streams are open already; try again later")
+        if not is_stream and self._requests >= limits.requests_max:
             return HttpError(503, f"{limits.requests_max} requests are being served already; try again in a moment")
         return None
+
+    def _count(self, is_stream: bool, change: int) -> None:
+        if is_stream:
+            self._streams += change
+        else:
+            self._requests += change
 
     def too_large(self) -> HttpError:
         """The refusal of a body that is over the limit."""

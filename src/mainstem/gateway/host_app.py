@@ -8,6 +8,7 @@ from fastapi import FastAPI
 
 from mainstem.gateway.app import assemble
 from mainstem.gateway.backend import LocalBackend
+from mainstem.gateway.event_stream import Streams
 from mainstem.gateway.guard import Limits
 from mainstem.gateway.view_routes import view_router
 
@@ -17,4 +18,6 @@ if TYPE_CHECKING:
 
 def create_host_app(host: ViewHost) -> FastAPI:
     """The app of one view host. Its socket's permissions decide who may ask, so any host name is served."""
-    return assemble("Mainstem view host", (view_router(LocalBackend(host)),), Limits(host_names=None))
+    streams = Streams()
+    limits = Limits(host_names=None)
+    return assemble("Mainstem view host", (view_router(LocalBackend(host)),), limits, streams=streams)

@@ -21,12 +21,17 @@ POSITION_HEADER = "Mainstem-Position"
 
 def json_response(document: Any, *, status: int = 200, position: Position | None = None) -> Response:
     """``document`` as JSON; ``position`` goes into the header as well."""
+    headers = {POSITION_HEADER: str(position)} if position is not None else None
+    return Response(json_bytes(document), status, headers, media_type="application/json")
+
+
+def json_bytes(document: Any) -> bytes:
+    """``document`` as one line of JSON in UTF-8."""
     try:
         text = json_text(document)
     except SchemaError:
         text = json_text(_without_nan(document))
-    headers = {POSITION_HEADER: str(position)} if position is not None else None
-    return Response(text.encode(errors="replace"), status, headers, media_type="application/json")
+    return text.encode(errors="replace")
 
 
 def _without_nan(value: Any) -> Any:

@@ -15,6 +15,7 @@ from mainstem.errors import MainstemError
 from mainstem.exit_codes import told
 from mainstem.gateway.addresses import LOOPBACK_NAMES, bound_address, split_address
 from mainstem.gateway.serving import listen_tcp, serve, stop_with_parent
+from mainstem.open_files import raise_open_files_limit
 
 _LOG_TIMEOUT_S = 10.0
 
@@ -45,14 +46,15 @@ def run(options: argparse.Namespace) -> None:
     from mainstem.client.log import Log
     from mainstem.gateway.app import create_app
     from mainstem.gateway.forwarding import ForwardingBackend
-    from mainstem.gateway.guard import Limits
+    from mainstem.gateway.guard import Limits, streams_max
     from mainstem.gateway.log_metrics import LogMetrics
 
     host, _ = split_address(options.http)
     names = LOOPBACK_NAMES | {host} if host in LOOPBACK_NAMES else None
     with Log(options.bootstrap, timeout_s=_LOG_TIMEOUT_S, client_id="mainstem-gateway") as log:
         metrics = LogMetrics(options.metrics_socket) if options.metrics_socket is not None else None
-        app = create_app(log, ForwardingBackend(options.view_host), Limits(host_names=names), metrics)
+        limits = Limits(host_names=names, streams_max=streams_max(raise_open_files_limit()))
+        app = create_app(log, ForwardingBackend(options.view_host), limits, metrics)
         serve(app, listening, f"ready: http {bound_address(listening)}")
 
 

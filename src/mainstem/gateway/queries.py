@@ -96,6 +96,21 @@ class ReadQuery(KeyQuery):
     key: str | None = Field(None, description="only records of this key")
 
 
+class StreamQuery(NoQuery):
+    """Where a stream of a topic begins, and what it lets through."""
+
+    start: str = Field(
+        "latest",
+        alias="from",
+        description="`earliest`, `latest`, an offset (in every partition), a position, or a time (ISO 8601)",
+        examples=["earliest", "17", _POSITION_EXAMPLE, "2013-01-01T10:00:00Z"],
+    )
+    key: str | None = Field(None, description="only records of this key")
+    route: str | None = Field(
+        None, description="only records whose routing key matches this pattern", examples=["orders.eu.*", "orders.#"]
+    )
+
+
 class SqlBody(BaseModel):
     """One SELECT over a SQL view; the table has the view's name."""
 

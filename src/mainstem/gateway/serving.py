@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _BACKLOG = 1024
 _GRACE_S = 5
 _KEEP_ALIVE_S = 60
+_SILENT_MS = 120_000
 
 
 def serve(app: FastAPI, listening: socket.socket, ready_line: str) -> None:
@@ -43,24 +44,30 @@ def serve(app: FastAPI, listening: socket.socket, ready_line: str) -> None:
         backlog=_BACKLOG,
         ws="none",
     )
-    _Server(config, lambda: print(ready_line, flush=True)).run(sockets=[listening])  # noqa: T201  # the ready line
+    on_ready = lambda: print(ready_line, flush=True)  # noqa: E731, T201  # the ready line
+    EndingServer(config, on_ready, app.state.streams.end).run(sockets=[listening])
 
 
 def _stopped(*_: object) -> None:
     """The server has stopped cleanly; so the process ends with code 0."""
 
 
-class _Server(uvicorn.Server):
-    """uvicorn, which says when it accepts."""
+class EndingServer(uvicorn.Server):
+    """uvicorn, which says when it accepts, and when it stops: streams would last through its whole grace else."""
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], on_stop: Callable[[], None]) -> None:
         super().__init__(config)
         self._on_ready = on_ready
+        self._on_stop = on_stop
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
             self._on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._on_stop()
+        await super().shutdown(sockets)
 
 
 def listen_tcp(address: str, *, insecure: bool) -> socket.socket:
@@ -78,6 +85,7 @@ def listen_tcp(address: str, *, insecure: bool) -> socket.socket:
         family, _, _, _, target = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.socket(family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _give_up_on_the_silent(listening)
         listening.bind(target)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
@@ -86,6 +94,12 @@ def listen_tcp(address: str, *, insecure: bool) -> socket.socket:
             ) from error
         raise ConfigError(f"cannot listen on {address}: {error.strerror or error}") from error
     return listening
+
+
+def _give_up_on_the_silent(listening: socket.socket) -> None:
+    """Let the kernel cut connections whose other side has taken nothing for a while, with what waits for it."""
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENT_MS)
 
 
 def listen_unix(path: Path) -> socket.socket:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from mainstem.errors import MainstemError
 from mainstem.exit_codes import told
+from mainstem.open_files import raise_open_files_limit
 from mainstem.pipelines.load import load_app
 
 # A thread that computes must hand the interpreter lock over soon: appliers and stores take it for every record.
@@ -46,6 +47,7 @@ def run(options: argparse.Namespace) -> None:
     from mainstem.gateway.serving import listen_unix, serve, stop_with_parent
     from mainstem.views.host import ViewHost
 
+    raise_open_files_limit()
     listening = listen_unix(options.socket)
     if options.stop_with_parent:
         stop_with_parent()

@@ -1,0 +1,47 @@
+"""The routes of server-sent events of topics. What is wrong with a request is a problem, before a stream begins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from fastapi import APIRouter, Header, Query
+from starlette.responses import Response
+
+from mainstem.gateway.event_format import CONTENT_TYPE
+from mainstem.gateway.event_stream import EventStream, Streams
+from mainstem.gateway.queries import StreamQuery
+from mainstem.gateway.route_patterns import RoutePattern
+from mainstem.gateway.topic_frames import Wanted
+from mainstem.gateway.topic_routes import check_name
+from mainstem.gateway.topic_stream import TopicStreams
+
+if TYPE_CHECKING:
+    from mainstem.client.log import Log
+
+LastEventId = Annotated[str, Header(alias="Last-Event-ID", description="the id of the last event: go on from there")]
+ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "Events, without end", "content": {CONTENT_TYPE: {"schema": {"type": "string"}}}}
+}
+
+
+def stream_router(log: Log, streams: Streams, topics: TopicStreams | None = None) -> APIRouter:
+    """``/topics/{topic}/stream``."""
+    router = APIRouter(tags=["topics"])
+    readers = topics or TopicStreams(log)
+
+    @router.get(
+        "/topics/{topic}/stream",
+        summary="A topic's records as server-sent events",
+        response_class=Response,
+        responses=ANSWERS,
+    )
+    async def stream_topic(
+        topic: str, query: Annotated[StreamQuery, Query()], last_event_id: LastEventId = ""
+    ) -> Response:
+        check_name(topic)
+        route = None if query.route is None else RoutePattern.parse(query.route)
+        wanted = Wanted(None if query.key is None else query.key.encode(), None, route)
+        start = await readers.start(topic, last_event_id or query.start, wanted)
+        return EventStream(readers.events(start), streams)
+
+    return router

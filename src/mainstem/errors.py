@@ -16,6 +16,7 @@
     │   ├── InvalidTimestampError     timestamps outside the topic's bounds, or of the wrong type
     │   ├── OffsetOutOfRangeError     before the log start offset or past the log end offset
     │   ├── SchemaError               a record or a file does not fit its topic's schema
+    │   ├── HistoryRemovedError       retention has removed what the request needs
     │   ├── QueryError                a query that is wrong, would write, or ran over its limits
     │   ├── DefinitionError           an App declares something impossible
     │   ├── AuthenticationError       the user is not who it says: password, certificate, mechanism
@@ -148,6 +149,10 @@ class OffsetOutOfRangeError(InputError):
 
 class SchemaError(InputError):
     """A record, or a file's columns, do not fit the topic's schema."""
+
+
+class HistoryRemovedError(InputError):
+    """Retention has removed records that the request needs; another request may do without them."""
 
 
 class QueryError(InputError):

@@ -46,6 +46,7 @@ _PROBLEMS: dict[type[MainstemError], _Problem] = {
     errors.InvalidTimestampError: _Problem("invalid-timestamp", 422, "The timestamp is outside the topic's bounds"),
     errors.OffsetOutOfRangeError: _Problem("offset-out-of-range", 416, "No such offset"),
     errors.SchemaError: _Problem("schema", 422, "Does not fit the topic's schema"),
+    errors.HistoryRemovedError: _Problem("history-removed", 409, "The log has removed what is needed"),
     errors.QueryError: _Problem("query", 400, "The query cannot be answered"),
     errors.DefinitionError: _Problem("definition", 422, "The definition is impossible"),
     errors.AuthenticationError: _Problem("authentication", 401, "The log does not know this user"),

@@ -8,6 +8,7 @@ import pytest
 from mainstem.client.log import Log
 from mainstem.errors import (
     DirectoryLockedError,
+    HistoryRemovedError,
     PositionError,
     PositionTimeoutError,
     UnavailableError,
@@ -21,6 +22,7 @@ from mainstem.schema.registry import register
 from mainstem.testing import EmbeddedBroker
 from mainstem.views.read_options import ReadOptions
 from mainstem.views.requests import Sql
+from mainstem.views.status import BuiltFrom
 from tests.views.hosting import DDL, EVERY_KIND, GET, REQUESTS, Setting
 
 
@@ -297,7 +299,11 @@ def test_history_that_was_removed_unread_stops_the_view_until_it_is_rebuilt(main
     setting.remove_records_before(3)
     with setting.host() as host:
         assert "removed offsets 1 to 2" in host.wait("kv", lambda status: status.state == "stopped").detail
-        host.rebuild("kv")
+        with pytest.raises(HistoryRemovedError, match="--from left"):
+            host.rebuild("kv")
+        left = host.rebuild("kv", "left").built_from
+        assert left == BuiltFrom("left", Position.of(setting.topic, 0, 3))
+        assert host.status("kv")[0].built_from == left
         answer = host.query("kv", REQUESTS["kv"], ReadOptions(at_least=last))
         assert [row["_key"] for row in answer.rows] == ["4", "5"]
 

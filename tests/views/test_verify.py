@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from pathlib import Path
 
-import duckdb
 import pytest
-import tantivy
-from rocksdict import Options, Rdict
 
 from mainstem.client.log import Log
 from mainstem.model import Position
 from mainstem.views.read_options import ReadOptions
 from mainstem.views.status import VerifyResult
 from tests.views.hosting import EVERY_KIND, REQUESTS, Setting
+from tests.views.tampering import EVERY_TAMPERING, TAMPERINGS, named, rocksdb
+
+# The kinds whose stores keep an account of their own writes.
+EVERY_ACCOUNT = ("kv", "sql", "search", "graph")
 
 
 def filled(setting: Setting, view: str) -> VerifyResult:
@@ -37,49 +37,66 @@ def test_an_honest_view_is_equal_to_the_replay_of_its_topic(mainstem_log: Log, t
     assert result.position == Position.of(setting.topic, 0, 7)
     assert result.compared_from is None
     assert not (tmp_path / view / "verify").exists()
+    if view in EVERY_ACCOUNT:
+        with setting.host() as host:
+            host.query(view, REQUESTS[view], ReadOptions(at_least=setting.append("1", "C", "D")))
+            by_account = host.verify(view, full=False)
+        assert (by_account.equal, by_account.method, by_account.records) == (True, "account", 0)
 
 
-def tamper_with_key_value(store: Path) -> None:
-    options = Options(raw_mode=True)
-    db = Rdict(str(store), options)
-    db[b"r1"] = b'{"origin":"A","dest":"B","miles":99}'
-    db.close()
-
-
-def tamper_with_sql(store: Path) -> None:
-    with duckdb.connect(str(store / "view.duckdb")) as connection:
-        connection.execute("UPDATE sql SET miles = 99 WHERE _key = '1'")
-
-
-def tamper_with_search(store: Path) -> None:
-    index = tantivy.Index.open(str(store))
-    writer = index.writer(heap_size=32 << 20, num_threads=1)
-    writer.delete_documents_by_term("_key", "1")
-    document = tantivy.Document()
-    document.add_text("_what", "record")
-    document.add_text("_key", "1")
-    document.add_bytes("_text", json.dumps({"origin": "A", "dest": "B", "miles": 99}).encode())
-    writer.add_document(document)
-    writer.commit()
-    writer.wait_merging_threads()
-
-
-TAMPERERS = {"kv": tamper_with_key_value, "sql": tamper_with_sql, "search": tamper_with_search}
-
-
-@pytest.mark.parametrize("view", TAMPERERS)
-def test_a_row_that_was_changed_by_hand_is_found_and_named(mainstem_log: Log, tmp_path: Path, view: str) -> None:
+@pytest.mark.parametrize(("view", "what"), EVERY_TAMPERING)
+def test_a_row_written_by_hand_is_found_and_named(mainstem_log: Log, tmp_path: Path, view: str, what: str) -> None:
     setting = Setting(mainstem_log, tmp_path, (view,))
     filled(setting, view)
-    TAMPERERS[view](tmp_path / view / "v000001" / "store")
+    TAMPERINGS[view][what](tmp_path / view / "v000001" / "store")
     with setting.host() as host:
         host.wait(view, lambda status: status.state == "live")
-        result = host.verify(view)
-    [difference] = result.differences
-    assert (result.equal, difference.key) == (False, "1")
-    assert difference.expected is not None
-    assert difference.actual is not None
-    assert (difference.expected["miles"], difference.actual["miles"]) == (1, 99)
+        for result in (host.verify(view, full=False), host.verify(view)):
+            [difference] = result.differences
+            assert (result.equal, result.method) == (False, "replay")
+            assert difference.key == named("9" if what == "added" else "1", view)
+            assert (difference.expected is None, difference.actual is None) == (what == "added", what == "removed")
+        [status] = host.status(view)
+    assert (status.state, status.drifted) == ("live", True)
+    assert "DRIFTED" in status.detail
+
+
+@pytest.mark.parametrize("view", EVERY_ACCOUNT)
+def test_what_was_written_by_hand_does_not_heal_with_what_is_applied_after_it(
+    mainstem_log: Log, tmp_path: Path, view: str
+) -> None:
+    setting = Setting(mainstem_log, tmp_path, (view,))
+    filled(setting, view)
+    TAMPERINGS[view]["changed"](tmp_path / view / "v000001" / "store")
+    for key in "67":
+        with setting.host() as host:
+            host.query(view, REQUESTS[view], ReadOptions(at_least=setting.append(key)))
+            result = host.verify(view, full=False)
+        assert [difference.key for difference in result.differences] == [named("1", view)]
+
+
+@pytest.mark.parametrize("view", EVERY_ACCOUNT)
+def test_a_rebuild_puts_a_view_right_that_was_written_to_by_hand(mainstem_log: Log, tmp_path: Path, view: str) -> None:
+    setting = Setting(mainstem_log, tmp_path, (view,))
+    filled(setting, view)
+    TAMPERINGS[view]["removed"](tmp_path / view / "v000001" / "store")
+    with setting.host() as host:
+        host.wait(view, lambda status: status.state == "live")
+        assert not host.verify(view, full=False).equal
+        host.rebuild(view)
+        [status] = host.status(view)
+        assert (status.drifted, status.detail) == (False, "")
+        assert host.verify(view, full=False).method == "account"
+
+
+def test_a_replay_that_is_equal_lets_the_account_begin_anew(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path)
+    filled(setting, "kv")
+    with rocksdb(tmp_path / "kv" / "v000001" / "store") as db:
+        db[b"r1"] = db[b"r1"]
+    with setting.host() as host:
+        host.wait("kv", lambda status: status.state == "live")
+        assert [host.verify("kv", full=False).method for _ in range(2)] == ["replay", "account"]
 
 
 GRAPH_TAMPERINGS = {
@@ -99,22 +116,6 @@ def test_an_edge_that_was_changed_by_hand_is_found_and_named(mainstem_log: Log, 
     with setting.host() as host:
         host.wait("graph", lambda status: status.state == "live")
         assert [difference.key for difference in host.verify("graph").differences] == [named]
-
-
-def test_rows_that_are_missing_or_too_many_are_named(mainstem_log: Log, tmp_path: Path) -> None:
-    setting = Setting(mainstem_log, tmp_path)
-    filled(setting, "kv")
-    db = Rdict(str(tmp_path / "kv" / "v000001" / "store"), Options(raw_mode=True))
-    del db[b"r5"]
-    db[b"r9"] = b"{}"
-    db.close()
-    with setting.host() as host:
-        host.wait("kv", lambda status: status.state == "live")
-        differences = host.verify("kv").differences
-    assert [(d.key, d.expected is None, d.actual is None) for d in differences] == [
-        ("5", False, True),
-        ("9", True, False),
-    ]
 
 
 def test_where_history_was_removed_only_what_is_left_is_compared(mainstem_log: Log, tmp_path: Path) -> None:

@@ -25,6 +25,13 @@ class Direction(enum.StrEnum):
     BOTH = "both"
 
 
+class Source(enum.StrEnum):
+    """What a rebuild takes its records from."""
+
+    LOG = "log"
+    LEFT = "left"
+
+
 Name = Annotated[str, typer.Argument(metavar="VIEW")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="At most so many rows.")]
 Way = Annotated[Direction, typer.Option("--direction", help="Which way edges are followed.")]
@@ -136,11 +143,20 @@ def path(  # noqa: PLR0913 - a command's options are its parameters
 
 
 @app.command()
-def verify(view: Name, url: options.Url = options.DEFAULT_URL, json: options.Json = False) -> int:
+def verify(
+    view: Name,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Without a replay, where the store's own account of its writes suffices.")
+    ] = False,
+    url: options.Url = options.DEFAULT_URL,
+    json: options.Json = False,
+) -> int:
     """Compare a view with a replay of its topic. Exit code 5 when they differ."""
-    result = _view(url, view).verify()
+    result = _view(url, view).verify(full=not quick)
     if json:
         out_json(result)
+    elif result["method"] == "account":
+        out(f"equal: {view} is what its host has written, by the store's own account; a replay: leave out --quick")
     elif result["equal"]:
         out(f"equal: {view} and a replay of {result['records']:,} records")
     else:
@@ -151,13 +167,21 @@ def verify(view: Name, url: options.Url = options.DEFAULT_URL, json: options.Jso
 
 
 @app.command()
-def rebuild(view: Name, url: options.Url = options.DEFAULT_URL, json: options.Json = False) -> None:
+def rebuild(
+    view: Name,
+    source: Annotated[
+        Source, typer.Option("--from", help="The whole log, or what retention has left of it.")
+    ] = Source.LOG,
+    url: options.Url = options.DEFAULT_URL,
+    json: options.Json = False,
+) -> None:
     """Build a view anew from the log; the old one serves until the new one is there."""
-    result = _view(url, view).rebuild()
+    result = _view(url, view).rebuild(source=source.value)
     if json:
         out_json(result)
     else:
-        out(f"rebuilt {view}")
+        built_from = result["built_from"]
+        out(f"rebuilt {view}" + (f" from what is left: {built_from['beginning']}" if source == Source.LEFT else ""))
 
 
 def _view(url: str, name: str) -> ViewClient:

@@ -117,13 +117,19 @@ class ViewClient:
         """The view's kind, position and lag, what it covers and how it is."""
         return self._http.call("GET", self._path)
 
-    def verify(self, *, timeout: float = 600.0) -> dict[str, Any]:
-        """Compare the view with a replay of its topic: ``equal``, ``records``, ``position``, ``differences``."""
-        return self._http.call("POST", f"{self._path}/verify", timeout_s=timeout)
+    def verify(self, *, full: bool = True, timeout: float = 600.0) -> dict[str, Any]:
+        """Compare the view with a replay of its topic: ``equal``, ``records``, ``position``, ``differences``.
 
-    def rebuild(self, *, timeout: float = 600.0) -> dict[str, Any]:
-        """Build the view anew from the log."""
-        return self._http.call("POST", f"{self._path}/rebuild", timeout_s=timeout)
+        Not ``full``: without the replay, where the store's own account shows that nobody else has written to it.
+        """
+        return self._http.call("POST", f"{self._path}/verify", {"full": str(full).lower()}, timeout_s=timeout)
+
+    def rebuild(self, *, source: Literal["log", "left"] = "log", timeout: float = 600.0) -> dict[str, Any]:
+        """Build the view anew from the log, or from what retention has left of it.
+
+        Raises HistoryRemovedError when the log has no longer everything and the source is not "left".
+        """
+        return self._http.call("POST", f"{self._path}/rebuild", {"from": source}, timeout_s=timeout)
 
     def __repr__(self) -> str:
         return f"<view {self.name!r} at {self._http.url}>"

@@ -38,6 +38,20 @@ class WaitQuery(NoQuery):
         return ReadOptions(at_least, self.timeout, self.max_lag_ms)
 
 
+class VerifyQuery(NoQuery):
+    """How a view is verified."""
+
+    full: bool = Field(True, description="replay the topic, even where the store's own account suffices")
+
+
+class RebuildQuery(NoQuery):
+    """What a view is rebuilt from."""
+
+    source: Literal["log", "left"] = Field(
+        "log", alias="from", description="`log`: everything, else 409; `left`: what retention has left of it"
+    )
+
+
 class RangeQuery(WaitQuery):
     """A range of keys, in the order of their UTF-8 bytes."""
 

@@ -20,8 +20,10 @@ from mainstem.gateway.queries import (
     NoQuery,
     PathQuery,
     RangeQuery,
+    RebuildQuery,
     SearchParameters,
     SqlBody,
+    VerifyQuery,
     WaitQuery,
 )
 from mainstem.views import requests
@@ -29,6 +31,7 @@ from mainstem.views.read_options import ReadOptions
 
 if TYPE_CHECKING:
     from mainstem.views.host import ViewHost
+    from mainstem.views.status import RebuildFrom
 
 
 def view_router(backend: ViewBackend) -> APIRouter:
@@ -50,12 +53,12 @@ def _add_administration(router: APIRouter, backend: ViewBackend) -> None:
         return await backend.respond(http, view, partial(_describe, view=view))
 
     @router.post("/views/{view}/verify", summary="Compare the view with a replay of its topic")
-    async def verify(http: Request, view: str, _: Annotated[NoQuery, Query()]) -> Response:
-        return await backend.respond(http, view, partial(_verify, view=view))
+    async def verify(http: Request, view: str, query: Annotated[VerifyQuery, Query()]) -> Response:
+        return await backend.respond(http, view, partial(_verify, view=view, full=query.full))
 
     @router.post("/views/{view}/rebuild", summary="Build the view anew from the log")
-    async def rebuild(http: Request, view: str, _: Annotated[NoQuery, Query()]) -> Response:
-        return await backend.respond(http, view, partial(_rebuild, view=view))
+    async def rebuild(http: Request, view: str, query: Annotated[RebuildQuery, Query()]) -> Response:
+        return await backend.respond(http, view, partial(_rebuild, view=view, source=query.source))
 
     @router.delete("/views/{view}", summary="Delete what is stored of the view; a rebuild brings it back")
     async def delete(http: Request, view: str, _: Annotated[NoQuery, Query()]) -> Response:
@@ -105,12 +108,12 @@ def _describe(host: ViewHost, *, view: str) -> Response:
     return json_response(status.to_json())
 
 
-def _verify(host: ViewHost, *, view: str) -> Response:
-    return json_response(host.verify(view).to_json())
+def _verify(host: ViewHost, *, view: str, full: bool) -> Response:
+    return json_response(host.verify(view, full=full).to_json())
 
 
-def _rebuild(host: ViewHost, *, view: str) -> Response:
-    return json_response(host.rebuild(view).to_json())
+def _rebuild(host: ViewHost, *, view: str, source: RebuildFrom) -> Response:
+    return json_response(host.rebuild(view, source).to_json())
 
 
 def _delete(host: ViewHost, *, view: str) -> Response:

@@ -190,7 +190,7 @@ class Feed:
         if offset < earliest:
             return ViewStoppedError(
                 f"the log removed offsets {offset} to {earliest - 1} of {tp} before the view had read them: "
-                "rebuild the view from what is left"
+                "rebuild the view from what is left (mainstem views rebuild VIEW --from left), or leave it stopped"
             )
         end = self._client.list_offsets([tp], LATEST)[tp]
         return ViewStoppedError(

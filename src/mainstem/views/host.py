@@ -38,7 +38,7 @@ from mainstem.views.end_samples import EndSamples, committed_ends
 from mainstem.views.progress_follower import ProgressFollower
 from mainstem.views.read_options import WAIT_S, ReadOptions
 from mainstem.views.requests import Request
-from mainstem.views.status import RebuildResult, VerifyResult, ViewStatus
+from mainstem.views.status import RebuildFrom, RebuildResult, VerifyResult, ViewStatus
 from mainstem.views.store import Answer
 from mainstem.views.stores import store_class
 from mainstem.views.view import Surroundings, View
@@ -141,13 +141,20 @@ class ViewHost:
         answer = chosen.query(request)
         return replace(answer, covers=self._coverage.covers(chosen.topic, answer.position))
 
-    def verify(self, view: str) -> VerifyResult:
-        """Compare a view with a replay of its topic. Raises UnknownViewError, UnavailableError."""
-        return self._view(view).verify()
+    def verify(self, view: str, *, full: bool = True) -> VerifyResult:
+        """Compare a view with a replay of its topic; not ``full``: only where its store's own account does not suffice.
 
-    def rebuild(self, view: str) -> RebuildResult:
-        """Build a view anew from the log; the old one serves until then. Raises UnknownViewError, UnavailableError."""
-        return self._view(view).rebuild()
+        Raises UnknownViewError, UnavailableError.
+        """
+        return self._view(view).verify(full=full)
+
+    def rebuild(self, view: str, source: RebuildFrom = "log") -> RebuildResult:
+        """Build a view anew; the old one serves until then.
+
+        Raises UnknownViewError, UnavailableError, and HistoryRemovedError when the log has no longer everything and the
+        source is not "left".
+        """
+        return self._view(view).rebuild(source)
 
     def delete(self, view: str) -> None:
         """Delete what is stored of a view. Raises UnknownViewError, UnavailableError."""

@@ -4,6 +4,11 @@ Layout: one key space. ``r`` + the record's key → the JSON text (`views.foldin
 one WriteBatch of both, through the write-ahead log and not synced: a process that is killed loses nothing, a machine
 that loses power loses whole batches from the end. RocksDB recovers to a point in time, never with a gap.
 
+The account: RocksDB numbers every write, and the bookmark holds the number of the last one of its own batch. Whoever
+else writes, even what was there before, has moved the number on; RocksDB's lock keeps other processes out while the
+store is open, so one look at each opening is enough. What is changed in the files themselves fails RocksDB's block
+checksums.
+
 Concurrency: as `views.store` says; RocksDB reads beside the writer without locks.
 """
 
@@ -22,7 +27,7 @@ from mainstem.views.folding import ChangeReader, Folding, Latest
 from mainstem.views.hashing import digest_of
 from mainstem.views.requests import Get, Range, Request, wrong_kind
 from mainstem.views.rows import row_of
-from mainstem.views.store import Bookmark, DeadLetters, Digest, Row, Snapshot, StoreDefinition, ViewStore
+from mainstem.views.store import Account, Bookmark, DeadLetters, Digest, Row, Snapshot, StoreDefinition, ViewStore
 
 _RECORD = b"r"
 _AFTER_RECORDS = b"s"
@@ -43,7 +48,9 @@ class KeyValueStore(ViewStore):
         except Exception as error:  # rocksdict raises bare Exception
             raise StorageError(f"the key-value store in {path} cannot be opened: {error}") from error
         self._reader: ChangeReader = Latest() if kind.fold is None else Folding(kind.fold, kind.initial)
-        self._bookmark = _read_bookmark(self._db.get(_BOOKMARK))
+        self._is_broken: bool | None = None
+        """Whether someone else has written; None: no account is kept."""
+        self._bookmark = self._accounted(self._db.get(_BOOKMARK))
 
     def apply(self, arrow_batch: pa.RecordBatch, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
         changes = self._reader.read(arrow_batch, self._stored)
@@ -56,6 +63,7 @@ class KeyValueStore(ViewStore):
                 writes.delete(_RECORD + key)
             else:
                 writes.put(_RECORD + key, text)
+        bookmark = bookmark.accounted(self._account_after(writes.len() + 1))
         writes.put(_BOOKMARK, bookmark.to_text().encode())
         try:
             self._db.write(writes)
@@ -64,11 +72,14 @@ class KeyValueStore(ViewStore):
         self._bookmark = bookmark
 
     def snapshot(self) -> KeyValueSnapshot:
-        return KeyValueSnapshot(self._db.iter())
+        return KeyValueSnapshot(self._db.iter(), self._is_broken)
 
     @property
     def bookmark(self) -> Bookmark:
         return self._bookmark
+
+    def vouch(self) -> None:
+        self._is_broken = False
 
     def close(self) -> None:
         self._reader.close()
@@ -80,6 +91,23 @@ class KeyValueStore(ViewStore):
         found: Any = self._db.get([_RECORD + key for key in keys])  # a list for a list
         return [None if text is None else bytes(text) for text in found]
 
+    def _accounted(self, stored: bytes | None) -> Bookmark:
+        """The stored bookmark, its account brought up to what RocksDB says now."""
+        bookmark = _read_bookmark(stored)
+        account = Account(writes=0) if stored is None else bookmark.account
+        if account is None:
+            return bookmark
+        writes = self._db.latest_sequence_number()
+        self._is_broken = account.is_broken or account.writes != writes
+        return bookmark.accounted(Account(writes=writes, is_broken=self._is_broken))
+
+    def _account_after(self, writes: int) -> Account | None:
+        """The account behind a batch of so many writes. The number is counted on, not asked for: it must not heal."""
+        account = self._bookmark.account
+        if account is None or account.writes is None or self._is_broken is None:
+            return None
+        return Account(writes=account.writes + writes, is_broken=self._is_broken)
+
 
 class KeyValueSnapshot(Snapshot):
     """One state of a KeyValueStore: a RocksDB iterator, which sees the state in which it was made.
@@ -87,8 +115,9 @@ class KeyValueSnapshot(Snapshot):
     Not rocksdict's own Snapshot: its iterators read the newest state (rocksdict 0.3.29).
     """
 
-    def __init__(self, iterator: RdictIter) -> None:
+    def __init__(self, iterator: RdictIter, is_broken: bool | None) -> None:
         self._iterator: RdictIter | None = iterator
+        self._is_broken = is_broken
         self.bookmark = _read_bookmark(self._get(_BOOKMARK))
 
     def query(self, request: Request) -> list[Row]:
@@ -103,6 +132,9 @@ class KeyValueSnapshot(Snapshot):
 
     def digest(self) -> Digest:
         return digest_of(self._scan(b"", None))
+
+    def intact(self) -> bool | None:
+        return None if self._is_broken is None else not self._is_broken
 
     def count(self) -> int:
         return sum(1 for _ in self._scan(b"", None))

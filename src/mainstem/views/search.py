@@ -4,6 +4,9 @@ Layout: one document for each record: its key, its JSON text (stored, not indexe
 stored). The bookmark is a document of its own, told apart by ``_what``, replaced in the same commit as the records; no
 query can find it. A commit is tantivy's atomic swap of ``meta.json``; what was not committed is gone after a crash.
 
+The account is a seal (`views.seal`): tantivy's lock lets one process write, and its ``meta.json`` names every segment,
+their deletions and the number of the last operation, so that no commit leaves it as it was.
+
 Queries are tantivy's own language over the definition's fields: words, ``field:word``, ``"a phrase"``, AND, OR, NOT,
 ``^`` boosts; ``_key:`` finds a key. A field's value is searched as its text, nested values as their JSON.
 
@@ -13,6 +16,7 @@ Concurrency: as `views.store` says; a searcher is readable from any thread.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +29,7 @@ from mainstem.views.hashing import digest_of
 from mainstem.views.json_reader import JsonColumn, JsonReader, last_of_each_key
 from mainstem.views.requests import Request, SearchQuery, wrong_kind
 from mainstem.views.rows import KEY, row_of
+from mainstem.views.seal import Proof, Seal
 from mainstem.views.store import Bookmark, DeadLetters, Digest, Row, Snapshot, StoreDefinition, ViewStore
 
 if TYPE_CHECKING:
@@ -47,12 +52,15 @@ class SearchStore(ViewStore):
         assert isinstance(kind, Search)
         self._fields = kind.fields
         path.mkdir(parents=True, exist_ok=True)
+        self._meta = path / "meta.json"
+        is_new = not self._meta.exists()
         try:
             self._index = tantivy.Index(_schema(self._fields), path=str(path))
             self._index.config_reader("manual")
             self._writer = self._index.writer(heap_size=_HEAP_BYTES, num_threads=1)
         except (ValueError, OSError) as error:
             raise StorageError(f"the search store in {path} cannot be opened: {error}") from error
+        self._seal = Seal(path, self._proof, is_new=is_new)
         self._reader = JsonReader([JsonColumn(name) for name in self._fields], text=True)
         with self.snapshot() as snapshot:
             self._bookmark = snapshot.bookmark
@@ -71,15 +79,22 @@ class SearchStore(ViewStore):
         self._bookmark = bookmark
 
     def snapshot(self) -> SearchSnapshot:
-        return SearchSnapshot(self._index, self._fields)
+        return SearchSnapshot(self._index, self._fields, self._seal)
 
     @property
     def bookmark(self) -> Bookmark:
         return self._bookmark
 
+    def vouch(self) -> None:
+        self._seal.vouch()
+
     def close(self) -> None:
         self._reader.close()
         self._writer.wait_merging_threads()
+        self._seal.close()
+
+    def _proof(self) -> Proof:
+        return "meta.json", blake2b(self._meta.read_bytes(), digest_size=16).hexdigest()
 
     def _write(self, table: pa.Table, bookmark: Bookmark) -> None:
         writer = self._writer
@@ -110,9 +125,10 @@ class SearchStore(ViewStore):
 class SearchSnapshot(Snapshot):
     """One state of a SearchStore: a searcher."""
 
-    def __init__(self, index: tantivy.Index, fields: tuple[str, ...]) -> None:
+    def __init__(self, index: tantivy.Index, fields: tuple[str, ...], seal: Seal) -> None:
         self._index = index
         self._fields = fields
+        self._seal = seal
         self._searcher: tantivy.Searcher | None = index.searcher()
         own = tantivy.Query.term_query(index.schema, _WHAT, _BOOKMARK)
         self._no_record = (tantivy.Occur.MustNot, own)
@@ -135,6 +151,9 @@ class SearchSnapshot(Snapshot):
 
     def digest(self) -> Digest:
         return digest_of((key.encode(), text) for key, text in self._everything())
+
+    def intact(self) -> bool | None:
+        return self._seal.is_whole
 
     def count(self) -> int:
         found: Any = self._open.search(self._records(tantivy.Query.all_query()), 1)  # its stub forgets `count`

@@ -8,6 +8,9 @@ deletes it. At most 50,000 rows go into one statement, because larger replaces a
 in a database that may neither touch a file nor the network, load an extension, see a variable of this process, nor
 change a setting. Before that, anything but one SELECT is refused with a clear word. A watchdog interrupts it in time.
 
+The account is a seal (`views.seal`): DuckDB lets no other process open its file, and digests a row in 0.25 µs, so what
+was there at closing is digested, and digested again at opening.
+
 Concurrency: as `views.store` says: one connection writes; each snapshot has a cursor of its own.
 """
 
@@ -25,7 +28,8 @@ from mainstem.errors import StorageError
 from mainstem.views.json_reader import JsonReader, last_of_each_key
 from mainstem.views.requests import Request, Sql, wrong_kind
 from mainstem.views.rows import plain
-from mainstem.views.sql_queries import FETCH_ROWS, answer
+from mainstem.views.seal import Proof, Seal
+from mainstem.views.sql_queries import FETCH_ROWS, Watchdog, answer
 from mainstem.views.sql_types import SqlColumns, identifier
 from mainstem.views.store import Bookmark, DeadLetters, Digest, Row, Snapshot, StoreDefinition, ViewStore
 
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _STATEMENT_ROWS_MAX = 50_000
+_PROOF_S_MAX = 5.0
 _CONFIG: dict[str, Any] = {
     "threads": 2,
     "memory_limit": "1GB",
@@ -55,8 +60,10 @@ class SqlStore(ViewStore):
             f"LIMIT {_STATEMENT_ROWS_MAX} OFFSET ?"
         )
         path.mkdir(parents=True, exist_ok=True)
+        file = path / "view.duckdb"
+        is_new = not file.exists()
         try:
-            self._connection = duckdb.connect(str(path / "view.duckdb"), config=_CONFIG)
+            self._connection = duckdb.connect(str(file), config=_CONFIG)
             self._create(columns)
         except duckdb.Error as error:
             raise StorageError(f"the SQL store in {path} cannot be opened: {error}") from error
@@ -64,6 +71,7 @@ class SqlStore(ViewStore):
         self._readers_lock = threading.Lock()
         self._reader = JsonReader(columns.fields, text=not columns.fields)
         self._bookmark = _read_bookmark(self._connection)
+        self._seal = Seal(path, self._proof, is_new=is_new)
 
     def apply(self, arrow_batch: pa.RecordBatch, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
         read = self._reader.read(arrow_batch)
@@ -79,16 +87,32 @@ class SqlStore(ViewStore):
     def snapshot(self) -> SqlSnapshot:
         with self._readers_lock:
             cursor = self._readers.cursor()
-        return SqlSnapshot(cursor, self._table)
+        return SqlSnapshot(cursor, self._table, self._seal)
 
     @property
     def bookmark(self) -> Bookmark:
         return self._bookmark
 
+    def vouch(self) -> None:
+        self._seal.vouch()
+
     def close(self) -> None:
+        self._seal.close()
         self._reader.close()
         self._readers.close()
         self._connection.close()
+
+    def _proof(self) -> Proof | None:
+        """The digest of what is stored, unless it takes too long to open or close a view for it."""
+        cursor = self._connection.cursor()
+        try:
+            with Watchdog(cursor, _PROOF_S_MAX):
+                digest = _digest(cursor, self._table)
+        except duckdb.InterruptException:
+            return None
+        finally:
+            cursor.close()
+        return f"duckdb {duckdb.__version__}", f"{digest.entries} {digest.checksum}"
 
     def _create(self, columns: SqlColumns) -> None:
         connection = self._connection
@@ -131,9 +155,10 @@ class SqlStore(ViewStore):
 class SqlSnapshot(Snapshot):
     """One state of a SqlStore: a read-only transaction on a cursor of its own."""
 
-    def __init__(self, cursor: duckdb.DuckDBPyConnection, table: str) -> None:
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, table: str, seal: Seal) -> None:
         self._cursor = cursor
         self._table = table
+        self._seal = seal
         cursor.execute("BEGIN TRANSACTION READ ONLY")
         self.bookmark = _read_bookmark(cursor)  # the first read fixes what the transaction sees
 
@@ -143,9 +168,10 @@ class SqlSnapshot(Snapshot):
         return answer(self._cursor, request)
 
     def digest(self) -> Digest:
-        query = f"SELECT count(*), coalesce(sum(hash(entry)), 0) FROM {self._table} AS entry"
-        count, checksum = _one(self._cursor, query)
-        return Digest(int(count), int(checksum))
+        return _digest(self._cursor, self._table)
+
+    def intact(self) -> bool | None:
+        return self._seal.is_whole
 
     def count(self) -> int:
         return int(_one(self._cursor, f"SELECT count(*) FROM {self._table}")[0])
@@ -159,6 +185,13 @@ class SqlSnapshot(Snapshot):
 
     def close(self) -> None:
         self._cursor.close()
+
+
+def _digest(cursor: duckdb.DuckDBPyConnection, table: str) -> Digest:
+    """DuckDB's own hash of each row, summed: the same in any process of one version of DuckDB."""
+    query = f"SELECT count(*), coalesce(sum(hash(entry)), 0) FROM {table} AS entry"
+    count, checksum = _one(cursor, query)
+    return Digest(int(count), int(checksum))
 
 
 def _one(cursor: duckdb.DuckDBPyConnection, query: str) -> tuple[Any, ...]:

@@ -22,7 +22,7 @@ FETCH_ROWS = 2_048
 def answer(cursor: duckdb.DuckDBPyConnection, request: Sql) -> list[Row]:
     """The rows of ``request``, on a cursor that is this thread's. Raises QueryError."""
     _refuse_all_but_one_select(cursor, request.query)
-    with _Watchdog(cursor, request.timeout_s) as watchdog:
+    with Watchdog(cursor, request.timeout_s) as watchdog:
         try:
             result = cursor.execute(request.query)
             names = _distinct([entry[0] for entry in result.description])
@@ -34,7 +34,7 @@ def answer(cursor: duckdb.DuckDBPyConnection, request: Sql) -> list[Row]:
     return [dict(zip(names, map(plain, row), strict=True)) for row in rows]
 
 
-class _Watchdog:
+class Watchdog:
     """Interrupts a cursor's query after its time. A context manager around it."""
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection, timeout_s: float) -> None:
@@ -48,7 +48,7 @@ class _Watchdog:
             return QueryError(_one_line(error))
         return QueryError(f"the query ran over its time limit of {self._timeout_s:g} s: narrow it, or raise `timeout`")
 
-    def __enter__(self) -> _Watchdog:
+    def __enter__(self) -> Watchdog:
         self._timer.start()
         return self
 

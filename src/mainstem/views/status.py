@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from mainstem.model import Position
 
+# How a view was verified: by a replay of its topic, or by the account that its store keeps of its own writes.
+Method: TypeAlias = Literal["replay", "account"]
+# Where a rebuild may take its records from: the whole log, or what retention has left of it.
+RebuildFrom: TypeAlias = Literal["log", "left"]
+REBUILD_FROM: tuple[RebuildFrom, ...] = get_args(RebuildFrom)
 State: TypeAlias = Literal["starting", "waiting", "catching up", "live", "log unavailable", "stopped", "deleted"]
 
 
@@ -27,6 +32,7 @@ class Difference:
 class VerifyResult:
     """What a verification found. ``records`` were replayed, ``entries`` compared, up to ``position``.
 
+    By the ``method`` "account" nothing was replayed; ``entries`` is 0 where the account is no digest.
     ``compared_from`` is set where the log has removed older records: only what came after could be compared.
     ``differences`` holds the first few, in the order of their keys.
     """
@@ -40,6 +46,7 @@ class VerifyResult:
     differences: tuple[Difference, ...]
     seconds: float
     time_ms: int
+    method: Method = "replay"
 
     def to_json(self) -> dict[str, Any]:
         """The form in JSON documents."""
@@ -53,7 +60,20 @@ class VerifyResult:
             "differences": [difference.to_json() for difference in self.differences],
             "seconds": round(self.seconds, 3),
             "time_ms": self.time_ms,
+            "method": self.method,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltFrom:
+    """Where the records of a version came from, and where they began: later than 0 where the log had removed older."""
+
+    source: str
+    beginning: Position
+
+    def to_json(self) -> dict[str, Any]:
+        """The form in JSON documents."""
+        return {"source": self.source, "beginning": str(self.beginning)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +84,7 @@ class RebuildResult:
     records: int
     position: Position
     seconds: float
+    built_from: BuiltFrom
 
     def to_json(self) -> dict[str, Any]:
         """The form in JSON documents."""
@@ -72,12 +93,17 @@ class RebuildResult:
             "records": self.records,
             "position": str(self.position),
             "seconds": round(self.seconds, 3),
+            "built_from": self.built_from.to_json(),
         }
 
 
 @dataclass(frozen=True, slots=True)
 class ViewStatus:
-    """``detail`` says what the state means here: what is waited for, why it stopped. ``lag`` counts offsets."""
+    """``detail`` says what the state means here: what is waited for, why it stopped. ``lag`` counts offsets.
+
+    ``drifted``: a verification found rows that differ from the log, and the view was not rebuilt since.
+    ``built_from`` is None while the view is not open.
+    """
 
     name: str
     app: str
@@ -92,6 +118,8 @@ class ViewStatus:
     dead_letter_topic: str
     is_rebuilding: bool
     verified: VerifyResult | None
+    drifted: bool
+    built_from: BuiltFrom | None
 
     def to_json(self) -> dict[str, Any]:
         """The form in JSON documents."""
@@ -109,4 +137,6 @@ class ViewStatus:
             "dead_letter_topic": self.dead_letter_topic,
             "is_rebuilding": self.is_rebuilding,
             "verified": None if self.verified is None else self.verified.to_json(),
+            "drifted": self.drifted,
+            "built_from": None if self.built_from is None else self.built_from.to_json(),
         }

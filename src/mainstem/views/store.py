@@ -53,22 +53,64 @@ class StoreDefinition:
 
 
 @dataclass(frozen=True, slots=True)
+class Digest:
+    """What a store holds, independent of any order: the number of its entries and the sum of their hashes.
+
+    Comparable between two stores of one kind in one process. A sum and not XOR, under which pairs vanish.
+    """
+
+    entries: int
+    checksum: int
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What a store keeps of its own writes, in the same transaction as its data; whoever else writes shows up in it.
+
+    ``digest``: of everything that it holds. ``writes``: the number that its library gave its last write.
+    ``is_broken``: someone else has written.
+    """
+
+    digest: Digest | None = None
+    writes: int | None = None
+    is_broken: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """The stored form."""
+        digest = None if self.digest is None else [self.digest.entries, self.digest.checksum]
+        return {"digest": digest, "writes": self.writes, "is_broken": self.is_broken}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Account:
+        """Read ``to_json``'s form. Raises what wrong JSON raises: ValueError, KeyError, TypeError."""
+        digest = document["digest"]
+        kept = None if digest is None else Digest(*map(int, digest))
+        return cls(kept, document["writes"], bool(document["is_broken"]))
+
+
+@dataclass(frozen=True, slots=True)
 class Bookmark:
     """What a store keeps beside its data, in the same transaction.
 
     ``topic_ids`` and ``leader_epochs`` say in which life of its topic the position was reached: after a topic was
     deleted and made anew, or lost its tail, the same offset is another record. ``dead_letters`` counts the records that
-    could not be applied.
+    could not be applied. ``account`` is the store's own, and no part of what the bookmark stands for; None in a store
+    of a kind that keeps none, or made before there was one.
     """
 
     position: Position = field(default_factory=Position)
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
     dead_letters: int = 0
+    account: Account | None = field(default=None, compare=False)
 
     def after(self, previous: Bookmark, poisons: Sequence[Poison]) -> Bookmark:
         """This bookmark, with the dead letters of ``previous`` and of this step counted."""
         return replace(self, dead_letters=previous.dead_letters + len(poisons))
+
+    def accounted(self, account: Account | None) -> Bookmark:
+        """This bookmark with another account."""
+        return replace(self, account=account)
 
     def to_text(self) -> str:
         """The stored form, a JSON document."""
@@ -78,6 +120,7 @@ class Bookmark:
                 "topic_ids": dict(self.topic_ids),
                 "leader_epochs": {str(tp): epoch for tp, epoch in self.leader_epochs.items()},
                 "dead_letters": self.dead_letters,
+                "account": None if self.account is None else self.account.to_json(),
             }
         )
 
@@ -91,7 +134,9 @@ class Bookmark:
                 for name, epoch in document["leader_epochs"].items()
             }
             position = Position.from_json(document["position"])
-            return cls(position, document["topic_ids"], epochs, document["dead_letters"])
+            account = document.get("account")
+            kept = None if account is None else Account.from_json(account)
+            return cls(position, document["topic_ids"], epochs, document["dead_letters"], kept)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StorageError(f"the store's bookmark cannot be read ({error}): rebuild the view") from error
 
@@ -112,17 +157,6 @@ DeadLetters: TypeAlias = Callable[[Sequence[Poison]], None]
 
 def no_dead_letters(poisons: Sequence[Poison]) -> None:
     """The sink for poison records that were sent to the dead-letter topic before: those of a replay."""
-
-
-@dataclass(frozen=True, slots=True)
-class Digest:
-    """What a store holds, independent of any order: the number of its entries and the sum of their hashes.
-
-    Comparable between two stores of one kind in one process. A sum and not XOR, under which pairs vanish.
-    """
-
-    entries: int
-    checksum: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +196,14 @@ class Snapshot(ABC):
     @abstractmethod
     def entries(self) -> Iterator[tuple[str, Row]]:
         """What the digest is taken over, each with a name, in the order of the names' UTF-8 bytes."""
+
+    def intact(self) -> bool | None:
+        """Whether this is what the store has written and nobody else, by its own account, without the log.
+
+        None: it keeps no account, or cannot tell by it. True is as good as the account: see each kind. False is a
+        suspicion, which a replay confirms.
+        """
+        return None
 
     @abstractmethod
     def close(self) -> None:
@@ -206,6 +248,9 @@ class ViewStore(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close the files. No snapshot may be in use any more."""
+
+    def vouch(self) -> None:  # noqa: B027  # nothing to do where no account is kept
+        """A replay has shown that what is stored is right: the account goes on from there. From any thread."""
 
     def query(self, request: Request) -> Answer:
         """Ask the newest state. Raises QueryError."""

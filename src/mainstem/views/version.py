@@ -16,6 +16,7 @@ from mainstem.errors import ViewStoppedError
 from mainstem.model import Position
 from mainstem.views.feed import Feed, FeedStep
 from mainstem.views.store import Poison, ViewStore
+from mainstem.views.versions import origin_of
 
 Send: TypeAlias = "Callable[[Version, Sequence[Poison]], None]"
 
@@ -30,6 +31,8 @@ class Version:
         self.path = path
         self.records = 0
         """How many records this opening has applied."""
+        self.built_from = origin_of(path)
+        """Where its records came from."""
         self._store = store
         self._feed = feed
         self._send = send

@@ -2,6 +2,7 @@
 
     DIRECTORY/current            the name of the version that serves
     DIRECTORY/v000003/definition.json   what it was built for
+    DIRECTORY/v000003/built_from.json   where its records came from
     DIRECTORY/v000003/store/     the store's own files
 
 ``current`` is replaced by a rename, so that a crash leaves either version in charge and never none; what it does not
@@ -16,13 +17,16 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from mainstem.errors import StorageError, ViewStoppedError
+from mainstem.errors import PositionFormatError, StorageError, ViewStoppedError
+from mainstem.model import Position
 from mainstem.pipelines.folds import place_of
 from mainstem.pipelines.kinds import KeyValue
+from mainstem.views.status import BuiltFrom
 from mainstem.views.store import StoreDefinition
 
 _CURRENT = "current"
 _DEFINITION = "definition.json"
+_ORIGIN = "built_from.json"
 _STORE = "store"
 
 
@@ -79,6 +83,22 @@ class Versions:
 def store_path(version: Path) -> Path:
     """Where the version's store lies."""
     return version / _STORE
+
+
+def note_origin(version: Path, origin: BuiltFrom) -> None:
+    """Write down where the records of a version come from, before it has any."""
+    (version / _ORIGIN).write_text(json.dumps(origin.to_json()))
+
+
+def origin_of(version: Path) -> BuiltFrom:
+    """Where the records of a version came from; the log, where nothing is written down."""
+    try:
+        document = json.loads((version / _ORIGIN).read_text())
+        return BuiltFrom(str(document["source"]), Position.parse(document["beginning"]))
+    except FileNotFoundError:
+        return BuiltFrom("log", Position())
+    except (OSError, ValueError, KeyError, TypeError, PositionFormatError) as error:
+        raise StorageError(f"{version / _ORIGIN} cannot be read ({error}): rebuild the view") from error
 
 
 def check_definition(version: Path, topic: str, definition: StoreDefinition) -> None:

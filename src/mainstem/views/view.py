@@ -16,7 +16,7 @@ from pathlib import Path
 from mainstem.client.log import Log
 from mainstem.client.wire.cluster import WireClient
 from mainstem.clock import Clock
-from mainstem.errors import MainstemError, UnavailableError, UnknownTopicError, ViewStoppedError
+from mainstem.errors import HistoryRemovedError, MainstemError, UnavailableError, UnknownTopicError, ViewStoppedError
 from mainstem.model import Position
 from mainstem.pipelines.definitions import View as ViewDefinition
 from mainstem.views.changes import Changes
@@ -25,12 +25,12 @@ from mainstem.views.feed import Feed, end_of
 from mainstem.views.requests import Request
 from mainstem.views.runner import NotYetError, Runner
 from mainstem.views.schemas import schema_of_view
-from mainstem.views.status import RebuildResult, VerifyResult, ViewStatus
-from mainstem.views.store import Answer, Poison, StoreDefinition
+from mainstem.views.status import BuiltFrom, RebuildFrom, RebuildResult, VerifyResult, ViewStatus
+from mainstem.views.store import Answer, Poison, Snapshot, StoreDefinition
 from mainstem.views.stores import open_store
-from mainstem.views.verify import Replay, compare
+from mainstem.views.verify import Replay, by_account, compare
 from mainstem.views.version import Version
-from mainstem.views.versions import Versions, check_definition, store_path
+from mainstem.views.versions import Versions, check_definition, note_origin, store_path
 
 _REBUILD_WAIT_MS = 200
 
@@ -112,6 +112,9 @@ class View:
         version = self._runner.version
         state, detail = self._runner.state
         position = self.position
+        drift = self._drift()
+        if drift is not None and state in ("live", "catching up"):
+            detail = drift
         return ViewStatus(
             name=self.name,
             app=self.definition.app,
@@ -126,31 +129,48 @@ class View:
             dead_letter_topic=self._letters.name,
             is_rebuilding=self._is_rebuilding,
             verified=self._verified,
+            drifted=drift is not None,
+            built_from=None if version is None else version.built_from,
         )
 
     # ---- maintenance
 
-    def verify(self) -> VerifyResult:
-        """Compare the view with a replay of its topic; see `views.verify`. It goes on applying and answering."""
+    def verify(self, *, full: bool = True) -> VerifyResult:
+        """Compare the view with a replay of its topic; see `views.verify`. It goes on applying and answering.
+
+        Not ``full``: without a replay, where the store's own account shows that nobody else has written to it.
+        """
         with self._maintaining():
             self.refuse_if_stopped()
             version = self._runner.version
             if version is None:
                 raise UnavailableError(f"view {self.name} is not ready yet")
             started_s = self._around.clock.monotonic_s()
-            definition = self._store_definition()
-            with version.lease() as store, store.snapshot() as snapshot, self._client() as client:
-                replay = Replay(client, self.topic, snapshot.position, definition.reads)
-                try:
-                    result = compare(self.name, snapshot, replay, (self._scratch, definition), self._go_on)
-                finally:
-                    shutil.rmtree(self._scratch, ignore_errors=True)
+            with version.lease() as store, store.snapshot() as snapshot:
+                result = None if full else by_account(self.name, snapshot)
+                if result is None:
+                    result = self._compare(snapshot)
+                    if result.equal and result.compared_from is None:
+                        store.vouch()
             seconds = self._around.clock.monotonic_s() - started_s
             self._verified = replace(result, seconds=seconds, time_ms=self._around.clock.time_ms())
             return self._verified
 
-    def rebuild(self) -> RebuildResult:
-        """Build a new version from the log, beside the old one, which goes on serving; then they swap."""
+    def _compare(self, snapshot: Snapshot) -> VerifyResult:
+        definition = self._store_definition()
+        with self._client() as client:
+            replay = Replay(client, self.topic, snapshot.position, definition.reads)
+            try:
+                return compare(self.name, snapshot, replay, (self._scratch, definition), self._go_on)
+            finally:
+                shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def rebuild(self, source: RebuildFrom = "log") -> RebuildResult:
+        """Build a new version from the log, beside the old one, which goes on serving; then they swap.
+
+        ``source`` "left" takes what retention has left of the log; "log" raises HistoryRemovedError where that is not
+        everything.
+        """
         with self._maintaining():
             started_s = self._around.clock.monotonic_s()
             self._is_rebuilding = True
@@ -159,6 +179,8 @@ class View:
             version = None
             try:
                 version = self._open(path, definition)
+                if source == "log":
+                    self._refuse_what_is_left(version.built_from)
                 self._catch_up(version)
                 old = self._runner.adopt(version, lambda: self._versions.make_current(path))
             except BaseException:
@@ -172,8 +194,9 @@ class View:
                 old.close()
             if former is not None:
                 self._versions.remove(former)
+            self._verified = None  # it was about the version before
             seconds = self._around.clock.monotonic_s() - started_s
-            return RebuildResult(self.name, version.records, version.position, seconds)
+            return RebuildResult(self.name, version.records, version.position, seconds, version.built_from)
 
     def delete(self) -> None:
         """Delete what is stored of the view. It answers no more until it is rebuilt or its host starts again."""
@@ -232,6 +255,8 @@ class View:
             if isinstance(error, UnknownTopicError):
                 raise NotYetError(f"for topic {self.topic}, which does not exist yet") from error
             raise
+        if not store.position:
+            note_origin(path, BuiltFrom("left" if any(feed.beginning.values()) else "log", feed.beginning))
         return Version(path, store, feed, self._send)
 
     def _send(self, version: Version, poisons: Sequence[Poison]) -> None:
@@ -239,6 +264,20 @@ class View:
         serving = self._runner.version
         is_beside = serving is not None and serving is not version and serving.topic_ids == version.topic_ids
         self._letters.send(poisons, serving.position if serving is not None and is_beside else Position())
+
+    def _refuse_what_is_left(self, built_from: BuiltFrom) -> None:
+        if built_from.source == "left":
+            raise HistoryRemovedError(
+                f"the log begins at {built_from.beginning}: what view {self.name} would need from before was removed; "
+                f"to build it from what is left: mainstem views rebuild {self.name} --from left"
+            )
+
+    def _drift(self) -> str | None:
+        """What a status says loudly when the view is not what its log gives."""
+        if self._verified is None or self._verified.equal:
+            return None
+        named = ", ".join(repr(difference.key) for difference in self._verified.differences[:3])
+        return f"DRIFTED: it differs from its log at {named}; to build it anew: mainstem views rebuild {self.name}"
 
     def _former(self) -> Path | None:
         try:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mainstem.pipelines.kinds import SQL as SQL
     from mainstem.pipelines.kinds import Graph as Graph
     from mainstem.pipelines.kinds import KeyValue as KeyValue
+    from mainstem.pipelines.kinds import Lake as Lake
     from mainstem.pipelines.kinds import Search as Search
 
 __version__ = "0.1.0"
@@ -29,6 +30,7 @@ _HOMES = {
     "FoldRecord": "mainstem.pipelines.folds",
     "Graph": "mainstem.pipelines.kinds",
     "KeyValue": "mainstem.pipelines.kinds",
+    "Lake": "mainstem.pipelines.kinds",
     "Log": "mainstem.client.log",
     "Position": "mainstem.model",
     "Record": "mainstem.model",

@@ -13,7 +13,7 @@ from mainstem.client.wire.cluster import WireClient
 from mainstem.model import Position
 from mainstem.pipelines.app import App
 from mainstem.pipelines.deploy import deploy
-from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Search
+from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Lake, Search
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from mainstem.protocol.messages.delete_records import (
@@ -32,6 +32,7 @@ KINDS: Mapping[str, Kind] = {
     "search": Search("origin", "dest"),
     "graph": Graph(source="origin", target="dest"),
     "fold": KeyValue(fold=flown, initial={"flights": 0}),
+    "lake": Lake(),
 }
 REQUESTS: Mapping[str, Any] = {
     "kv": Range(),
@@ -39,6 +40,7 @@ REQUESTS: Mapping[str, Any] = {
     "search": SearchQuery("*"),
     "graph": Neighbors("A", 16, "both"),
     "fold": Range(),
+    "lake": Sql("SELECT _offset FROM lake"),
 }
 EVERY_KIND = tuple(KINDS)
 GET = Get("1")

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from mainstem.model import Position
 from mainstem.pipelines.folds import FoldRecord
-from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Search
+from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Lake, Search
 from mainstem.record.arrow_columns import SCHEMA as SCHEMA_OF_RECORDS
 from mainstem.schema.types import Column, TopicSchema
 from mainstem.views.requests import Neighbors, Range, Request, SearchQuery, Sql
@@ -29,13 +29,14 @@ KeyAndValue = tuple[bytes | None, bytes | None]
 
 @dataclass(frozen=True)
 class KindUnderTest:
-    """A kind with its definition, and a request that answers with every row."""
+    """A kind, a request that answers with every row, and whether it is an archive: a row for every record."""
 
     name: str
     kind: Kind
     everything: Request
     counts: bool = False
     """Whether every record counts, and not only the last of its key."""
+    keeps_everything: bool = False
 
     def open(self, path: Path) -> ViewStore:
         return open_store(path, StoreDefinition("routes", self.kind, SCHEMA))
@@ -52,6 +53,7 @@ KINDS = (
     KindUnderTest("search", Search("origin", "dest"), SearchQuery("*", limit=10_000)),
     KindUnderTest("graph", Graph(source="origin", target="dest"), Neighbors("A", hops=16, direction="both")),
     KindUnderTest("fold", KeyValue(fold=flown, initial={"flights": 0}), Range(limit=10_000), counts=True),
+    KindUnderTest("lake", Lake(), Sql("SELECT * FROM routes ORDER BY _partition, _offset"), keeps_everything=True),
 )
 
 
@@ -66,7 +68,7 @@ def tombstone(key: str) -> KeyAndValue:
 
 
 def arrow_batch(records: Sequence[KeyAndValue], first_offset: int = 0) -> pa.RecordBatch:
-    """Records of partition 0 as the decoder gives them."""
+    """Records of partition 0 as the decoder gives them, with all that any kind reads."""
     return pa.record_batch(
         {
             "key": pa.array([key for key, _ in records], pa.binary()),
@@ -74,7 +76,8 @@ def arrow_batch(records: Sequence[KeyAndValue], first_offset: int = 0) -> pa.Rec
             "partition": pa.array([0] * len(records), pa.int32()),
             "offset": pa.array(range(first_offset, first_offset + len(records)), pa.int64()),
             "timestamp": pa.array([FIRST_TIMESTAMP_US] * len(records), SCHEMA_OF_RECORDS.field("timestamp").type),
-            "headers": pa.array([[]] * len(records), SCHEMA_OF_RECORDS.field("headers").type),
+            "timestamp_type": pa.array([0] * len(records), pa.int32()),
+            "headers": pa.array([None] * len(records), SCHEMA_OF_RECORDS.field("headers").type),
         }
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
@@ -11,6 +12,8 @@ from mainstem.client.log import Log
 from mainstem.views.host import ViewHost
 from mainstem.views.read_options import ReadOptions
 from tests.views.hosting import EVERY_KIND, REQUESTS, Setting
+from tests.views.killed_lake import STEP, open_lake, record
+from tests.views.support import apply
 
 KILLS = 3
 RECORDS = 2_000
@@ -58,3 +61,36 @@ def test_views_equal_their_replay_after_every_kill(mainstem_log: Log, tmp_path: 
             result = host.verify(view)
             assert (view, result.equal, result.differences) == (view, True, ())
             assert result.records == (KILLS + 2) * RECORDS
+
+
+def kill_lake(directory: Path, after_steps: int, after_s: float) -> int:
+    """Let a lake apply and compact, and kill it in the middle of the next steps; the position it has shown."""
+    argv = [sys.executable, "-m", "tests.views.killed_lake", str(directory)]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        shown = [int(process.stdout.readline()) for _ in range(after_steps)]
+        threading.Timer(after_s, process.kill).start()
+        process.wait(60)
+        return shown[-1]
+    finally:
+        process.kill()
+        process.wait(60)
+        process.stdout.close()
+
+
+def test_a_lake_that_applies_and_compacts_is_whole_after_every_kill(tmp_path: Path) -> None:
+    directory = tmp_path / "lake"
+    for after_steps, after_s in ((3, 0.05), (8, 0.2), (2, 0.33)):
+        shown = kill_lake(directory, after_steps, after_s)
+        store, whole = open_lake(directory), open_lake(tmp_path / f"whole-{shown}")
+        reached = sum(store.position.values())
+        assert reached >= shown
+        assert (reached % STEP, store.count()) == (0, reached)
+        apply(whole, [record(number) for number in range(reached)])
+        assert store.digest() == whole.digest()
+        retired = json.loads((directory / "retired.json").read_text()) if (directory / "retired.json").exists() else {}
+        present = {path.name for path in (directory / "table" / "data").iterdir()}
+        assert present - retired.keys() <= {file.path.name for file in store.statistics().files}
+        for opened in (store, whole):
+            opened.close()

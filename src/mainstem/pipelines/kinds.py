@@ -141,6 +141,32 @@ class Graph:
         return {"kind": self.kind, "source": self.source, "target": self.target}
 
 
-Kind: TypeAlias = KeyValue | SQL | Search | Graph
+@dataclass(frozen=True)
+class Lake:
+    """An archive of every record in Parquet files, an Iceberg table: any SELECT, and whoever reads Parquet."""
+
+    kind: ClassVar[str] = "lake"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The topic's columns that this kind needs to find."""
+        return ()
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """What it reads of a record beside key, value, partition and offset."""
+        return frozenset({"headers", "timestamp", "timestamp_type"})
+
+    @property
+    def fault(self) -> str | None:
+        """What is wrong with the definition."""
+        return None
+
+    def document(self) -> dict[str, Any]:
+        """The definition as JSON."""
+        return {"kind": self.kind}
+
+
+Kind: TypeAlias = KeyValue | SQL | Search | Graph | Lake
 KINDS: Final[tuple[type, ...]] = get_args(Kind)
 """Every kind, for ``isinstance``."""

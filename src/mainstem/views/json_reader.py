@@ -91,6 +91,12 @@ class JsonReader:
         poisons = [_poison(arrow_batch, index, errors[index]) for index in order]
         return ReadRecords(table.take(_all_but(len(table), order)), poisons)
 
+    def read_values(self, values: pa.Array) -> tuple[pa.Array, dict[int, str]]:
+        """What ``read`` reads of values alone: the structs of the columns, and index → error where one is poison."""
+        texts, errors = _as_text(values, "value")
+        parsed, parse_errors = self._parse(texts)
+        return parsed.column("row").combine_chunks(), parse_errors | errors
+
     def close(self) -> None:
         """Free the memory. Idempotent."""
         self._connection.close()

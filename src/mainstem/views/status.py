@@ -103,6 +103,7 @@ class ViewStatus:
 
     ``drifted``: a verification found rows that differ from the log, and the view was not rebuilt since.
     ``built_from`` is None while the view is not open.
+    ``location``: the directory of a lake's files, on the machine of the view host.
     """
 
     name: str
@@ -120,6 +121,7 @@ class ViewStatus:
     verified: VerifyResult | None
     drifted: bool
     built_from: BuiltFrom | None
+    location: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The form in JSON documents."""
@@ -139,4 +141,5 @@ class ViewStatus:
             "verified": None if self.verified is None else self.verified.to_json(),
             "drifted": self.drifted,
             "built_from": None if self.built_from is None else self.built_from.to_json(),
+            "location": self.location,
         }

@@ -241,6 +241,11 @@ class ViewStore(ABC):
         """The newest state."""
 
     @property
+    def location(self) -> str | None:
+        """The directory whose files others may read too; None where the files are the store's own."""
+        return None
+
+    @property
     @abstractmethod
     def bookmark(self) -> Bookmark:
         """The bookmark of the last ``apply``; an empty one before the first."""

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Search
+from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Lake, Search
 from mainstem.views.store import StoreDefinition, ViewStore
 
 
@@ -29,6 +29,10 @@ def store_class(kind: Kind) -> Callable[[Path, StoreDefinition], ViewStore]:
             from mainstem.views.graph import GraphStore
 
             return GraphStore
+        case Lake():
+            from mainstem.views.lake import LakeStore
+
+            return LakeStore
 
 
 def open_store(path: Path, definition: StoreDefinition) -> ViewStore:
@@ -37,8 +41,8 @@ def open_store(path: Path, definition: StoreDefinition) -> ViewStore:
     Raises StorageError, and DefinitionError for what the kind cannot hold.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists() or not any(path.iterdir()):
-        _make(path, definition)
+    if not isinstance(definition.kind, Lake) and (not path.exists() or not any(path.iterdir())):
+        _make(path, definition)  # a lake, whose files name each other by their paths, makes itself in one step
     return store_class(definition.kind)(path, definition)
 
 

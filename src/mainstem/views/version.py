@@ -57,6 +57,11 @@ class Version:
         return self._feed.lag
 
     @property
+    def location(self) -> str | None:
+        """The directory whose files others may read too, if there is one."""
+        return self._store.location
+
+    @property
     def topic_ids(self) -> frozenset[str]:
         """The lives of the topics that the store is built from."""
         return frozenset(self._feed.bookmark.topic_ids.values())

@@ -131,6 +131,7 @@ class View:
             verified=self._verified,
             drifted=drift is not None,
             built_from=None if version is None else version.built_from,
+            location=None if version is None else version.location,
         )
 
     # ---- maintenance

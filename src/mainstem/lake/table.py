@@ -1,0 +1,306 @@
+"""A lake's Iceberg table: one writer appends files of records, and each commit says how far it goes.
+
+Layout of a lake's directory::
+
+    catalog.db          SQLite: which metadata file is the table (pyiceberg's catalog)
+    table/data/*.parquet    records, sorted by (_partition, _offset) within a file
+    table/metadata/*        Iceberg's own: metadata, manifest lists, manifests
+    retired.json        files that compaction replaced, and when: readers may still be at them
+
+One commit, in this order; a kill before the last step leaves what was before, and files that nobody names:
+
+1. Write the data file, and sync it.
+2. Write manifests, manifest list and metadata, each synced. The snapshot's summary has the caller's properties.
+3. Change the catalog's row, in a SQLite transaction that syncs: the commit.
+
+A data file is named by the number of the commit whose records it begins with; compaction merges neighbors and keeps
+the first's number. So the order of names is, within each partition, the order of offsets.
+
+Old snapshots are expired in the same commit, so that metadata, and with it the cost of a commit, stays small. The data
+files that compaction replaced stay for ``KEEP_S``, for readers that have begun with them. What nobody names any more is
+swept away at the opening, and now and then. For one thread; one process owns the directory.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, ValidationError
+from pyiceberg.io.pyarrow import (
+    compute_statistics_plan,
+    data_file_statistics_from_parquet_metadata,
+    parquet_path_to_id_mapping,
+    schema_to_pyarrow,
+)
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.table import Table
+from pyiceberg.table.update.snapshot import ExpireSnapshots
+from pyiceberg.typedef import Record
+from sqlalchemy.exc import SQLAlchemyError
+
+from mainstem.errors import StorageError
+from mainstem.lake.columns import OFFSET, PARTITION, RECORD
+from mainstem.lake.files import DURABLE_FILES, create, sync_directory
+
+CATALOG: Final = "catalog.db"
+NAMESPACE: Final = "mainstem"
+TABLE: Final = "records"
+KEEP_S: Final = 3600.0
+_RETIRED: Final = "retired.json"
+_SNAPSHOTS_MAX: Final = 12
+_STRAY_S: Final = 600.0
+ROW_GROUP_ROWS: Final = 65_536
+_PROPERTIES: Final = {
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "4",
+    "commit.manifest-merge.enabled": "true",
+    "commit.manifest.min-count-to-merge": "16",
+    # Bounds for the columns that place a record; those of every column would outweigh small files.
+    "write.metadata.metrics.default": "none",
+    "write.metadata.metrics.column._partition": "full",
+    "write.metadata.metrics.column._offset": "full",
+    "write.metadata.metrics.column._timestamp": "full",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LakeFile:
+    """One data file. ``schema_id``: the table's schema by which its values were read."""
+
+    path: Path
+    number: int
+    schema_id: int
+    rows: int
+    size_bytes: int
+    entry: DataFile
+
+
+class LakeTable:
+    """See the module."""
+
+    def __init__(self, directory: Path, typed: pa.Schema) -> None:
+        """Open the lake in ``directory``, or make one; columns of ``typed`` that are new are added to the table.
+
+        Raises StorageError when it cannot be read, or when a column has another type than it had.
+        """
+        self._directory = directory
+        try:
+            if not (directory / CATALOG).exists():
+                _create(directory, typed)
+            self._catalog = _catalog(directory / CATALOG)
+            self._table: Table = self._catalog.load_table((NAMESPACE, TABLE))
+            self._add_columns(typed)
+            self.files = files_of(self._table)
+        except (OSError, NoSuchTableError, SQLAlchemyError, ValidationError, ValueError) as error:
+            raise StorageError(f"the lake in {directory} cannot be opened: {error}") from error
+        self._retired = self._read_retired()
+        self.sweep(at_opening=True)
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """What the last commit said; nothing before the first."""
+        return properties_of(self._table)
+
+    @property
+    def schema_id(self) -> int:
+        """The table's schema now; values that another one read lack the columns added since."""
+        return int(self._table.metadata.current_schema_id)
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The table's columns, with the ids by which Iceberg knows them."""
+        return schema_to_pyarrow(self._table.schema())
+
+    def append(self, rows: pa.Table, properties: Mapping[str, str]) -> None:
+        """Commit ``rows`` as one file, and ``properties`` as what the table says now. Raises StorageError."""
+        number = self.files[-1].number + 1 if self.files else 0
+        ordered = rows.sort_by([(PARTITION, "ascending"), (OFFSET, "ascending")])
+        added = [self._write(number, [ordered])] if len(rows) else []
+        self._commit(added, (), properties)
+        self.files = (*self.files, *added)
+
+    def replace(self, old: Sequence[LakeFile], parts: Iterable[pa.Table]) -> None:
+        """Commit one file in the place of ``old``, neighbors in ``files``; the table says what it said.
+
+        ``parts`` hold the same records, in the order of partition and offset. Raises StorageError.
+        """
+        merged = self._write(old[0].number, parts)
+        self._retire(old)
+        self._commit([merged], old, self.properties)
+        first = self.files.index(old[0])
+        self.files = (*self.files[:first], merged, *self.files[first + len(old) :])
+
+    def sweep(self, *, at_opening: bool = False) -> int:
+        """Delete files that no kept snapshot names, and that no reader can be at; how many there were."""
+        now_s = time.time()
+        named = _named_files(self._table)
+        doomed = [path for path in self._present() if path not in named and self._is_over(path, now_s, at_opening)]
+        for path in doomed:
+            path.unlink(missing_ok=True)
+        self._retired = {name: at_s for name, at_s in self._retired.items() if now_s - at_s < KEEP_S}
+        return len(doomed)
+
+    def close(self) -> None:
+        """Let the catalog go."""
+        self._catalog.close()
+
+    # ---- how
+
+    def _write(self, number: int, parts: Iterable[pa.Table]) -> LakeFile:
+        schema = self.arrow_schema
+        name = f"{number:010d}-{self.schema_id:04d}-{uuid.uuid4().hex[:12]}.parquet"
+        path = self._directory / "table" / "data" / name
+        try:
+            with create(path) as file:
+                with pq.ParquetWriter(file, schema, compression="zstd", store_decimal_as_integer=True) as writer:
+                    for part in parts:
+                        writer.write_table(part.select(schema.names).cast(schema), row_group_size=ROW_GROUP_ROWS)
+                metadata = writer.writer.metadata
+        except OSError as error:
+            raise StorageError(f"the lake's file {path} cannot be written: {error}") from error
+        return _lake_file(self._entry(path, metadata))
+
+    def _entry(self, path: Path, metadata: Any) -> DataFile:
+        schema = self._table.schema()
+        statistics = data_file_statistics_from_parquet_metadata(
+            parquet_metadata=metadata,
+            stats_columns=compute_statistics_plan(schema, self._table.metadata.properties),
+            parquet_column_mapping=parquet_path_to_id_mapping(schema),
+        )
+        entry = DataFile.from_args(
+            content=DataFileContent.DATA,
+            file_path=str(path),
+            file_format=FileFormat.PARQUET,
+            partition=Record(),
+            file_size_in_bytes=path.stat().st_size,
+            sort_order_id=None,
+            equality_ids=None,
+            key_metadata=None,
+            **statistics.to_serialized_dict(),
+        )
+        entry.spec_id = self._table.metadata.default_spec_id
+        return entry
+
+    def _commit(self, added: Iterable[LakeFile], removed: Sequence[LakeFile], properties: Mapping[str, str]) -> None:
+        try:
+            with self._table.transaction() as transaction:
+                update = transaction.update_snapshot(snapshot_properties=dict(properties))
+                with update.overwrite() if removed else update.merge_append() as snapshot:
+                    for file in added:
+                        snapshot.append_data_file(file.entry)
+                    for file in removed:
+                        snapshot.delete_data_file(file.entry)
+                self._expire(transaction)
+        except (OSError, CommitFailedException, SQLAlchemyError, ValidationError, ValueError) as error:
+            raise StorageError(f"the lake in {self._directory} cannot be written: {error}") from error
+
+    def _expire(self, transaction: Any) -> None:
+        old = sorted(self._table.metadata.snapshots, key=lambda each: each.sequence_number or 0)[: -_SNAPSHOTS_MAX + 1]
+        if old:
+            ExpireSnapshots(transaction=transaction).by_ids([each.snapshot_id for each in old]).commit()
+
+    def _add_columns(self, typed: pa.Schema) -> None:
+        present = {field.name: _plain(field.type) for field in self.arrow_schema}
+        changed = [f"{f.name}: {present[f.name]} → {f.type}" for f in typed if present.get(f.name, f.type) != f.type]
+        if changed:
+            raise StorageError(f"columns of the lake changed their type ({', '.join(changed)}): rebuild the view")
+        new = pa.schema([field for field in typed if field.name not in present])
+        if len(new):
+            with self._table.update_schema() as update:
+                update.union_by_name(new)
+
+    def _retire(self, files: Sequence[LakeFile]) -> None:
+        """Write down, before they are replaced, that readers may be at these files."""
+        self._retired |= {file.path.name: time.time() for file in files}
+        beside = self._directory / f"{_RETIRED}.new"
+        with create(beside, overwrite=True) as written:
+            written.write(json.dumps(self._retired).encode())
+        beside.replace(self._directory / _RETIRED)
+        sync_directory(self._directory)
+
+    def _read_retired(self) -> dict[str, float]:
+        try:
+            entries = json.loads((self._directory / _RETIRED).read_text())
+            return {str(name): float(at_s) for name, at_s in entries.items()}
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, AttributeError) as error:
+            raise StorageError(f"{self._directory / _RETIRED} cannot be read: {error}") from error
+
+    def _present(self) -> list[Path]:
+        table = self._directory / "table"
+        return [path for part in ("data", "metadata") for path in (table / part).glob("*") if path.is_file()]
+
+    def _is_over(self, path: Path, now_s: float, at_opening: bool) -> bool:
+        retired_s = self._retired.get(path.name)
+        if retired_s is not None:
+            return now_s - retired_s >= KEEP_S
+        return at_opening or now_s - path.stat().st_mtime >= _STRAY_S
+
+
+def properties_of(table: Table) -> Mapping[str, str]:
+    """The properties that the newest commit of ``table`` was given, among Iceberg's own."""
+    snapshot = table.current_snapshot()
+    if snapshot is None or snapshot.summary is None:
+        return {}
+    return {k: v for k, v in snapshot.summary.additional_properties.items() if k.startswith("mainstem.")}
+
+
+def _create(directory: Path, typed: pa.Schema) -> None:
+    """Make an empty lake; it is one when its catalog has its name."""
+    directory.mkdir(parents=True, exist_ok=True)
+    making = directory / f"{CATALOG}.making"
+    making.unlink(missing_ok=True)
+    catalog = _catalog(making)
+    catalog.create_namespace(NAMESPACE)
+    schema = pa.schema([*RECORD, *typed])
+    catalog.create_table(
+        (NAMESPACE, TABLE), schema=schema, location=str(directory.absolute() / "table"), properties=_PROPERTIES
+    )
+    catalog.close()
+    making.rename(directory / CATALOG)
+    sync_directory(directory)
+
+
+def _plain(arrow_type: pa.DataType) -> pa.DataType:
+    """Pyiceberg's text is Arrow's large one; both are the same in Parquet."""
+    return pa.string() if arrow_type == pa.large_string() else arrow_type
+
+
+def _catalog(path: Path) -> SqlCatalog:
+    properties = {"uri": f"sqlite:///{path.absolute()}", "py-io-impl": DURABLE_FILES}
+    return SqlCatalog(NAMESPACE, **properties)
+
+
+def files_of(table: Table) -> tuple[LakeFile, ...]:
+    """The data files of the newest snapshot, in order."""
+    found = [_lake_file(task.file) for task in table.scan().plan_files()]
+    return tuple(sorted(found, key=lambda file: file.path.name))
+
+
+def _lake_file(entry: DataFile) -> LakeFile:
+    path = Path(entry.file_path)
+    number, schema_id, _ = path.stem.split("-")
+    return LakeFile(path, int(number), int(schema_id), int(entry.record_count), int(entry.file_size_in_bytes), entry)
+
+
+def _named_files(table: Table) -> set[Path]:
+    """Every file that a kept snapshot needs, and the kept metadata files."""
+    named = {Path(table.metadata_location), *(Path(entry.metadata_file) for entry in table.metadata.metadata_log)}
+    manifests: dict[str, Any] = {}
+    for snapshot in table.metadata.snapshots:
+        named.add(Path(snapshot.manifest_list))
+        manifests |= {manifest.manifest_path: manifest for manifest in snapshot.manifests(table.io)}
+    for path, manifest in manifests.items():
+        named.add(Path(path))
+        named |= {Path(entry.data_file.file_path) for entry in manifest.fetch_manifest_entry(table.io)}
+    return named

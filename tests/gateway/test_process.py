@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,9 @@ import pytest
 
 from mainstem.errors import AddressInUseError
 from mainstem.gateway.serving import listen_unix
+from mainstem.gateway.tokens import Grants, new_token, write_tokens
 from mainstem.testing.embedded import EmbeddedBroker
+from tests.support.certificates import Authority
 
 APP = """
 import mainstem as ms
@@ -76,6 +79,34 @@ def test_an_address_that_is_not_loopback_is_refused() -> None:
     line = failed(gateway("--bootstrap", "127.0.0.1:1", "--http", "0.0.0.0:0"))
     assert "listens on loopback only" in line
     assert "--insecure" in line
+
+
+def test_with_tokens_and_tls_it_may_listen_anywhere(mainstem_broker: EmbeddedBroker, tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "ca")
+    certificate, key = authority.issue("gateway")
+    token, text = new_token("root", Grants(admin=("*",)))
+    write_tokens(tmp_path / "tokens.json", [token])
+    options = ["--tokens", str(tmp_path / "tokens.json"), "--tls-cert", str(certificate), "--tls-key", str(key)]
+    with running(gateway("--bootstrap", mainstem_broker.bootstrap, "--http", "0.0.0.0:0", *options)) as (_, line):
+        port = line.rpartition(":")[2]
+        trusting = ssl.create_default_context(cafile=str(authority.certificate))
+        with httpx.Client(base_url=f"https://localhost:{port}", verify=trusting, trust_env=False, timeout=60) as api:
+            assert api.get("/config").status_code == 401
+            assert api.get("/config", headers={"Authorization": f"Bearer {text}"}).status_code == 200
+
+
+def test_tokens_alone_do_not_make_another_address_safe(tmp_path: Path) -> None:
+    write_tokens(tmp_path / "tokens.json", [])
+    argv = gateway("--bootstrap", "127.0.0.1:1", "--http", "0.0.0.0:0", "--tokens", str(tmp_path / "tokens.json"))
+    assert "and TLS" in failed(argv)
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [("--tokens", "be read"), ("--tls-cert", "no certificate"), ("--cors-origin", "no origin")],
+)
+def test_an_option_that_cannot_be_used_is_one_clear_line(option: str, words: str, tmp_path: Path) -> None:
+    assert words in failed(gateway("--bootstrap", "127.0.0.1:1", "--http", "127.0.0.1:0", option, str(tmp_path / "no")))
 
 
 def test_an_address_that_is_none_is_refused() -> None:

@@ -24,6 +24,7 @@ from mainstem.cli import (
     read,
     run,
     serve,
+    tokens,
     topics,
     users,
     verify,
@@ -60,6 +61,7 @@ _COMMANDS: dict[str, Callable[..., int | None]] = {
 for _name, _function in _COMMANDS.items():
     app.command(_name)(_function)
 app.add_typer(groups.app, name="groups")
+app.add_typer(tokens.app, name="tokens")
 app.add_typer(log.app, name="log")
 app.add_typer(pipelines.app, name="pipelines")
 app.add_typer(topics.app, name="topics")

@@ -36,6 +36,25 @@ Http: TypeAlias = Annotated[
     str, typer.Option("--http", envvar="MAINSTEM_HTTP", metavar="HOST:PORT", help="Where HTTP listens (0: any port).")
 ]
 NoHttp: TypeAlias = Annotated[bool, typer.Option("--no-http", help="The log alone, without the HTTP gateway.")]
+HttpTokens: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--http-tokens",
+        envvar="MAINSTEM_HTTP_TOKENS",
+        metavar="FILE",
+        help="Ask each HTTP request for a token of this file (mainstem tokens).",
+    ),
+]
+CorsOrigins: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--cors-origin", metavar="ORIGIN", help="Let web pages of this origin use HTTP; repeatable."),
+]
+HttpTlsCert: TypeAlias = Annotated[
+    Path | None, typer.Option("--http-tls-cert", metavar="FILE", help="HTTP over TLS: the certificate chain, PEM.")
+]
+HttpTlsKey: TypeAlias = Annotated[
+    Path | None, typer.Option("--http-tls-key", metavar="FILE", help="The certificate's key, if in another file.")
+]
 Insecure: TypeAlias = Annotated[
     bool, typer.Option("--insecure", help="Insist on an address that is not loopback, without authentication.")
 ]

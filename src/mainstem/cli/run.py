@@ -39,11 +39,16 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     data: options.Data = options.DEFAULT_DATA,
     listen: options.Listen = options.DEFAULT_LISTEN,
     http: options.Http = options.DEFAULT_HTTP,
+    http_tokens: options.HttpTokens = None,
+    cors_origin: options.CorsOrigins = None,
+    http_tls_cert: options.HttpTlsCert = None,
+    http_tls_key: options.HttpTlsKey = None,
     json: options.Json = False,
 ) -> int:
     """Run an App. It gets its own log unless --bootstrap names one, a Spark driver, a view host and the gateway."""
     from mainstem.cli.foreground import stay_up, stopping_cleanly
     from mainstem.node.extras import require
+    from mainstem.node.roles import HttpAccess
     from mainstem.node.stack import Stack
     from mainstem.pipelines.changes import Choices
     from mainstem.pipelines.load import load_app
@@ -63,7 +68,8 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
             return DONE
         if declared.views:
             stack.launch_views(app.resolve(), ready["kafka"])
-        ready["http"] = stack.launch_gateway(ready["kafka"], http, views=bool(declared.views))
+        access = HttpAccess(http_tokens, tuple(cors_origin or ()), http_tls_cert, http_tls_key)
+        ready["http"] = stack.launch_gateway(ready["kafka"], http, views=bool(declared.views), access=access)
         for name in ("gateway", *(["views"] if declared.views else []), *(["pipelines"] if declared.pipelines else [])):
             stack.supervisor.wait_ready(name)
         if json:

@@ -6,11 +6,15 @@ from mainstem.cli import options
 from mainstem.cli.output import note, out, out_json
 
 
-def serve(
+def serve(  # noqa: PLR0913 - a command's options are its parameters
     data: options.Data = options.DEFAULT_DATA,
     listen: options.Listen = options.DEFAULT_LISTEN,
     http: options.Http = options.DEFAULT_HTTP,
     no_http: options.NoHttp = False,
+    http_tokens: options.HttpTokens = None,
+    cors_origin: options.CorsOrigins = None,
+    http_tls_cert: options.HttpTlsCert = None,
+    http_tls_key: options.HttpTlsKey = None,
     settings: options.Settings = None,
     insecure: options.Insecure = False,
     log_format: options.LogFormat = options.DEFAULT_LOG_FORMAT,
@@ -19,7 +23,7 @@ def serve(
     """Start the log and the HTTP gateway; ctrl-C stops them."""
     from mainstem.cli.foreground import stay_up, stopping_cleanly
     from mainstem.node.extras import require
-    from mainstem.node.roles import LogOutput
+    from mainstem.node.roles import HttpAccess, LogOutput
     from mainstem.node.stack import Stack
 
     if not no_http:
@@ -28,7 +32,8 @@ def serve(
         output = LogOutput.parse(log_format)
         ready = {"kafka": stack.launch_log(listen, settings or (), insecure=insecure, output=output)}
         if not no_http:
-            ready["http"] = stack.launch_gateway(ready["kafka"], http, insecure=insecure)
+            access = HttpAccess(http_tokens, tuple(cors_origin or ()), http_tls_cert, http_tls_key, insecure)
+            ready["http"] = stack.launch_gateway(ready["kafka"], http, access=access)
         stack.supervisor.wait_ready("log")
         if not no_http:
             stack.supervisor.wait_ready("gateway")

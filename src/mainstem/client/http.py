@@ -8,23 +8,34 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import re
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from mainstem.client.values import json_text
 from mainstem.errors import ConfigError, FrameError, LogUnavailableError
 from mainstem.problems import error_from_problem
 
-_TIMEOUT_S = 30.0
+TOKEN_VARIABLE: Final = "MAINSTEM_TOKEN"
+_TIMEOUT_S: Final = 30.0
+_TOKEN = re.compile(r"[\x21-\x7e]{1,500}")
 
 
 class JsonHttp:
     """A server of JSON at one address."""
 
-    def __init__(self, url: str) -> None:
-        """``url`` is ``http://host:port`` or ``host:port``. Raises ConfigError."""
+    def __init__(self, url: str, *, token: str | None = None) -> None:
+        """``url`` is ``http://host:port`` or ``host:port``; ``token`` is what the environment says unless given.
+
+        Raises ConfigError.
+        """
+        token = os.environ.get(TOKEN_VARIABLE) if token is None else token
+        if token and _TOKEN.fullmatch(token) is None:
+            raise ConfigError("a token has no spaces, and no characters but ASCII's: see that it was copied whole")
+        self._authorization = {"Authorization": f"Bearer {token}"} if token else {}
         text = url if "://" in url else f"http://{url}"
         parts = urlsplit(text)
         try:
@@ -68,7 +79,9 @@ class JsonHttp:
 
     def _exchange(self, method: str, target: str, body: Any, timeout_s: float) -> tuple[int, bytes]:
         data = None if body is None else json_text(body).encode()
-        headers = {"Accept": "application/json"} | ({} if data is None else {"Content-Type": "application/json"})
+        headers = {"Accept": "application/json", **self._authorization}
+        if data is not None:
+            headers["Content-Type"] = "application/json"
         is_kept = getattr(self._local, "connection", None) is not None
         try:
             try:

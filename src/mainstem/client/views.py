@@ -160,9 +160,9 @@ def _parameters(fresh: Fresh) -> dict[str, Any]:
 class Views(Mapping[str, ViewClient]):
     """All views behind a gateway, by name. Looking one up asks nothing yet; iterating and ``in`` ask the gateway."""
 
-    def __init__(self, url: str) -> None:
-        """Raises ConfigError when ``url`` is no HTTP address."""
-        self._http = JsonHttp(url)
+    def __init__(self, url: str, *, token: str | None = None) -> None:
+        """Raises ConfigError when ``url`` is no HTTP address, or ``token`` no token."""
+        self._http = JsonHttp(url, token=token)
 
     def status(self) -> list[dict[str, Any]]:
         """The status of every view."""
@@ -186,6 +186,9 @@ class Views(Mapping[str, ViewClient]):
         return len(self.status())
 
 
-def views(url: str = "http://127.0.0.1:8080") -> Views:
-    """The views behind the gateway at ``url``; ``host:port`` is enough. Connects to nothing yet."""
-    return Views(url)
+def views(url: str = "http://127.0.0.1:8080", *, token: str | None = None) -> Views:
+    """The views behind the gateway at ``url``; ``host:port`` is enough. Connects to nothing yet.
+
+    ``token`` is the bearer token, where the gateway asks for one; the variable ``MAINSTEM_TOKEN`` unless given.
+    """
+    return Views(url, token=token)

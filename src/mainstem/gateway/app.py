@@ -11,14 +11,17 @@ from pydantic import BaseModel
 
 import mainstem
 from mainstem.gateway.config_routes import config_router
+from mainstem.gateway.cors import Cors
 from mainstem.gateway.event_stream import Streams
 from mainstem.gateway.forwarding import ForwardingBackend
+from mainstem.gateway.gate import Gate
 from mainstem.gateway.guard import Guard, Limits
 from mainstem.gateway.log_metrics import LogMetrics, metrics_router
 from mainstem.gateway.operation_routes import operation_router
 from mainstem.gateway.problem_responses import install
 from mainstem.gateway.request_routes import RequestRoutes
 from mainstem.gateway.stream_routes import stream_router
+from mainstem.gateway.tokens import TokenFile
 from mainstem.gateway.topic_routes import topic_router
 from mainstem.gateway.view_routes import view_router
 
@@ -35,8 +38,17 @@ class Problem(BaseModel):
     detail: str
 
 
-def create_app(log: Log, views: ForwardingBackend, limits: Limits, metrics: LogMetrics | None = None) -> FastAPI:
-    """The gateway's app over a log, the view hosts' sockets and the one of the log's metrics, if that is known."""
+def create_app(
+    log: Log,
+    views: ForwardingBackend,
+    limits: Limits,
+    metrics: LogMetrics | None = None,
+    tokens: TokenFile | None = None,
+) -> FastAPI:
+    """The gateway's app over a log, the view hosts' sockets and the one of the log's metrics, if that is known.
+
+    With ``tokens`` each request has to bring one.
+    """
     requests = RequestRoutes(log)
 
     @asynccontextmanager
@@ -57,13 +69,19 @@ def create_app(log: Log, views: ForwardingBackend, limits: Limits, metrics: LogM
         config_router(log, limits),
         metrics_router(metrics),
     )
-    return assemble("Mainstem", routers, limits, lifespan, streams=streams)
+    return assemble("Mainstem", routers, limits, lifespan, streams=streams, tokens=tokens)
 
 
 def assemble(
-    title: str, routers: tuple[APIRouter, ...], limits: Limits, lifespan: Any = None, *, streams: Streams
+    title: str,
+    routers: tuple[APIRouter, ...],
+    limits: Limits,
+    lifespan: Any = None,
+    *,
+    streams: Streams,
+    tokens: TokenFile | None = None,
 ) -> FastAPI:
-    """An app of these routers, with problems for errors and the guard in front.
+    """An app of these routers, with problems for errors; in front of it the guard, and behind that the gate.
 
     ``streams`` are those of its routes: whoever stops the server ends them first (``app.state.streams``).
     """
@@ -80,7 +98,9 @@ def assemble(
     for router in routers:
         app.include_router(router)
     install(app)
+    app.add_middleware(Gate, tokens=tokens)  # the last one added is the first that a request meets
     app.add_middleware(Guard, limits=limits)
+    app.add_middleware(Cors, limits=limits)
     _describe_truly(app)
     return app
 

@@ -52,6 +52,7 @@ def _gateway(log: Log, limits: Limits) -> dict[str, Any]:
         "security": security_json(log.security),
         "body_bytes_max": limits.body_bytes_max,
         "requests_max": limits.requests_max,
+        "origins": sorted(limits.origins),
         "host_names": None if limits.host_names is None else sorted(limits.host_names),
     }
 

@@ -5,7 +5,8 @@
   Content-Length or only turns out so, and must not pause for longer than ``body_pause_s`` (408).
 * Streams of events, which last, are no requests in this sense: at most ``streams_max`` of them are served (503).
 * A browser lets any page send simple requests to loopback. So a request must name one of the host names that are served
-  (421: DNS rebinding), and what changes something must come from no other page (403: its Origin is another host).
+  (421: DNS rebinding), and what changes something must come from no other page (403: its Origin is another host, and
+  none of ``origins``, whose pages are let in).
 
 Plain ASGI, one instance for each app, used by one event loop: its counters need no lock.
 """
@@ -44,6 +45,11 @@ class Limits:
     streams_max: int = STREAMS_MAX
     body_pause_s: float = 30.0
     host_names: frozenset[str] | None = LOOPBACK_NAMES
+    origins: frozenset[str] = frozenset()
+
+    def lets_in(self, origin: str) -> bool:
+        """Whether pages of another origin may do what others may."""
+        return "*" in self.origins or origin in self.origins
 
 
 def streams_max(open_files_max: int) -> int:
@@ -86,7 +92,7 @@ class Guard:
         if limits.host_names is not None and host not in limits.host_names:
             return HttpError(421, f"the host name {host[:100]!r} is not served here; use localhost or 127.0.0.1")
         origin = headers.get("origin")
-        if origin is not None and method not in _SAFE_METHODS and urlsplit(origin).netloc != headers.get("host"):
+        if origin is not None and method not in _SAFE_METHODS and self._is_foreign(origin, headers):
             return HttpError(403, f"a page of {origin[:100]!r} may not change anything here")
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length[:20]) > limits.body_bytes_max:
@@ -106,6 +112,13 @@ class Guard:
             self._streams += change
         else:
             self._requests += change
+
+    def _is_foreign(self, origin: str, headers: dict[str, str]) -> bool:
+        try:
+            netloc = urlsplit(origin).netloc
+        except ValueError:
+            return True
+        return netloc != headers.get("host") and not self._limits.lets_in(origin)
 
     def too_large(self) -> HttpError:
         """The refusal of a body that is over the limit."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from mainstem.errors import MainstemError
 from mainstem.exit_codes import told
 from mainstem.gateway.addresses import LOOPBACK_NAMES, bound_address, split_address
-from mainstem.gateway.serving import listen_tcp, serve, stop_with_parent
+from mainstem.gateway.serving import Tls, listen_tcp, serve, stop_with_parent
 from mainstem.open_files import raise_open_files_limit
 
 _LOG_TIMEOUT_S = 10.0
@@ -27,6 +27,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--http", default="127.0.0.1:8080", metavar="HOST:PORT", help="where to listen")
     parser.add_argument("--view-host", action="append", default=[], type=Path, metavar="SOCKET")
     parser.add_argument("--metrics-socket", type=Path, metavar="SOCKET", help="where the log serves its metrics")
+    parser.add_argument("--tokens", type=Path, metavar="FILE", help="the tokens that requests have to bring")
+    parser.add_argument("--cors-origin", action="append", default=[], metavar="ORIGIN", help="pages that are let in")
+    parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="the certificate chain, PEM")
+    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="its key, if it is in another file")
     parser.add_argument("--insecure", action="store_true", help="listen on other addresses than loopback")
     parser.add_argument("--stop-with-parent", action="store_true", help="stop when standard input ends")
     options = parser.parse_args(argv)
@@ -39,23 +43,34 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(options: argparse.Namespace) -> None:
     """Bind first, so that a taken port is told before anything heavy is loaded."""
-    listening = listen_tcp(options.http, insecure=options.insecure)
+    tls = Tls(options.tls_cert, options.tls_key) if options.tls_cert is not None else None
+    if tls is not None:
+        tls.check()
+    is_secured = tls is not None and options.tokens is not None
+    listening = listen_tcp(options.http, insecure=options.insecure, is_secured=is_secured)
     if options.stop_with_parent:
         stop_with_parent()
 
     from mainstem.client.log import Log
     from mainstem.gateway.app import create_app
+    from mainstem.gateway.cors import checked_origins
     from mainstem.gateway.forwarding import ForwardingBackend
     from mainstem.gateway.guard import Limits, streams_max
     from mainstem.gateway.log_metrics import LogMetrics
+    from mainstem.gateway.tokens import TokenFile
 
     host, _ = split_address(options.http)
     names = LOOPBACK_NAMES | {host} if host in LOOPBACK_NAMES else None
+    tokens = TokenFile(options.tokens) if options.tokens is not None else None
     with Log(options.bootstrap, timeout_s=_LOG_TIMEOUT_S, client_id="mainstem-gateway") as log:
         metrics = LogMetrics(options.metrics_socket) if options.metrics_socket is not None else None
-        limits = Limits(host_names=names, streams_max=streams_max(raise_open_files_limit()))
-        app = create_app(log, ForwardingBackend(options.view_host), limits, metrics)
-        serve(app, listening, f"ready: http {bound_address(listening)}")
+        limits = Limits(
+            host_names=names,
+            streams_max=streams_max(raise_open_files_limit()),
+            origins=checked_origins(options.cors_origin, has_tokens=tokens is not None),
+        )
+        app = create_app(log, ForwardingBackend(options.view_host), limits, metrics, tokens)
+        serve(app, listening, f"ready: http {bound_address(listening)}", tls)
 
 
 if __name__ == "__main__":

@@ -10,9 +10,11 @@ import errno
 import os
 import signal
 import socket
+import ssl
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +32,23 @@ _KEEP_ALIVE_S = 60
 _SILENT_MS = 120_000
 
 
-def serve(app: FastAPI, listening: socket.socket, ready_line: str) -> None:
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """The files of the server's side of TLS, PEM: the certificate chain, and its key if that is another file."""
+
+    certificate: Path
+    key: Path | None = None
+
+    def check(self) -> None:
+        """Raises ConfigError that names the file which is wrong."""
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key, password=lambda: "")
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            reason = getattr(error, "strerror", None) or str(error)
+            raise ConfigError(f"{self.certificate}: no certificate and key for HTTP: {reason}") from error
+
+
+def serve(app: FastAPI, listening: socket.socket, ready_line: str, tls: Tls | None = None) -> None:
     """Serve ``app`` on a listening socket until a signal; print ``ready_line`` when it accepts."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stopped)  # uvicorn raises what it caught once more when it has stopped
@@ -43,6 +61,8 @@ def serve(app: FastAPI, listening: socket.socket, ready_line: str) -> None:
         timeout_keep_alive=_KEEP_ALIVE_S,
         backlog=_BACKLOG,
         ws="none",
+        ssl_certfile=None if tls is None else tls.certificate,
+        ssl_keyfile=None if tls is None or tls.key is None else str(tls.key),
     )
     on_ready = lambda: print(ready_line, flush=True)  # noqa: E731, T201  # the ready line
     EndingServer(config, on_ready, app.state.streams.end).run(sockets=[listening])
@@ -70,15 +90,16 @@ class EndingServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def listen_tcp(address: str, *, insecure: bool) -> socket.socket:
-    """Bind ``HOST:PORT`` (port 0: a free one).
+def listen_tcp(address: str, *, insecure: bool, is_secured: bool = False) -> socket.socket:
+    """Bind ``HOST:PORT`` (port 0: a free one). ``is_secured``: with TLS and tokens.
 
-    Raises ConfigError for an address that is none, or is not loopback unless ``insecure``; AddressInUseError.
+    Raises ConfigError for an address that is none, or is not loopback unless secured or ``insecure``;
+    AddressInUseError.
     """
     host, port = split_address(address)
-    if host not in LOOPBACK_NAMES and not insecure:
+    if host not in LOOPBACK_NAMES and not (is_secured or insecure):
         raise ConfigError(
-            f"{address}: there is no authentication yet, so HTTP listens on loopback only; "
+            f"{address}: without tokens (--http-tokens) and TLS (--http-tls-cert) HTTP listens on loopback only; "
             "choose 127.0.0.1, or insist with --insecure"
         )
     try:

@@ -13,6 +13,7 @@ from mainstem.errors import UnknownTopicError
 from mainstem.gateway.blocking import Workers
 from mainstem.gateway.bodies import body_of, read_json
 from mainstem.gateway.conditions import asks_of, entity_tag
+from mainstem.gateway.gate import grants_of
 from mainstem.gateway.json_responses import json_response
 from mainstem.gateway.queries import KeyQuery, NoQuery, ReadQuery
 from mainstem.gateway.reads import BoundedRead, read
@@ -33,9 +34,10 @@ def topic_router(log: Log) -> APIRouter:
     appenders, readers = Workers(_APPENDERS_MAX), Workers(_READERS_MAX)
 
     @router.get("/topics", summary="Every topic with its partitions")
-    async def list_topics(_: Annotated[NoQuery, Query()]) -> Response:
-        topics = await readers.run(log.topics)
-        return json_response({"topics": [topic_json(info) for info in topics.values()]})
+    async def list_topics(http: Request, _: Annotated[NoQuery, Query()]) -> Response:
+        grants, topics = grants_of(http.scope), await readers.run(log.topics)
+        shown = [info for info in topics.values() if grants.may("read", "topic", info.name)]
+        return json_response({"topics": [topic_json(info) for info in shown]})
 
     @router.get("/topics/{topic}", summary="One topic: partitions, where they begin and end, settings")
     async def describe(topic: str, _: Annotated[NoQuery, Query()]) -> Response:

@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from mainstem.gateway.backend import ViewBackend
 from mainstem.gateway.bodies import body_of, read_json
+from mainstem.gateway.gate import grants_of
 from mainstem.gateway.json_responses import json_response
 from mainstem.gateway.queries import (
     NeighborsQuery,
@@ -45,8 +46,9 @@ def view_router(backend: ViewBackend) -> APIRouter:
 
 def _add_administration(router: APIRouter, backend: ViewBackend) -> None:
     @router.get("/views", summary="Every view: kind, position, what it covers, how it is")
-    async def list_views(_: Annotated[NoQuery, Query()]) -> Response:
-        return json_response({"views": await backend.statuses()})
+    async def list_views(http: Request, _: Annotated[NoQuery, Query()]) -> Response:
+        grants, statuses = grants_of(http.scope), await backend.statuses()
+        return json_response({"views": [each for each in statuses if grants.may("read", "view", str(each["name"]))]})
 
     @router.get("/views/{view}", summary="One view: kind, position, what it covers, how it is")
     async def describe(http: Request, view: str, _: Annotated[NoQuery, Query()]) -> Response:

@@ -79,15 +79,36 @@ def log_role(
     return Role("log", argv, "ready: kafka ", 120.0, 30.0, RANK_LOG)
 
 
+@dataclass(frozen=True, slots=True)
+class HttpAccess:
+    """Who is let in by HTTP, and how: tokens, pages of other origins, TLS."""
+
+    tokens: Path | None = None
+    origins: tuple[str, ...] = ()
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    insecure: bool = False
+
+    def arguments(self) -> list[str]:
+        """What the gateway process is told."""
+        files = {"--tokens": self.tokens, "--tls-cert": self.tls_cert, "--tls-key": self.tls_key}
+        told = [word for name, path in files.items() if path is not None for word in (name, str(path.absolute()))]
+        told += [word for origin in self.origins for word in ("--cors-origin", origin)]
+        return [*told, "--insecure"] if self.insecure else told
+
+
 def gateway_role(
-    bootstrap: str, http: str, metrics: Path, view_hosts: Sequence[Path] = (), *, insecure: bool = False
+    bootstrap: str,
+    http: str,
+    metrics: Path,
+    view_hosts: Sequence[Path] = (),
+    access: HttpAccess = HttpAccess(),  # immutable
 ) -> Role:
     """The gateway process, in front of the view hosts' sockets and of the log's metrics."""
     arguments = ["--bootstrap", bootstrap, "--http", http, "--metrics-socket", str(metrics)]
     for socket in view_hosts:
         arguments += ["--view-host", str(socket)]
-    if insecure:
-        arguments.append("--insecure")
+    arguments += access.arguments()
     return Role("gateway", _python("mainstem.gateway.process", *arguments), "ready: http ")
 
 

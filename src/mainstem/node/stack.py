@@ -17,7 +17,7 @@ from mainstem.broker.listeners import ADVERTISED, parse_listeners
 from mainstem.errors import ConfigError
 from mainstem.node import roles
 from mainstem.node.layout import Layout
-from mainstem.node.roles import LogOutput
+from mainstem.node.roles import HttpAccess, LogOutput
 from mainstem.node.supervisor import Report, Supervisor
 
 
@@ -59,11 +59,18 @@ class Stack:
         self.supervisor.wait_ready("log")
         return address
 
-    def launch_gateway(self, bootstrap: str, http: str, *, views: bool = False, insecure: bool = False) -> str:
+    def launch_gateway(
+        self,
+        bootstrap: str,
+        http: str,
+        *,
+        views: bool = False,
+        access: HttpAccess = HttpAccess(),  # noqa: B008  # immutable
+    ) -> str:
         """Start the gateway, before the view host's socket if there is one; its address."""
         address = settled(http)
         sockets = [self.layout.socket("views")] if views else []
-        self.supervisor.launch(roles.gateway_role(bootstrap, address, self._metrics, sockets, insecure=insecure))
+        self.supervisor.launch(roles.gateway_role(bootstrap, address, self._metrics, sockets, access))
         return address
 
     @property

@@ -1,0 +1,212 @@
+"""Bearer tokens: who they are and what they may do. No web framework in here: the commands use it too.
+
+A file of tokens is JSON, for its owner's eyes only (mode 600):
+
+    {"tokens": [{"name": "shop", "sha256": "…", "read": ["topic:orders", "view:*"], "write": ["topic:orders*"]}]}
+
+A token is 32 random bytes, so its plain SHA-256 gives nothing away. A scope is ``topic:NAME``, ``view:NAME``, either
+with a ``*`` at the end for all names that begin so, or ``*`` alone for everything. ``admin`` implies the other two;
+``write`` does not imply ``read``.
+
+Values and pure functions, but for ``TokenFile``, which is used by one thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import json
+import logging
+import os
+import re
+import secrets
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from mainstem.clock import Clock, SystemClock
+from mainstem.errors import ConfigError, InputError
+
+_LOGGER = logging.getLogger(__name__)
+
+Scope: TypeAlias = Literal["read", "write", "admin"]
+Kind: TypeAlias = Literal["topic", "view"]
+EVERYTHING: Final = "*"
+TOKEN_PREFIX: Final = "mainstem_"
+FILE_BYTES_MAX: Final = 4 << 20
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_PATTERN = re.compile(r"\*|(?:topic|view):[^*\s]{0,249}\*?")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_LOOK_EVERY_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """What somebody may do: patterns for each scope."""
+
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    admin: tuple[str, ...] = ()
+
+    def may(self, scope: Scope, kind: Kind, name: str) -> bool:
+        """Whether the scope holds for this topic or view."""
+        return any(_matches(pattern, f"{kind}:{name}") for pattern in self._patterns(scope))
+
+    def may_everything(self, scope: Scope) -> bool:
+        """Whether the scope holds for everything."""
+        return EVERYTHING in self._patterns(scope)
+
+    def _patterns(self, scope: Scope) -> tuple[str, ...]:
+        granted = {"read": self.read, "write": self.write, "admin": ()}[scope]
+        return granted + self.admin
+
+
+ALL: Final = Grants(admin=(EVERYTHING,))
+"""What everybody may where there are no tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token as its file has it: never itself, only its hash. Raises ConfigError for what is no token."""
+
+    name: str
+    sha256: str
+    grants: Grants
+
+    def __post_init__(self) -> None:
+        if _NAME.fullmatch(self.name) is None:
+            raise ConfigError(f"{self.name[:100]!r} is no token's name: letters, digits, '.', '_' and '-', at most 100")
+        if _DIGEST.fullmatch(self.sha256) is None:
+            raise ConfigError(f"token {self.name}: sha256 takes 64 hexadecimal digits")
+        for pattern in (*self.grants.read, *self.grants.write, *self.grants.admin):
+            if _PATTERN.fullmatch(pattern) is None:
+                raise ConfigError(
+                    f"token {self.name}: {pattern[:100]!r} is not topic:NAME, view:NAME, topic:PREFIX* or *"
+                )
+
+
+def digest_of(token: str) -> str:
+    """What a file has of a token."""
+    return hashlib.sha256(token.encode(errors="replace")).hexdigest()
+
+
+def new_token(name: str, grants: Grants) -> tuple[Token, str]:
+    """A new token: what its file keeps, and the token itself, which is shown once. Raises ConfigError."""
+    text = TOKEN_PREFIX + secrets.token_urlsafe(32)
+    return Token(name, digest_of(text), grants), text
+
+
+def read_tokens(path: Path) -> dict[str, Token]:
+    """The tokens of a file, by name. Raises ConfigError for a file that is wrong, or that others may read."""
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            if status.st_mode & 0o077:
+                raise ConfigError(f"{path}: others may read or change it; chmod 600 {path}")
+            data = file.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise ConfigError(f"{path}: the tokens cannot be read: {error.strerror or error}") from error
+    if len(data) > FILE_BYTES_MAX:
+        raise ConfigError(f"{path}: more than {FILE_BYTES_MAX} bytes of tokens")
+    try:
+        return _parsed(json.loads(data))
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    except (ValueError, RecursionError, TypeError, KeyError, AttributeError) as error:
+        raise ConfigError(f"{path} is no file of tokens: {error}; mainstem tokens create makes one") from error
+
+
+def write_tokens(path: Path, tokens: Iterable[Token]) -> None:
+    """Replace a file of tokens: whole, durable and for its owner only. Raises ConfigError."""
+    rows = [{"name": token.name, "sha256": token.sha256, **asdict(token.grants)} for token in tokens]
+    aside = path.with_name(path.name + ".new")
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            aside.unlink()
+        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump({"tokens": rows}, file, indent=2)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    except OSError as error:
+        raise ConfigError(f"{path}: the tokens cannot be written: {error.strerror or error}") from error
+
+
+class TokenFile:
+    """The tokens of a file, as it is now: it is looked at every second, so that a revoked token ends.
+
+    A file that has become unusable changes nothing but a line in the process's log.
+    """
+
+    def __init__(self, path: Path, clock: Clock | None = None) -> None:
+        """Raises ConfigError for a file that cannot be used."""
+        self._path = path
+        self._clock = clock or SystemClock()
+        self._tokens = tuple(read_tokens(path).values())
+        self._seen = self._state()
+        self._looked_s = self._clock.monotonic_s()
+
+    def find(self, text: str) -> Token | None:
+        """Whose token this is. It takes the same time for every text, whether it is one or not."""
+        self._look()
+        digest, found = digest_of(text), None
+        for token in self._tokens:
+            if hmac.compare_digest(token.sha256, digest):
+                found = token
+        return found
+
+    def _look(self) -> None:
+        now_s = self._clock.monotonic_s()
+        if now_s - self._looked_s < _LOOK_EVERY_S:
+            return
+        self._looked_s = now_s
+        state = self._state()
+        if state == self._seen:
+            return
+        self._seen = state
+        try:
+            self._tokens = tuple(read_tokens(self._path).values())
+        except ConfigError as error:
+            _LOGGER.error("the tokens stay as they were: %s", error)
+
+    def _state(self) -> tuple[int, int, int] | None:
+        try:
+            status = self._path.stat()
+        except OSError:
+            return None
+        return status.st_mtime_ns, status.st_ino, status.st_size
+
+
+def _parsed(document: Any) -> dict[str, Token]:
+    tokens: dict[str, Token] = {}
+    for row in document["tokens"]:
+        unknown = sorted(set(row) - {"name", "sha256", "read", "write", "admin"})
+        if unknown:
+            raise ConfigError(f"{unknown[0]!r} is nothing that a token has")
+        scopes = [tuple(str(pattern) for pattern in row.get(scope, ())) for scope in ("read", "write", "admin")]
+        token = Token(str(row["name"]), str(row["sha256"]), Grants(*scopes))
+        if token.name in tokens:
+            raise ConfigError(f"token {token.name} stands in it twice")
+        tokens[token.name] = token
+    return tokens
+
+
+def grants_of(read: Iterable[str], write: Iterable[str], admin: Iterable[str]) -> Grants:
+    """Grants by their patterns. Raises InputError when there is none."""
+    grants = Grants(tuple(read), tuple(write), tuple(admin))
+    if grants == Grants():
+        raise InputError(
+            "a token needs a scope: --read, --write or --admin, with topic:NAME, view:NAME, topic:PREFIX* or *"
+        )
+    return grants
+
+
+def _matches(pattern: str, name: str) -> bool:
+    if pattern == EVERYTHING:
+        return True
+    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern

@@ -1,0 +1,42 @@
+"""``mainstem tokens``: made once, listed by name, revoked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mainstem.gateway.tokens import digest_of, read_tokens
+from tests.cli.commands import Commands
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "tokens.json"
+    monkeypatch.setenv("MAINSTEM_HTTP_TOKENS", str(path))
+    return path
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Commands:
+    return Commands(capsys)
+
+
+def test_a_token_is_made_listed_and_revoked(command: Commands, file: Path) -> None:
+    made = command.run("tokens", "create", "shop", "--read", "view:*", "--write", "topic:orders")
+    assert read_tokens(file)["shop"].sha256 == digest_of(made.out.strip())
+    assert made.out.strip() not in file.read_text()
+    [row] = command.run("tokens", "list", "--json").json["tokens"]
+    assert row == {"name": "shop", "read": ["view:*"], "write": ["topic:orders"], "admin": []}
+    assert command.run("tokens", "revoke", "shop").out == "revoked shop\n"
+    assert read_tokens(file) == {}
+
+
+def test_what_cannot_be_is_one_line(command: Commands, file: Path) -> None:
+    assert "needs a scope" in command.run("tokens", "create", "shop").error
+    assert "topic:NAME" in command.run("tokens", "create", "shop", "--read", "orders").error
+    command.run("tokens", "create", "shop", "--read", "*")
+    assert "revoke it first" in command.run("tokens", "create", "shop", "--read", "*").error
+    assert "no token 'other'" in command.run("tokens", "revoke", "other").error
+    file.chmod(0o644)
+    assert "chmod 600" in command.run("tokens", "list").error

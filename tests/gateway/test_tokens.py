@@ -1,0 +1,198 @@
+"""Bearer tokens: what their scopes admit, what their file must be, and what every route asks for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from mainstem.client.log import Log
+from mainstem.client.views import views
+from mainstem.clock import SystemClock
+from mainstem.errors import AuthenticationError, AuthorizationError, ConfigError
+from mainstem.gateway.access_rules import RULES, rule_for
+from mainstem.gateway.app import create_app
+from mainstem.gateway.forwarding import ForwardingBackend
+from mainstem.gateway.guard import Limits
+from mainstem.gateway.tokens import Grants, TokenFile, digest_of, new_token, read_tokens, write_tokens
+from tests.gateway.served import served
+from tests.gateway.test_bad_input import is_problem
+
+SCOPES = {
+    "reader": Grants(read=("topic:gate-orders", "view:*")),
+    "writer": Grants(write=("topic:gate-*",)),
+    "watcher": Grants(read=("*",)),
+    "root": Grants(admin=("*",)),
+}
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    path = tmp_path_factory.mktemp("tokens") / "tokens.json"
+    made = {name: new_token(name, grants) for name, grants in SCOPES.items()}
+    write_tokens(path, [token for token, _ in made.values()])
+    return path, {name: text for name, (_, text) in made.items()}
+
+
+@pytest.fixture(scope="module")
+def gated(session_log: Log, tokens: tuple[Path, dict[str, str]]) -> Iterator[httpx.Client]:
+    for topic in ("gate-orders", "gate-other"):
+        session_log.create_topic(topic, partitions=1)
+    with served(create_app(session_log, ForwardingBackend([]), Limits(), tokens=TokenFile(tokens[0]))) as client:
+        yield client
+
+
+@pytest.fixture
+def bearer(tokens: tuple[Path, dict[str, str]]) -> dict[str, dict[str, str]]:
+    return {name: {"Authorization": f"Bearer {text}"} for name, text in tokens[1].items()}
+
+
+APPEND = ("POST", "/topics/gate-other/records")
+
+
+@pytest.mark.parametrize(
+    ("who", "method", "path", "status"),
+    [
+        ("reader", "GET", "/topics/gate-orders/records", 200),
+        ("reader", "GET", "/topics/gate-orders", 200),
+        ("reader", "GET", "/topics/gate-other/records", 403),
+        ("reader", "GET", "/topics/gate-other/keys/a/records", 403),
+        ("reader", "POST", "/topics/gate-orders/records", 403),
+        ("reader", "POST", "/views/x/rebuild", 403),
+        ("reader", "GET", "/views/x/keys/a", 404),
+        ("reader", "GET", "/groups", 403),
+        ("reader", "GET", "/config", 403),
+        ("writer", *APPEND, 201),
+        ("writer", "POST", "/topics/elsewhere/records", 403),
+        ("writer", "POST", "/topics/elsewhere/requests", 403),
+        ("writer", "GET", "/topics/gate-other/records", 403),
+        ("writer", "GET", "/requests/nothing", 403),
+        ("watcher", "GET", "/pipelines", 200),
+        ("watcher", "GET", "/config", 403),
+        ("watcher", *APPEND, 403),
+        ("watcher", "GET", "/nothing/here", 403),
+        ("root", *APPEND, 201),
+        ("root", "GET", "/config", 200),
+        ("root", "GET", "/nothing/here", 404),
+        ("root", "PUT", "/topics", 405),
+        ("watcher", "PUT", "/topics", 403),
+    ],
+)
+def test_a_token_may_what_its_scopes_say(
+    gated: httpx.Client, bearer: dict[str, dict[str, str]], who: str, method: str, path: str, status: int
+) -> None:
+    body = {"json": {"records": [{"value": 1}]}} if method == "POST" else {}
+    answer = gated.request(method, path, headers=bearer[who], **body)
+    assert answer.status_code == status, answer.text
+    if status == 403:
+        is_problem(answer, 403, "it asks for")
+        assert 'error="insufficient_scope"' in answer.headers["WWW-Authenticate"]
+
+
+@pytest.mark.parametrize("value", ["", "Bearer", "Bearer wrong", "Basic YTpi", "bearer " + "x" * 1000])
+def test_who_brings_no_token_is_told_to(gated: httpx.Client, value: str) -> None:
+    answer = gated.get("/topics", headers={"Authorization": value} if value else {})
+    is_problem(answer, 401, "token")
+    assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+    assert gated.get("/healthz").status_code == gated.get("/openapi.json").status_code == 200
+
+
+def test_lists_show_what_the_token_may_read(gated: httpx.Client, bearer: dict[str, dict[str, str]]) -> None:
+    shown = {who: [row["name"] for row in gated.get("/topics", headers=bearer[who]).json()["topics"]] for who in bearer}
+    assert (shown["reader"], shown["writer"]) == (["gate-orders"], [])
+    assert {"gate-orders", "gate-other"} <= set(shown["watcher"])
+
+
+def test_the_python_client_brings_its_token_and_raises_the_same_errors(
+    gated: httpx.Client, tokens: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = str(gated.base_url)
+    with pytest.raises(AuthorizationError, match="read on view:x"):
+        views(url, token=tokens[1]["writer"])["x"].get("a")
+    with pytest.raises(AuthenticationError):
+        views(url)["x"].get("a")
+    monkeypatch.setenv("MAINSTEM_TOKEN", "two words")
+    with pytest.raises(ConfigError, match="copied whole"):
+        views(url)
+
+
+def test_every_route_of_the_description_has_a_rule(gated: httpx.Client) -> None:
+    paths = gated.get("/openapi.json").json()["paths"]
+    described = {(method.upper(), path) for path, operations in paths.items() for method in operations}
+    ruled = {(method, path.replace(":path}", "}")) for method, path in RULES}
+    assert described - ruled == set()
+
+
+def test_what_has_no_rule_is_for_who_may_everything() -> None:
+    rule, _ = rule_for("DELETE", "/topics/a/records")
+    assert not rule.admits(Grants(read=("*",), write=("*",)), {})
+    assert rule.admits(Grants(admin=("*",)), {})
+
+
+def test_a_prefix_is_no_more_than_a_prefix() -> None:
+    grants = Grants(read=("topic:a*", "view:b"))
+    assert grants.may("read", "topic", "abc")
+    assert not any(grants.may("read", kind, name) for kind, name in [("topic", "b"), ("view", "bc"), ("view", "a")])
+    assert not grants.may("write", "topic", "abc")
+    assert not grants.may_everything("read")
+
+
+def test_admin_implies_read_and_write_and_write_implies_nothing() -> None:
+    assert all(Grants(admin=("topic:a",)).may(scope, "topic", "a") for scope in ("read", "write", "admin"))
+    assert not Grants(write=("*",)).may("read", "topic", "a")
+
+
+class LaterClock(SystemClock):
+    """A clock that a test sets forward."""
+
+    later_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.later_s
+
+
+def test_a_revoked_token_ends_and_a_broken_file_changes_nothing(tmp_path: Path) -> None:
+    path, clock = tmp_path / "t.json", LaterClock()
+    (kept, kept_text), (gone, gone_text) = new_token("kept", SCOPES["root"]), new_token("gone", SCOPES["root"])
+    write_tokens(path, [kept, gone])
+    file = TokenFile(path, clock)
+    assert file.find(gone_text) == gone
+    write_tokens(path, [kept])
+    clock.later_s += 2
+    assert (file.find(gone_text), file.find(kept_text)) == (None, kept)
+    path.write_text("{")
+    clock.later_s += 2
+    assert file.find(kept_text) == kept
+
+
+def test_a_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    write_tokens(path, [])
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.chmod(0o640)
+    with pytest.raises(ConfigError, match="chmod 600"):
+        read_tokens(path)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"name": "a b", "sha256": digest_of("x")},
+        {"name": "a", "sha256": "plain"},
+        {"name": "a"},
+        {"name": "a", "sha256": digest_of("x"), "read": ["orders"]},
+        {"name": "a", "sha256": digest_of("x"), "read": ["topic:a*b"]},
+        {"name": "a", "sha256": digest_of("x"), "reads": []},
+        "a",
+        7,
+    ],
+)
+def test_a_file_that_is_wrong_is_one_clear_error(tmp_path: Path, row: object) -> None:
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"tokens": [row]}))
+    path.chmod(0o600)
+    with pytest.raises(ConfigError, match=str(path)):
+        read_tokens(path)

@@ -71,6 +71,14 @@ def test_the_position_passes_gaps() -> None:
     assert (offsets(step), step.bookmark.position) == ([2, 9], Position({P0: 10}))
 
 
+def test_a_state_is_exact_until_a_gap_and_again_where_the_log_then_ended() -> None:
+    log = FakeLog({0: [batch(0, 2), batch(5), batch(6), batch(7)]}, fetch_bytes=len(batch(0, 2)))
+    reading = feed(log)
+    exact = [step.bookmark.is_exact for step in (reading.step(0) for _ in range(4)) if step]
+    assert exact == [True, False, False, True]
+    assert reading.has_met_gap
+
+
 def test_reading_goes_on_at_the_bookmark_inside_of_a_batch() -> None:
     step = feed(FakeLog({0: [batch(0, 5)]}), Bookmark(Position({P0: 3}))).step(0)
     assert step is not None

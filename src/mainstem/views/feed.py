@@ -11,8 +11,8 @@ thread; ``lag`` may be read and ``close`` called from any, which ends a step tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -29,8 +29,9 @@ from mainstem.errors import (
 from mainstem.model import Position, TopicPartition
 from mainstem.record.arrow_columns import schema_of
 from mainstem.record.arrow_decode import decode
+from mainstem.views.batch_scan import scan_batches
 from mainstem.views.store import APPLY_COLUMNS, Bookmark
-from mainstem.views.topic_life import advanced, check_epochs, check_topic_id, last_epoch
+from mainstem.views.topic_life import advanced, check_epochs, check_topic_id
 
 _FETCH_BYTES = 16 << 20
 _LOOK_AT_TOPIC_S = 30.0
@@ -69,6 +70,8 @@ class Feed:
         self._clock = clock or SystemClock()
         self.lag = 0
         """How many offsets lie between the last step and the log's end of committed records, as last heard of."""
+        self.has_met_gap = False
+        """Whether records were missing from what was read: compaction had removed them."""
         self._ends: dict[TopicPartition, int] = {}
         self._offsets: dict[TopicPartition, int] = {}
         self._beginning: dict[TopicPartition, int] = {}
@@ -105,13 +108,16 @@ class Feed:
             wanted, max_wait_ms=max_wait_ms, max_bytes=_FETCH_BYTES, partition_max_bytes=_FETCH_BYTES
         )
         self._refuse_what_is_wrong(fetched)
-        epochs = {tp: epoch for tp, part in fetched.items() if (epoch := last_epoch(part.records)) is not None}
+        scans = {tp: scan_batches(part.records, self._offsets[tp], self._end_in(tp)) for tp, part in fetched.items()}
+        epochs = {tp: scan.last_epoch for tp, scan in scans.items() if scan.last_epoch is not None}
         if advanced(self._bookmark.leader_epochs, epochs):
             self._look_at_topic()
         arrow_batches = [self._decode(tp, part) for tp, part in fetched.items() if len(part.records)]
         self._take_turns(fetched)
         self.lag = self._lag()
-        bookmark = self._bookmark_behind(epochs)
+        gaps = [tp for tp, scan in scans.items() if scan.has_gap]
+        self.has_met_gap = self.has_met_gap or bool(gaps)
+        bookmark = self._bookmark_behind(epochs, gaps)
         if bookmark.position == self._bookmark.position:
             return None
         self._bookmark = bookmark
@@ -138,7 +144,7 @@ class Feed:
             self._ends |= ends
             self.lag = self._lag()
         ids = {**self._bookmark.topic_ids, self._topic: str(topic.topic_id)}
-        self._bookmark = Bookmark(self._bookmark.position, ids, self._bookmark.leader_epochs)
+        self._bookmark = replace(self._bookmark, topic_ids=ids, dead_letters=0)
 
     def _metadata(self) -> TopicMetadata:
         topic = self._client.metadata([self._topic]).get(self._topic)
@@ -153,15 +159,17 @@ class Feed:
             return self._offsets
         return {tp: offset for tp, offset in self._offsets.items() if offset < self._until.get(tp, 0)}
 
+    def _end_in(self, tp: TopicPartition) -> int | None:
+        return None if self._until is None else self._until.get(tp, 0)
+
     def _decode(self, tp: TopicPartition, part: FetchedPartition) -> pa.RecordBatch:
-        end = None if self._until is None else self._until.get(tp, 0)
         try:
             decoded = decode(
                 part.records,
                 topic=tp.topic,
                 partition=tp.partition,
                 start_offset=self._offsets[tp],
-                end_offset=end,
+                end_offset=self._end_in(tp),
                 columns=self._columns,
                 aborted=part.aborted_transactions,
             )
@@ -205,9 +213,15 @@ class Feed:
         for tp in [tp for tp, part in fetched.items() if len(part.records)]:
             self._offsets[tp] = self._offsets.pop(tp)
 
-    def _bookmark_behind(self, epochs: Mapping[TopicPartition, int]) -> Bookmark:
+    def _bookmark_behind(self, epochs: Mapping[TopicPartition, int], gaps: Iterable[TopicPartition]) -> Bookmark:
+        """``gaps``: where records are gone. What superseded them lies before the log's end as it is by now."""
         known = self._bookmark
-        return Bookmark(known.position | Position(self._offsets), known.topic_ids, {**known.leader_epochs, **epochs})
+        return replace(
+            known,
+            position=known.position | Position(self._offsets),
+            leader_epochs={**known.leader_epochs, **epochs},
+            exact_from=known.exact_from | Position({tp: self._ends[tp] for tp in gaps}),
+        )
 
 
 def end_of(client: WireClient, topic: str) -> Position:

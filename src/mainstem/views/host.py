@@ -40,6 +40,7 @@ from mainstem.views.read_options import WAIT_S, ReadOptions
 from mainstem.views.requests import Request
 from mainstem.views.status import RebuildFrom, RebuildResult, VerifyResult, ViewStatus
 from mainstem.views.store import Answer
+from mainstem.views.store_snapshots import EVERY_RECORDS
 from mainstem.views.stores import store_class
 from mainstem.views.view import Surroundings, View
 
@@ -58,8 +59,12 @@ class ViewHost:
         *,
         pipelines: Iterable[Pipeline] = (),
         clock: Clock | None = None,
+        snapshot_every: int = EVERY_RECORDS,
     ) -> None:
-        """``pipelines``: those of the App, so that what they read is known before their first progress."""
+        """``pipelines``: those of the App, so that what they read is known before their first progress.
+
+        ``snapshot_every``: how many records lie between two snapshots of a view's store.
+        """
         self._directory = directory
         self._clock = clock or SystemClock()
         self._changes = Changes()
@@ -67,7 +72,7 @@ class ViewHost:
         self._log = Log(bootstrap, timeout_s=_LOG_TIMEOUT_S, client_id="mainstem-view-host")
         self._follower = ProgressFollower(self._log, self._coverage, self._changes)
         derived = frozenset(topic.name for pipeline in pipelines for topic in pipeline.outputs)
-        around = Surroundings(self._log, self._clock, self._changes, derived, _LOG_TIMEOUT_S)
+        around = Surroundings(self._log, self._clock, self._changes, derived, _LOG_TIMEOUT_S, snapshot_every)
         self._views: Mapping[str, View] = {
             definition.name: View(definition, directory / definition.name, around) for definition in views
         }

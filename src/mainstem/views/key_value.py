@@ -19,7 +19,17 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from rocksdict import BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, Options, Rdict, RdictIter, WriteBatch
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    Checkpoint,
+    DBCompressionType,
+    DBRecoveryMode,
+    Options,
+    Rdict,
+    RdictIter,
+    WriteBatch,
+)
 
 from mainstem.errors import StorageError
 from mainstem.pipelines.kinds import KeyValue
@@ -35,10 +45,13 @@ _BOOKMARK = b"m"
 _MEMTABLE_BYTES = 64 << 20
 _BLOCK_CACHE_BYTES = 64 << 20
 _OPEN_FILES_MAX = 256
+_TABLE_FILES = ".sst"  # a RocksDB checkpoint links them
 
 
 class KeyValueStore(ViewStore):
     """See the module."""
+
+    keeps_past = True
 
     def __init__(self, path: Path, definition: StoreDefinition) -> None:
         kind = definition.kind
@@ -73,6 +86,13 @@ class KeyValueStore(ViewStore):
 
     def snapshot(self) -> KeyValueSnapshot:
         return KeyValueSnapshot(self._db.iter(), self._is_broken)
+
+    def copy_to(self, path: Path) -> int:
+        try:
+            Checkpoint(self._db).create_checkpoint(str(path))
+        except Exception as error:  # rocksdict raises bare Exception
+            raise StorageError(f"the key-value store cannot be copied to {path}: {error}") from error
+        return sum(entry.stat().st_size for entry in path.iterdir() if entry.suffix != _TABLE_FILES)
 
     @property
     def bookmark(self) -> Bookmark:

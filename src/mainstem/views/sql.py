@@ -16,6 +16,7 @@ Concurrency: as `views.store` says: one connection writes; each snapshot has a c
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +37,8 @@ from mainstem.views.store import Bookmark, DeadLetters, Digest, Row, Snapshot, S
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_FILE = "view.duckdb"
+_WRITE_AHEAD_LOG = "view.duckdb.wal"
 _STATEMENT_ROWS_MAX = 50_000
 _PROOF_S_MAX = 5.0
 _CONFIG: dict[str, Any] = {
@@ -52,6 +55,8 @@ _CONFIG: dict[str, Any] = {
 class SqlStore(ViewStore):
     """See the module."""
 
+    keeps_past = True
+
     def __init__(self, path: Path, definition: StoreDefinition) -> None:
         columns = SqlColumns.of(definition.schema)
         self._table = identifier(definition.view)
@@ -59,8 +64,9 @@ class SqlStore(ViewStore):
             f"INSERT OR REPLACE INTO {self._table} SELECT key, {columns.selection()} FROM upserts "
             f"LIMIT {_STATEMENT_ROWS_MAX} OFFSET ?"
         )
+        self._path = path
         path.mkdir(parents=True, exist_ok=True)
-        file = path / "view.duckdb"
+        file = path / _FILE
         is_new = not file.exists()
         try:
             self._connection = duckdb.connect(str(file), config=_CONFIG)
@@ -88,6 +94,17 @@ class SqlStore(ViewStore):
         with self._readers_lock:
             cursor = self._readers.cursor()
         return SqlSnapshot(cursor, self._table, self._seal)
+
+    def copy_to(self, path: Path) -> int:
+        # The file and its write-ahead log are one state while nobody writes, and only the applier does: it does not
+        # have to wait for a checkpoint, which waits for readers.
+        path.mkdir()
+        size_bytes = 0
+        for name in (_FILE, _WRITE_AHEAD_LOG):
+            if (self._path / name).exists():
+                shutil.copyfile(self._path / name, path / name)
+                size_bytes += (path / name).stat().st_size
+        return size_bytes
 
     @property
     def bookmark(self) -> Bookmark:

@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from mainstem.errors import StorageError
 from mainstem.model import Position, TopicPartition
@@ -28,6 +28,8 @@ from mainstem.pipelines.kinds import Kind
 from mainstem.schema.types import TopicSchema
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pyarrow as pa
 
     from mainstem.views.requests import Request
@@ -96,6 +98,9 @@ class Bookmark:
     deleted and made anew, or lost its tail, the same offset is another record. ``dead_letters`` counts the records that
     could not be applied. ``account`` is the store's own, and no part of what the bookmark stands for; None in a store
     of a kind that keeps none, or made before there was one.
+
+    Where the log is compacted, a record may be gone that a later one superseded, and a state between the two lacks it.
+    ``exact_from`` is the position from which on the content is again what all records before it would have made.
     """
 
     position: Position = field(default_factory=Position)
@@ -103,6 +108,12 @@ class Bookmark:
     leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
     dead_letters: int = 0
     account: Account | None = field(default=None, compare=False)
+    exact_from: Position = field(default_factory=Position)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether nothing is missing from the content that stood in the topic at this position."""
+        return self.position.covers(self.exact_from)
 
     def after(self, previous: Bookmark, poisons: Sequence[Poison]) -> Bookmark:
         """This bookmark, with the dead letters of ``previous`` and of this step counted."""
@@ -121,6 +132,7 @@ class Bookmark:
                 "leader_epochs": {str(tp): epoch for tp, epoch in self.leader_epochs.items()},
                 "dead_letters": self.dead_letters,
                 "account": None if self.account is None else self.account.to_json(),
+                "exact_from": self.exact_from.to_json(),
             }
         )
 
@@ -136,7 +148,8 @@ class Bookmark:
             position = Position.from_json(document["position"])
             account = document.get("account")
             kept = None if account is None else Account.from_json(account)
-            return cls(position, document["topic_ids"], epochs, document["dead_letters"], kept)
+            exact_from = Position.from_json(document.get("exact_from", {}))
+            return cls(position, document["topic_ids"], epochs, document["dead_letters"], kept, exact_from)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StorageError(f"the store's bookmark cannot be read ({error}): rebuild the view") from error
 
@@ -221,6 +234,9 @@ class Snapshot(ABC):
 class ViewStore(ABC):
     """See the module for the contract. Made by ``views.stores.open_store``; a file of its own for each kind."""
 
+    keeps_past: ClassVar[bool] = False
+    """Whether the kind answers for past positions, and can copy its files for that."""
+
     @abstractmethod
     def apply(self, arrow_batch: pa.RecordBatch, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
         """Apply records (the definition's ``reads``, in the log's order), and move to ``bookmark``, in one transaction.
@@ -239,6 +255,13 @@ class ViewStore(ABC):
     @abstractmethod
     def snapshot(self) -> Snapshot:
         """The newest state."""
+
+    def copy_to(self, path: Path) -> int:
+        """Write a copy of the newest state into the new directory ``path``, for ``open_store``; the bytes it took.
+
+        Belongs to the applier's thread; kinds that do not keep their past have none. Raises StorageError.
+        """
+        raise StorageError(f"the store cannot be copied to {path}: this kind of view keeps no past")
 
     @property
     def location(self) -> str | None:

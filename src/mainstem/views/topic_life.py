@@ -7,7 +7,6 @@ ends before the view's position, and what stands there now is other records. Eit
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 
 from mainstem.client.wire.cluster import WireClient
@@ -20,11 +19,7 @@ from mainstem.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from mainstem.record.constants import HEADER_BYTES, LENGTH_PREFIX
 from mainstem.views.store import Bookmark
-
-# Base offset, batch length, leader epoch: the first fields of every record batch.
-_BATCH_START = struct.Struct(">qii")
 
 
 def check_topic_id(topic: TopicMetadata, bookmark: Bookmark) -> None:
@@ -51,19 +46,6 @@ def check_epochs(client: WireClient, topic: TopicMetadata, bookmark: Bookmark) -
                 f"the log lost the end of {tp}: it goes to {end} where the view had read up to {offset}: "
                 "rebuild the view"
             )
-
-
-def last_epoch(records: memoryview) -> int | None:
-    """The leader epoch of the last whole batch in ``records``; None when there is none."""
-    epoch = None
-    at = 0
-    while at + HEADER_BYTES <= len(records):
-        _base_offset, length, found = _BATCH_START.unpack_from(records, at)
-        at += LENGTH_PREFIX + length
-        if at > len(records):
-            break
-        epoch = found
-    return None if epoch is None or epoch < 0 else epoch
 
 
 def advanced(known: Mapping[TopicPartition, int], seen: Mapping[TopicPartition, int]) -> bool:

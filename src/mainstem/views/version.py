@@ -16,6 +16,7 @@ from mainstem.errors import ViewStoppedError
 from mainstem.model import Position
 from mainstem.views.feed import Feed, FeedStep
 from mainstem.views.store import Poison, ViewStore
+from mainstem.views.store_snapshots import StoreSnapshots
 from mainstem.views.versions import origin_of
 
 Send: TypeAlias = "Callable[[Version, Sequence[Poison]], None]"
@@ -25,10 +26,16 @@ class Version:
     """``step`` is for one thread at a time; everything else for any."""
 
     def __init__(
-        self, path: Path, store: ViewStore, feed: Feed, send: Callable[[Version, Sequence[Poison]], None]
+        self,
+        path: Path,
+        store: ViewStore,
+        feed: Feed,
+        send: Callable[[Version, Sequence[Poison]], None],
+        snapshots: StoreSnapshots,
     ) -> None:
         """``send``: where the poison of this version goes."""
         self.path = path
+        self.snapshots = snapshots
         self.records = 0
         """How many records this opening has applied."""
         self.built_from = origin_of(path)
@@ -79,6 +86,7 @@ class Version:
         self._store.apply(step.arrow_batch, step.bookmark, lambda poisons: self._send(self, poisons))
         self._pending = None
         self.records += step.arrow_batch.num_rows
+        self.snapshots.applied(self._store, step.arrow_batch.num_rows, step.arrow_batch.nbytes)
         return True
 
     def interrupt(self) -> None:

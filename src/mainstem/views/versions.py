@@ -4,6 +4,7 @@
     DIRECTORY/v000003/definition.json   what it was built for
     DIRECTORY/v000003/built_from.json   where its records came from
     DIRECTORY/v000003/store/     the store's own files
+    DIRECTORY/v000003/snapshots/   copies of them from the past (`views.store_snapshots`)
 
 ``current`` is replaced by a rename, so that a crash leaves either version in charge and never none; what it does not
 name is left over from a crash and swept away at the next start. One process owns the directory.
@@ -28,6 +29,7 @@ _CURRENT = "current"
 _DEFINITION = "definition.json"
 _ORIGIN = "built_from.json"
 _STORE = "store"
+_SNAPSHOTS = "snapshots"
 
 
 class Versions:
@@ -99,6 +101,11 @@ def origin_of(version: Path) -> BuiltFrom:
         return BuiltFrom("log", Position())
     except (OSError, ValueError, KeyError, TypeError, PositionFormatError) as error:
         raise StorageError(f"{version / _ORIGIN} cannot be read ({error}): rebuild the view") from error
+
+
+def snapshots_path(version: Path) -> Path:
+    """Where the snapshots of the version's store lie."""
+    return version / _SNAPSHOTS
 
 
 def check_definition(version: Path, topic: str, definition: StoreDefinition) -> None:

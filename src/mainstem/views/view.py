@@ -27,23 +27,29 @@ from mainstem.views.runner import NotYetError, Runner
 from mainstem.views.schemas import schema_of_view
 from mainstem.views.status import BuiltFrom, RebuildFrom, RebuildResult, VerifyResult, ViewStatus
 from mainstem.views.store import Answer, Poison, Snapshot, StoreDefinition
+from mainstem.views.store_snapshots import StoreSnapshots
 from mainstem.views.stores import open_store
 from mainstem.views.verify import Replay, by_account, compare
 from mainstem.views.version import Version
-from mainstem.views.versions import Versions, check_definition, note_origin, store_path
+from mainstem.views.versions import Versions, check_definition, note_origin, snapshots_path, store_path
 
 _REBUILD_WAIT_MS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What every view of a host shares. ``derived``: the topics that pipelines write."""
+    """What every view of a host shares.
+
+    ``derived``: the topics that pipelines write; ``snapshot_every``: how many records lie between two snapshots of a
+    store.
+    """
 
     log: Log
     clock: Clock
     changes: Changes
     derived: frozenset[str]
     timeout_s: float
+    snapshot_every: int
 
     def wire_client(self, view: str) -> WireClient:
         """A connection to the log for one reader."""
@@ -249,6 +255,7 @@ class View:
         store = open_store(store_path(path), definition)
         client = self._client()
         try:
+            snapshots = StoreSnapshots(snapshots_path(path), self._around.snapshot_every)
             feed = Feed(client, self.topic, store.bookmark, columns=definition.reads)
         except BaseException as error:
             client.close()
@@ -258,7 +265,7 @@ class View:
             raise
         if not store.position:
             note_origin(path, BuiltFrom("left" if any(feed.beginning.values()) else "log", feed.beginning))
-        return Version(path, store, feed, self._send)
+        return Version(path, store, feed, self._send, snapshots)
 
     def _send(self, version: Version, poisons: Sequence[Poison]) -> None:
         """Send dead letters, but for those that the serving version of the same life has sent already."""

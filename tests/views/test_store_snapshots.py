@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from mainstem.model import Position
+from mainstem.pipelines.kinds import SQL, KeyValue
 from mainstem.views.store import Row, ViewStore, no_dead_letters
 from mainstem.views.store_snapshots import KEPT_MAX, StoreSnapshots, copy_store
 from tests.views.killed_snapshots import EVERY, RECORDS
 from tests.views.support import KINDS, TOPIC, KindUnderTest, apply, arrow_batch, flight, history
 
-WITH_PAST = [kind for kind in KINDS if kind.name in ("key-value", "sql")]
+WITH_PAST = [kind for kind in KINDS if isinstance(kind.kind, KeyValue | SQL)]
 OTHERS = [kind for kind in KINDS if kind not in WITH_PAST]
 HUGE = 1 << 40  # bytes applied: as many as any copy takes
 
@@ -156,6 +157,7 @@ def test_other_kinds_keep_none(other: KindUnderTest, tmp_path: Path) -> None:
     assert (snapshots.all, (tmp_path / "snapshots").exists()) == ((), False)
 
 
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.name in ("key-value", "sql")], ids=lambda k: k.name)
 def test_a_kill_at_any_step_leaves_whole_snapshots_only(kind: KindUnderTest, tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "tests.views.killed_snapshots", kind.name, str(tmp_path)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=True)

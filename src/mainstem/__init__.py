@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mainstem.pipelines.kinds import Graph as Graph
     from mainstem.pipelines.kinds import KeyValue as KeyValue
     from mainstem.pipelines.kinds import Lake as Lake
+    from mainstem.pipelines.kinds import Metrics as Metrics
     from mainstem.pipelines.kinds import Search as Search
 
 __version__ = "0.1.0"
@@ -32,6 +33,7 @@ _HOMES = {
     "KeyValue": "mainstem.pipelines.kinds",
     "Lake": "mainstem.pipelines.kinds",
     "Log": "mainstem.client.log",
+    "Metrics": "mainstem.pipelines.kinds",
     "Position": "mainstem.model",
     "Record": "mainstem.model",
     "SQL": "mainstem.pipelines.kinds",

@@ -13,7 +13,7 @@ from mainstem.client.wire.cluster import WireClient
 from mainstem.model import Position
 from mainstem.pipelines.app import App
 from mainstem.pipelines.deploy import deploy
-from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Lake, Search
+from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Lake, Metrics, Search
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from mainstem.protocol.messages.delete_records import (
@@ -22,7 +22,7 @@ from mainstem.protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from mainstem.views.host import ViewHost
-from mainstem.views.requests import Get, Neighbors, Range, SearchQuery, Sql
+from mainstem.views.requests import Get, MetricsQuery, Neighbors, Range, SearchQuery, Sql
 from tests.views.support import flown
 
 DDL = "origin STRING, dest STRING, miles INT"
@@ -33,6 +33,7 @@ KINDS: Mapping[str, Kind] = {
     "graph": Graph(source="origin", target="dest"),
     "fold": KeyValue(fold=flown, initial={"flights": 0}),
     "lake": Lake(),
+    "metrics": Metrics(by=("origin", "dest"), values=("miles",)),
 }
 REQUESTS: Mapping[str, Any] = {
     "kv": Range(),
@@ -41,6 +42,7 @@ REQUESTS: Mapping[str, Any] = {
     "graph": Neighbors("A", 16, "both"),
     "fold": Range(),
     "lake": Sql("SELECT _offset FROM lake"),
+    "metrics": MetricsQuery(),
 }
 EVERY_KIND = tuple(KINDS)
 GET = Get("1")

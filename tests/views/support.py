@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from mainstem.model import Position
 from mainstem.pipelines.folds import FoldRecord
-from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Lake, Search
+from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Lake, Metrics, Search
 from mainstem.record.arrow_columns import SCHEMA as SCHEMA_OF_RECORDS
 from mainstem.schema.types import Column, TopicSchema
-from mainstem.views.requests import Neighbors, Range, Request, SearchQuery, Sql
-from mainstem.views.store import Bookmark, Poison, StoreDefinition, ViewStore, no_dead_letters
+from mainstem.views.requests import MetricsQuery, Neighbors, Range, Request, SearchQuery, Sql
+from mainstem.views.store import Bookmark, Poison, Snapshot, StoreDefinition, ViewStore, no_dead_letters
 from mainstem.views.stores import open_store
 
 TOPIC = "routes"
@@ -37,6 +37,19 @@ class KindUnderTest:
     counts: bool = False
     """Whether every record counts, and not only the last of its key."""
     keeps_everything: bool = False
+    keyed: bool = True
+    """Whether it has a row for each key."""
+
+    @property
+    def poison(self) -> tuple[KeyAndValue, ...]:
+        """What it cannot apply: only a view with a row for each key minds the key."""
+        return POISON if self.keyed else POISON[:_WITHOUT_KEYS]
+
+    def records(self, snapshot: Snapshot) -> int:
+        """How many records the snapshot holds, of a history in which every record has another key."""
+        if self.keyed:
+            return snapshot.count()
+        return sum(int(row["records"]) for row in snapshot.query(self.everything))
 
     def open(self, path: Path) -> ViewStore:
         return open_store(path, StoreDefinition("routes", self.kind, SCHEMA))
@@ -54,6 +67,9 @@ KINDS = (
     KindUnderTest("graph", Graph(source="origin", target="dest"), Neighbors("A", hops=16, direction="both")),
     KindUnderTest("fold", KeyValue(fold=flown, initial={"flights": 0}), Range(limit=10_000), counts=True),
     KindUnderTest("lake", Lake(), Sql("SELECT * FROM routes ORDER BY _partition, _offset"), keeps_everything=True),
+    KindUnderTest(
+        "metrics", Metrics(by=("origin", "dest"), values=("miles",)), MetricsQuery(), counts=True, keyed=False
+    ),
 )
 
 
@@ -117,6 +133,8 @@ def history(seed: int, length: int) -> list[KeyAndValue]:
     return records
 
 
+_WITHOUT_KEYS = 5
+
 # Poison for every kind: one for each thing that may be wrong with a record.
 POISON: tuple[KeyAndValue, ...] = (
     (b"key-1", b"not json"),
@@ -124,6 +142,7 @@ POISON: tuple[KeyAndValue, ...] = (
     (b"key-3", b"[1, 2]"),
     (b"key-4", b'{"origin": "A", "dest": "B", "miles": 1}}'),
     (b"key-5", b'{"origin": "\xff", "dest": "B"}'),
+    # what is wrong with the key
     (None, b'{"origin": "A", "dest": "B", "miles": 1}'),
     (b"\xff", b'{"origin": "A", "dest": "B", "miles": 1}'),
     (None, None),

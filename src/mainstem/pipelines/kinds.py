@@ -16,11 +16,18 @@ A new kind joins ``Kind``, and gets a store in `views.stores`.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, TypeAlias, get_args
 
 from mainstem.pipelines.folds import Fold, document_of, fault_of
+from mainstem.pipelines.metric_names import name_fault
 
+BUCKETS: Final = (0.0, *(float(f"{digit}e{power}") for power in range(-3, 6) for digit in ("1", "2.5", "5")))
+"""The upper bounds of histograms that are not told theirs: 0, and 1, 2.5 and 5 from a thousandth to 500,000."""
+_BUCKETS_MAX: Final = 200
+_MINUTES_MAX: Final = 1_440
+_LABELS_MAX: Final = 10_000
 _NOTHING_MORE: Final[frozenset[str]] = frozenset()
 
 
@@ -167,6 +174,62 @@ class Lake:
         return {"kind": self.kind}
 
 
-Kind: TypeAlias = KeyValue | SQL | Search | Graph | Lake
+@dataclass(frozen=True, kw_only=True)
+class Metrics:
+    """Figures of the records, each of which counts once: how many, and of ``values`` sum, extremes and distribution.
+
+    Kept for each combination of the columns ``by``, at most ``labels_max`` of them, and by minute for the ``minutes``
+    latest minutes of the records' own time. ``buckets`` are the upper bounds of the histograms, in rising order.
+    """
+
+    kind: ClassVar[str] = "metrics"
+    by: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = BUCKETS
+    minutes: int = 60
+    labels_max: int = 1_000
+
+    def __post_init__(self) -> None:
+        for name in ("by", "values"):
+            given = getattr(self, name)
+            object.__setattr__(self, name, (given,) if isinstance(given, str) else tuple(given))
+        object.__setattr__(self, "buckets", tuple(float(bound) for bound in self.buckets))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The topic's columns that this kind needs to find."""
+        return (*self.by, *self.values)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """What it reads of a record beside key, value, partition and offset."""
+        return frozenset({"timestamp"})
+
+    @property
+    def fault(self) -> str | None:
+        """What is wrong with the definition."""
+        if list(self.buckets) != sorted(set(self.buckets)) or not all(map(math.isfinite, self.buckets)):
+            return "buckets= are finite upper bounds in rising order; the last bucket, without a bound, comes by itself"
+        if not self.buckets or len(self.buckets) > _BUCKETS_MAX:
+            return f"buckets= are 1 to {_BUCKETS_MAX} upper bounds"
+        if not 0 <= self.minutes <= _MINUTES_MAX:
+            return f"minutes={self.minutes}: the rate is kept for 0 to {_MINUTES_MAX} minutes"
+        if not 1 <= self.labels_max <= _LABELS_MAX:
+            return f"labels_max={self.labels_max}: it has to be from 1 to {_LABELS_MAX}"
+        return name_fault(self.by, self.values)
+
+    def document(self) -> dict[str, Any]:
+        """The definition as JSON."""
+        return {
+            "kind": self.kind,
+            "by": list(self.by),
+            "values": list(self.values),
+            "buckets": list(self.buckets),
+            "minutes": self.minutes,
+            "labels_max": self.labels_max,
+        }
+
+
+Kind: TypeAlias = KeyValue | SQL | Search | Graph | Metrics | Lake
 KINDS: Final[tuple[type, ...]] = get_args(Kind)
 """Every kind, for ``isinstance``."""

@@ -47,8 +47,9 @@ class JsonColumn:
 class ReadRecords:
     """The records that are well, in their order, and the others.
 
-    Columns: ``key`` (string), ``tombstone`` (bool), ``text`` (string: the JSON text without spaces, where asked for)
-    ``row`` (a struct of the columns asked for, in their order), and the batch's own columns that were to be kept.
+    Columns: ``key`` (string, where it is read), ``tombstone`` (bool), ``text`` (string: the JSON text without spaces,
+    where asked for), ``row`` (a struct of the columns asked for, in their order), and the batch's own columns that were
+    to be kept.
     """
 
     table: pa.Table
@@ -56,11 +57,17 @@ class ReadRecords:
 
 
 class JsonReader:
-    """Reads ``columns`` of every value, and the whole text if ``text``; keeps the batch's columns named ``keep``."""
+    """Reads ``columns`` of every value, and the whole text if ``text``; keeps the batch's columns named ``keep``.
 
-    def __init__(self, columns: Sequence[JsonColumn], *, text: bool, keep: Sequence[str] = ()) -> None:
+    Not ``keyed``: a record's key does not matter, and is not read.
+    """
+
+    def __init__(
+        self, columns: Sequence[JsonColumn], *, text: bool, keep: Sequence[str] = (), keyed: bool = True
+    ) -> None:
         self._columns = tuple(columns)
         self._keep = tuple(keep)
+        self._keyed = keyed
         self._connection = duckdb.connect(
             config={"threads": 1, "autoload_known_extensions": False, "autoinstall_known_extensions": False}
         )
@@ -72,16 +79,13 @@ class JsonReader:
 
     def read(self, arrow_batch: pa.RecordBatch) -> ReadRecords:
         """Read a batch with the columns key, value, partition and offset."""
-        keys, key_errors = _as_text(arrow_batch.column("key"), "key")
         values, value_errors = _as_text(arrow_batch.column("value"), "value")
-        parsed, errors = self._parse(values)
-        for index in pc.indices_nonzero(pc.is_null(keys)).to_pylist():
-            errors[index] = "the record has no key"
-        for index in pc.indices_nonzero(pc.greater(pc.binary_length(keys), _KEY_BYTES_MAX)).to_pylist():
-            errors[index] = f"the key is longer than {_KEY_BYTES_MAX} bytes"
+        table, errors = self._parse(values)
         errors |= value_errors
-        errors |= key_errors
-        table = parsed.append_column("key", keys)
+        if self._keyed:
+            keys, key_errors = _keys(arrow_batch.column("key"))
+            errors |= key_errors
+            table = table.append_column("key", keys)
         table = table.append_column("tombstone", pc.is_null(arrow_batch.column("value")))
         for name in self._keep:
             table = table.append_column(name, arrow_batch.column(name))
@@ -182,6 +186,17 @@ def _careful_query(structure: str, columns: Sequence[JsonColumn], *, text: bool)
         for number, column in enumerate(columns, start=1)
     )
     return f"SELECT *, concat_ws(', ', {misfits}) AS misfits FROM ({inner})"
+
+
+def _keys(column: pa.Array) -> tuple[pa.Array, dict[int, str]]:
+    """The keys as text, and index → error for those that are none."""
+    keys, undecodable = _as_text(column, "key")
+    errors: dict[int, str] = {}
+    for index in pc.indices_nonzero(pc.is_null(keys)).to_pylist():
+        errors[index] = "the record has no key"
+    for index in pc.indices_nonzero(pc.greater(pc.binary_length(keys), _KEY_BYTES_MAX)).to_pylist():
+        errors[index] = f"the key is longer than {_KEY_BYTES_MAX} bytes"
+    return keys, errors | undecodable
 
 
 def _as_text(column: pa.Array, what: str) -> tuple[pa.Array, dict[int, str]]:

@@ -119,7 +119,34 @@ class Rank:
         _check_limit(self.limit)
 
 
-Request: TypeAlias = Get | Range | Sql | SearchQuery | Neighbors | Path | Components | Rank
+@dataclass(frozen=True, slots=True)
+class MetricsQuery:
+    """Metrics: a row for each combination of the labels ``over``, of all labels when that is None, in their order.
+
+    ``labels``: only records with these. ``quantiles``: estimated for each value. ``series``: the records a minute.
+    ``buckets``: the histograms. More than ``limit`` rows is a QueryError.
+    """
+
+    labels: tuple[tuple[str, str], ...] = ()
+    over: tuple[str, ...] | None = None
+    quantiles: tuple[float, ...] = ()
+    series: bool = False
+    buckets: bool = False
+    limit: int = 10_000
+
+    def __post_init__(self) -> None:
+        _check_limit(self.limit)
+        for quantile in self.quantiles:
+            if not 0 <= quantile <= 1:
+                raise QueryError(f"quantile {quantile:g}: it has to be from 0 to 1; 0.5 is the median")
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsPage:
+    """Metrics: one row, whose ``text`` is everything in Prometheus' text format."""
+
+
+Request: TypeAlias = Get | Range | Sql | SearchQuery | Neighbors | Path | Components | Rank | MetricsQuery | MetricsPage
 
 
 def wrong_kind(request: Request, kind: str) -> QueryError:

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Lake, Search
+from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Lake, Metrics, Search
 from mainstem.views.store import StoreDefinition, ViewStore
 
 
@@ -33,6 +33,10 @@ def store_class(kind: Kind) -> Callable[[Path, StoreDefinition], ViewStore]:
             from mainstem.views.lake import LakeStore
 
             return LakeStore
+        case Metrics():
+            from mainstem.views.metrics import MetricsStore
+
+            return MetricsStore
 
 
 def open_store(path: Path, definition: StoreDefinition) -> ViewStore:

@@ -17,7 +17,7 @@ import pytest
 
 from mainstem.client.log import Log
 from mainstem.connectors import files, load_progress
-from mainstem.connectors.files import Loaded, LoadOptions
+from mainstem.connectors.loads import Loaded, LoadOptions, LoadProgress
 from mainstem.errors import ProducerFencedError
 from tests.broker.harness import child_environment
 from tests.support.apache_kafka import ApacheKafka, KafkaUnavailableError
@@ -81,10 +81,10 @@ class StopError(Exception):
     """What a load is stopped with."""
 
 
-def stop_after(blocks: int) -> Callable[[files.LoadProgress], None]:
+def stop_after(blocks: int) -> Callable[[LoadProgress], None]:
     seen = 0
 
-    def on_progress(_: files.LoadProgress) -> None:
+    def on_progress(_: LoadProgress) -> None:
         nonlocal seen
         seen += 1
         if seen == blocks:
@@ -131,7 +131,7 @@ def test_a_second_run_takes_over_from_the_first(log: Log, source: Path) -> None:
     topic, options = new_topic(), LoadOptions(key=("id",))
     seconds: list[Loaded] = []
 
-    def overtake(_: files.LoadProgress) -> None:
+    def overtake(_: LoadProgress) -> None:
         if not seconds:
             seconds.append(files.load(log, source, topic, options))
 
@@ -144,14 +144,14 @@ def test_a_second_run_takes_over_from_the_first(log: Log, source: Path) -> None:
 PROGRAM = """
 import sys
 from mainstem.client.log import Log
-from mainstem.connectors import files, load_progress
+from mainstem.connectors import files, load_progress, loads
 
 load_progress._COMMIT_BYTES = 1
 bootstrap, source, topic = sys.argv[1:]
 with Log(bootstrap, timeout_s=30) as log:
     def on_progress(progress):
         print(progress.records, flush=True)
-    files.load(log, source, topic, files.LoadOptions(key=("id",), partitions=2), on_progress)
+    files.load(log, source, topic, loads.LoadOptions(key=("id",), partitions=2), on_progress)
 """
 
 

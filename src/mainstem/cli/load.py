@@ -1,4 +1,4 @@
-"""``mainstem load FILE``: a CSV, JSON lines or Parquet file into a topic."""
+"""``mainstem load FILE``: a CSV, JSON lines or Parquet file, or a lake, into a topic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from mainstem.cli.progress_bar import progress_bar
 
 def load(  # noqa: PLR0913 - a command's options are its parameters
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help=".csv, .jsonl or .parquet; .gz or .zip around the first two.")
+        Path,
+        typer.Argument(
+            metavar="FILE", help=".csv, .jsonl or .parquet; .gz or .zip around the first two; or a lake's directory."
+        ),
     ],
     topic: Annotated[str, typer.Option("--topic", help="The topic; created when it is not there.")],
     key: Annotated[list[str] | None, typer.Option("--key", metavar="COLUMN", help="A key column; repeatable.")] = None,
@@ -34,13 +37,13 @@ def load(  # noqa: PLR0913 - a command's options are its parameters
 ) -> None:
     """Load a file into a topic, each row exactly once: a load that was cut short goes on when it is run again."""
     from mainstem.client.log import Log
-    from mainstem.connectors import files
+    from mainstem.connectors import files, loads
 
-    settings = files.LoadOptions(
+    settings = loads.LoadOptions(
         key=tuple(key or ()),
         derived=dict(_derivation(text) for text in derive or ()),
         partitions=partitions,
-        nulls=tuple(null) if null is not None else files.DEFAULT_NULLS,
+        nulls=tuple(null) if null is not None else loads.DEFAULT_NULLS,
         again=again,
     )
     with Log(bootstrap) as log, progress_bar(file.name, shown=not json) as on_progress:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mainstem.connectors.files import LoadProgress
+    from mainstem.connectors.loads import LoadProgress
 
 OnProgress = Callable[["LoadProgress"], None]
 

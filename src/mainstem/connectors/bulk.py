@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +41,15 @@ _LANES_MAX = 2
 _BATCHES_IN_FLIGHT_MAX = 4
 
 
+@dataclass(frozen=True, slots=True)
+class RecordFields:
+    """What records have beside key and value, columns of the same length; ``partitions``: where each of them goes."""
+
+    timestamps_ms: pa.Array
+    headers: pa.Array
+    partitions: Any
+
+
 class BulkAppender:
     """A context manager; after an error nothing more is sent."""
 
@@ -58,9 +68,9 @@ class BulkAppender:
             self._lanes[0].run(init_producer_id).result() if transaction is None else transaction.identity
         )
 
-    def append(self, keys: pa.Array | None, values: pa.Array) -> None:
+    def append(self, keys: pa.Array | None, values: pa.Array, fields: RecordFields | None = None) -> None:
         """Send rows on their way; returns when a lane has room. Raises what an earlier send failed with."""
-        split = self._split(keys, len(values))
+        split = self._split(keys, len(values)) if fields is None else self._by_partition(fields.partitions)
         if self._transaction is not None:
             self._join(self._transaction, [number for number, chosen in split if len(chosen)])
         producer, now_ms = self._producer, time.time_ns() // 1_000_000
@@ -69,7 +79,8 @@ class BulkAppender:
             batches = encode(
                 part_keys,
                 values.take(chosen),
-                timestamps_ms=now_ms,
+                timestamps_ms=now_ms if fields is None else fields.timestamps_ms.take(chosen),
+                headers=None if fields is None else fields.headers.take(chosen),
                 compression=Compression.LZ4,
                 max_batch_bytes=self._batch_bytes,
                 producer=ProducerStamp(
@@ -100,7 +111,9 @@ class BulkAppender:
             partition = self._keyless % self._partitions
             self._keyless += 1
             return [(partition, np.arange(count))]
-        assigned = partitions_for(keys, self._partitions)
+        return self._by_partition(partitions_for(keys, self._partitions))
+
+    def _by_partition(self, assigned: Any) -> list[tuple[int, Any]]:
         return [(number, np.flatnonzero(assigned == number)) for number in range(self._partitions)]
 
     def __enter__(self) -> BulkAppender:

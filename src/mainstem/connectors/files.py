@@ -12,22 +12,20 @@ bounded by a few blocks of the file. One thread runs one load.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mainstem.connectors.load_progress import ResumableLoad, load_identity
+from mainstem.connectors.loads import Loaded, LoadOptions, LoadProgress
 from mainstem.connectors.sources import inner_suffix
 from mainstem.connectors.tables import EncodedRows, RowsFile, check_columns, pieces_of
 from mainstem.errors import InputError
-from mainstem.model import Position
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
     from mainstem.schema.types import TopicSchema
 
-DEFAULT_NULLS = ("", "NA")
 _FORMATS = {
     ".csv": "csv",
     ".tsv": "tsv",
@@ -38,62 +36,6 @@ _FORMATS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LoadOptions:
-    """How to load.
-
-    ``key``: the key's columns; default: the topic's own, if it has a schema. ``derived``: column → template of other
-    columns, ``{"id": "{carrier}-{flight}"}``. ``partitions`` and ``compacted`` are for a topic that is created.
-    ``nulls``: what stands for null in a CSV file. ``again``: from the first row on, whatever was loaded before.
-    """
-
-    key: tuple[str, ...] = ()
-    derived: Mapping[str, str] = field(default_factory=dict)
-    partitions: int | None = None
-    compacted: bool = False
-    nulls: tuple[str, ...] = DEFAULT_NULLS
-    again: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class LoadProgress:
-    """How far a load is. ``rate`` is records a second."""
-
-    records: int
-    bytes_read: int
-    bytes_total: int
-    rate: float
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A load that is done; every record of it lies before ``position`` and is durable.
-
-    ``records`` are those that this run has appended, ``records_before`` those that earlier runs had.
-    """
-
-    topic: str
-    records: int
-    position: Position
-    seconds: float
-    records_before: int = 0
-
-    @property
-    def records_per_second(self) -> float:
-        """The rate over the whole load."""
-        return self.records / self.seconds if self.seconds else 0.0
-
-    def to_json(self) -> dict[str, Any]:
-        """The form in JSON documents."""
-        return {
-            "topic": self.topic,
-            "records": self.records,
-            "records_before": self.records_before,
-            "position": str(self.position),
-            "seconds": round(self.seconds, 3),
-        }
-
-
 def load(
     log: Log,
     source: Path | str,
@@ -101,12 +43,16 @@ def load(
     options: LoadOptions | None = None,
     on_progress: Callable[[LoadProgress], None] | None = None,
 ) -> Loaded:
-    """Load ``source`` into ``topic``, each row exactly once.
+    """Load ``source``, a file or a lake's directory, into ``topic``, each row exactly once.
 
     Raises InputError for a file that cannot be read or whose format is not known, SchemaError for one whose rows do not
     fit, each before anything is written; ProducerFencedError when another run of the same load takes over.
     """
     options = options or LoadOptions()
+    if Path(source).is_dir():
+        from mainstem.connectors.lake_source import load_lake
+
+        return load_lake(log, Path(source), topic, options, on_progress)
     started_s = time.monotonic()
     file = open_rows(Path(source), options)
     registered = _registered(log, topic)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from mainstem.client.wire.cluster import WireClient
 from mainstem.client.wire.groups import committed_entries
 from mainstem.client.wire.transactions import TransactionalProducer
-from mainstem.connectors.bulk import BulkAppender
+from mainstem.connectors.bulk import BulkAppender, RecordFields
 from mainstem.errors import InputError
 from mainstem.model import Position
 
@@ -46,6 +46,11 @@ class Progress(NamedTuple):
     is_done: bool = False
 
 
+def load_name(parts: Sequence[object]) -> str:
+    """The name of the load that ``parts`` tell from every other."""
+    return GROUP_PREFIX + hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:32]
+
+
 def load_identity(topic: TopicInfo, path: Path, options: Sequence[object]) -> str:
     """The name of a load: the same for the same file, topic and options. Raises InputError for a file that is gone."""
     content = hashlib.sha256()
@@ -55,8 +60,7 @@ def load_identity(topic: TopicInfo, path: Path, options: Sequence[object]) -> st
                 content.update(block)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
-    parts = [topic.name, str(topic.topic_id), content.hexdigest(), *map(repr, options)]
-    return GROUP_PREFIX + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+    return load_name([topic.name, topic.topic_id, content.hexdigest(), *map(repr, options)])
 
 
 class ResumableLoad:
@@ -85,7 +89,7 @@ class ResumableLoad:
         self._bytes = 0
         self._began_s = time.monotonic()
 
-    def append(self, keys: pa.Array | None, values: pa.Array) -> None:
+    def append(self, keys: pa.Array | None, values: pa.Array, fields: RecordFields | None = None) -> None:
         """Send the next rows on their way; commits those before when they have become many.
 
         Raises what an earlier send failed with, ProducerFencedError, TransactionTimeoutError.
@@ -94,7 +98,7 @@ class ResumableLoad:
             self._commit(is_done=False)
         if not self._bytes:
             self._began_s = time.monotonic()
-        self._appender.append(keys, values)
+        self._appender.append(keys, values, fields)
         self._rows += len(values)
         self._bytes += values.nbytes
 

@@ -7,6 +7,7 @@ record is rewritten once a tier, and a lake of n bytes has about n / ``TARGET_BY
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -43,41 +44,46 @@ def merged(files: Sequence[LakeFile]) -> Iterator[pa.Table]:
 
     Every file has its partitions one after the other, and its offsets follow on those of the file before it.
     """
-    opened = [pq.ParquetFile(file.path) for file in files]
-    try:
-        partitions = sorted({number for file in opened for number in _partitions(file)})
-        waiting: list[pa.Table] = []
-        for partition in partitions:
-            for file in opened:
-                for part in _of_partition(file, partition):
-                    waiting.append(part)
-                    if sum(map(len, waiting)) >= ROW_GROUP_ROWS:
-                        yield pa.concat_tables(waiting)
-                        waiting = []
-        if waiting:
-            yield pa.concat_tables(waiting)
-    finally:
-        for file in opened:
-            file.close()
+    waiting: list[pa.Table] = []
+    for partition in sorted({number for file in files for number in _partitions(file.path)}):
+        for file in files:
+            for part in of_partition(file.path, partition):
+                waiting.append(part)
+                if sum(map(len, waiting)) >= ROW_GROUP_ROWS:
+                    yield pa.concat_tables(waiting)
+                    waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting)
 
 
-def _partitions(file: pq.ParquetFile) -> set[int]:
-    return {int(n) for batch in file.iter_batches(columns=[PARTITION]) for n in pc.unique(batch.column(0)).to_pylist()}
+def of_partition(path: Path, partition: int, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+    """The records of one partition in a file, a row group at a time. Raises what Arrow raises."""
+    chosen = None if columns is None else [*dict.fromkeys([*columns, PARTITION])]
+    with pq.ParquetFile(path) as file:
+        for number in range(file.metadata.num_row_groups):
+            bounds = _bounds(file, number)
+            if bounds is None or not bounds.min <= partition <= bounds.max:
+                continue
+            group = file.read_row_group(number, columns=chosen)
+            part = group.filter(pc.equal(group.column(PARTITION), partition))
+            if len(part):
+                yield part if columns is None else part.select(columns)
 
 
-def _of_partition(file: pq.ParquetFile, partition: int) -> Iterator[pa.Table]:
-    column = file.schema_arrow.get_field_index(PARTITION)
-    for number in range(file.metadata.num_row_groups):
-        statistics = _column_statistics(file, number, column)
-        if not statistics.min <= partition <= statistics.max:
-            continue
-        group = file.read_row_group(number)
-        part = group.filter(pc.equal(group.column(PARTITION), partition))
-        if len(part):
-            yield part
+def _partitions(path: Path) -> set[int]:
+    """The partitions in a file; few row groups have more than one or two."""
+    found: set[int] = set()
+    with pq.ParquetFile(path) as file:
+        for number in range(file.metadata.num_row_groups):
+            bounds = _bounds(file, number)
+            if bounds is not None and bounds.min == bounds.max:
+                found.add(int(bounds.min))
+            elif bounds is not None:
+                found |= set(pc.unique(file.read_row_group(number, columns=[PARTITION]).column(0)).to_pylist())
+    return found
 
 
-def _column_statistics(file: pq.ParquetFile, row_group: int, column: int) -> pq.Statistics:
+def _bounds(file: pq.ParquetFile, row_group: int) -> pq.Statistics | None:
     group = file.metadata.row_group(row_group)
-    path = file.schema_arrow.field(column).name
-    return next(entry.statistics for n in range(group.num_columns) if (entry := group.column(n)).path_in_schema == path)
+    columns = (group.column(number) for number in range(group.num_columns))
+    return next((column.statistics for column in columns if column.path_in_schema == PARTITION), None)

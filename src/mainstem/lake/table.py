@@ -96,7 +96,7 @@ class LakeTable:
         try:
             if not (directory / CATALOG).exists():
                 _create(directory, typed)
-            self._catalog = _catalog(directory / CATALOG)
+            self._catalog = open_catalog(directory / CATALOG)
             self._table: Table = self._catalog.load_table((NAMESPACE, TABLE))
             self._add_columns(typed)
             self.files = files_of(self._table)
@@ -209,7 +209,7 @@ class LakeTable:
             ExpireSnapshots(transaction=transaction).by_ids([each.snapshot_id for each in old]).commit()
 
     def _add_columns(self, typed: pa.Schema) -> None:
-        present = {field.name: _plain(field.type) for field in self.arrow_schema}
+        present = {field.name: field.type for field in plain_schema(self._table)}
         changed = [f"{f.name}: {present[f.name]} → {f.type}" for f in typed if present.get(f.name, f.type) != f.type]
         if changed:
             raise StorageError(f"columns of the lake changed their type ({', '.join(changed)}): rebuild the view")
@@ -260,7 +260,7 @@ def _create(directory: Path, typed: pa.Schema) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     making = directory / f"{CATALOG}.making"
     making.unlink(missing_ok=True)
-    catalog = _catalog(making)
+    catalog = open_catalog(making)
     catalog.create_namespace(NAMESPACE)
     schema = pa.schema([*RECORD, *typed])
     catalog.create_table(
@@ -271,12 +271,16 @@ def _create(directory: Path, typed: pa.Schema) -> None:
     sync_directory(directory)
 
 
-def _plain(arrow_type: pa.DataType) -> pa.DataType:
-    """Pyiceberg's text is Arrow's large one; both are the same in Parquet."""
-    return pa.string() if arrow_type == pa.large_string() else arrow_type
+def plain_schema(table: Table) -> pa.Schema:
+    """The columns of ``table``. pyiceberg's text and bytes are Arrow's large ones; in Parquet they are the same."""
+    fields = {field.name: field.type for field in schema_to_pyarrow(table.schema(), include_field_ids=False)}
+    own = {field.name: field.type for field in RECORD}
+    plain = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+    return pa.schema([(name, own.get(name, plain.get(kind, kind))) for name, kind in fields.items()])
 
 
-def _catalog(path: Path) -> SqlCatalog:
+def open_catalog(path: Path) -> SqlCatalog:
+    """The catalog in a file; the caller closes it."""
     properties = {"uri": f"sqlite:///{path.absolute()}", "py-io-impl": DURABLE_FILES}
     return SqlCatalog(NAMESPACE, **properties)
 

@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 
 from mainstem.lake.columns import ERROR, RECORD, VALUE, typed_columns
 from mainstem.lake.compaction import choose, merged
+from mainstem.lake.reading import BOOKMARK
 from mainstem.lake.table import LakeFile, LakeTable
 from mainstem.model import Position
 from mainstem.views.json_reader import JsonReader
@@ -35,7 +36,6 @@ from mainstem.views.lake_queries import LakeDatabase, LakeSnapshot
 from mainstem.views.sql_types import SqlColumns
 from mainstem.views.store import Bookmark, DeadLetters, StoreDefinition, ViewStore
 
-BOOKMARK: Final = "mainstem.bookmark"
 _SWEEP_S: Final = 300.0
 
 

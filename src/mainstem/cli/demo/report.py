@@ -11,7 +11,7 @@ from mainstem.cli.progress_bar import OnProgress, progress_bar, simple_bar
 
 if TYPE_CHECKING:
     from mainstem.cli.demo.questions import Question
-    from mainstem.connectors.files import Loaded
+    from mainstem.connectors.loads import Loaded
 
 _ROWS_SHOWN = 12
 

@@ -19,7 +19,8 @@ from mainstem.client.http import JsonHttp
 from mainstem.client.log import Log
 from mainstem.client.views import Views, views
 from mainstem.clock import Clock, SystemClock
-from mainstem.connectors.files import LoadOptions, load
+from mainstem.connectors.files import load
+from mainstem.connectors.loads import LoadOptions
 from mainstem.errors import PositionTimeoutError, UnavailableError
 from mainstem.model import Position
 from mainstem.node.stack import Stack, settled_or_free

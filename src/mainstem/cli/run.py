@@ -43,6 +43,7 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     cors_origin: options.CorsOrigins = None,
     http_tls_cert: options.HttpTlsCert = None,
     http_tls_key: options.HttpTlsKey = None,
+    no_console: options.NoConsole = False,
     json: options.Json = False,
 ) -> int:
     """Run an App. It gets its own log unless --bootstrap names one, a Spark driver, a view host and the gateway."""
@@ -69,7 +70,9 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
         if declared.views:
             stack.launch_views(app.resolve(), ready["kafka"])
         access = HttpAccess(http_tokens, tuple(cors_origin or ()), http_tls_cert, http_tls_key)
-        ready["http"] = stack.launch_gateway(ready["kafka"], http, views=bool(declared.views), access=access)
+        ready["http"] = stack.launch_gateway(
+            ready["kafka"], http, views=bool(declared.views), access=access, console=not no_console
+        )
         for name in ("gateway", *(["views"] if declared.views else []), *(["pipelines"] if declared.pipelines else [])):
             stack.supervisor.wait_ready(name)
         if json:
@@ -105,7 +108,7 @@ def _finish_once(stack: Stack, app: Path, declared: App, bootstrap: str) -> None
     with Log(bootstrap) as log:
         ends = log.end(*sorted({view.topic.name for view in declared.views.values()}))
     stack.launch_views(app, bootstrap)
-    url = stack.launch_gateway(bootstrap, "127.0.0.1:0", views=True)
+    url = stack.launch_gateway(bootstrap, "127.0.0.1:0", views=True, console=False)
     for name in ("views", "gateway"):
         stack.supervisor.wait_ready(name)
     asked = views(url)

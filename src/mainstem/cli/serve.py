@@ -15,6 +15,7 @@ def serve(  # noqa: PLR0913 - a command's options are its parameters
     cors_origin: options.CorsOrigins = None,
     http_tls_cert: options.HttpTlsCert = None,
     http_tls_key: options.HttpTlsKey = None,
+    no_console: options.NoConsole = False,
     settings: options.Settings = None,
     insecure: options.Insecure = False,
     log_format: options.LogFormat = options.DEFAULT_LOG_FORMAT,
@@ -33,7 +34,7 @@ def serve(  # noqa: PLR0913 - a command's options are its parameters
         ready = {"kafka": stack.launch_log(listen, settings or (), insecure=insecure, output=output)}
         if not no_http:
             access = HttpAccess(http_tokens, tuple(cors_origin or ()), http_tls_cert, http_tls_key, insecure)
-            ready["http"] = stack.launch_gateway(ready["kafka"], http, access=access)
+            ready["http"] = stack.launch_gateway(ready["kafka"], http, access=access, console=not no_console)
         stack.supervisor.wait_ready("log")
         if not no_http:
             stack.supervisor.wait_ready("gateway")

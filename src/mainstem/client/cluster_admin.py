@@ -1,4 +1,4 @@
-"""``ClusterAdmin``: the brokers of a log, where they are and how they are set, on a ``Log``.
+"""``ClusterAdmin``: the brokers of a log, where they are and how they are set, and its topics at a glance.
 
 Safe from any thread, as the log is. Raises LogUnavailableError when the log cannot be reached in time.
 """
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+from mainstem.client.inventory import TopicSummary, inventory
 from mainstem.client.wire.cluster import WireClient
 from mainstem.client.wire.configs import BrokerSetting, broker_settings
 
@@ -43,3 +44,8 @@ class ClusterAdmin:
                 )
                 for broker_id in sorted(brokers)
             ]
+
+    def inventory(self) -> list[TopicSummary]:
+        """Every topic with its ends, bytes and cleanup policy, by name. Raises LogUnavailableError."""
+        with self._borrow() as client:
+            return inventory(client)

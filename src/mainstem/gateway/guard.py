@@ -6,7 +6,8 @@
 * Streams of events, which last, are no requests in this sense: at most ``streams_max`` of them are served (503).
 * A browser lets any page send simple requests to loopback. So a request must name one of the host names that are served
   (421: DNS rebinding), and what changes something must come from no other page (403: its Origin is another host, and
-  none of ``origins``, whose pages are let in).
+  none of ``origins``, whose pages are let in). A websocket must come from a page of ours alone, and is told so before
+  it is accepted; at most ``websockets_max`` are open at once (503).
 
 Plain ASGI, one instance for each app, used by one event loop: its counters need no lock.
 """
@@ -33,6 +34,7 @@ STREAMS_MAX: Final = 2_048
 _REQUESTS_MAX: Final = 512
 _STREAM = re.compile(r"/(?:topics|views)/[^/]+/stream")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_UPGRADE = "websocket"  # stands for the method of a request that is none of the safe ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Limits:
     bodies_bytes_max: int = 128 << 20
     requests_max: int = _REQUESTS_MAX
     streams_max: int = STREAMS_MAX
+    websockets_max: int = 64
     body_pause_s: float = 30.0
     host_names: frozenset[str] | None = LOOPBACK_NAMES
     origins: frozenset[str] = frozenset()
@@ -65,13 +68,17 @@ class Guard:
         self._limits = limits
         self._requests = 0
         self._streams = 0
+        self._websockets = 0
         self._bodies_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await self._websocket(scope, receive, send)
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        headers = _headers(scope)
         is_stream = scope["method"] == "GET" and _STREAM.fullmatch(scope["path"]) is not None
         refusal = self._refusal(scope["method"], headers) or self._full(is_stream) or _unreadable(scope)
         if refusal is not None:
@@ -85,15 +92,29 @@ class Guard:
             self._count(is_stream, -1)
             self._bodies_bytes -= body.size_bytes
 
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a websocket of our own pages pass; whoever may open one could also send on it."""
+        refusal = self._stranger(_UPGRADE, _headers(scope)) or _unreadable(scope)
+        if refusal is None and self._websockets >= self._limits.websockets_max:
+            refusal = HttpError(
+                503, f"{self._websockets} websockets are open already; close a page, or try again later"
+            )
+        if refusal is not None:
+            await receive()  # the request to connect, which is answered instead of accepted
+            await http_problem(refusal.status, str(refusal))(scope, receive, send)
+            return
+        self._websockets += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._websockets -= 1
+
     def _refusal(self, method: str, headers: dict[str, str]) -> HttpError | None:
         """Why this request is not even looked at; None when it may pass."""
         limits = self._limits
-        host = _host_name(headers.get("host", ""))
-        if limits.host_names is not None and host not in limits.host_names:
-            return HttpError(421, f"the host name {host[:100]!r} is not served here; use localhost or 127.0.0.1")
-        origin = headers.get("origin")
-        if origin is not None and method not in _SAFE_METHODS and self._is_foreign(origin, headers):
-            return HttpError(403, f"a page of {origin[:100]!r} may not change anything here")
+        stranger = self._stranger(method, headers)
+        if stranger is not None:
+            return stranger
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length[:20]) > limits.body_bytes_max:
             return self.too_large()
@@ -113,12 +134,17 @@ class Guard:
         else:
             self._requests += change
 
-    def _is_foreign(self, origin: str, headers: dict[str, str]) -> bool:
-        try:
-            netloc = urlsplit(origin).netloc
-        except ValueError:
-            return True
-        return netloc != headers.get("host") and not self._limits.lets_in(origin)
+    def _stranger(self, method: str, headers: dict[str, str]) -> HttpError | None:
+        """Why a request under another name, or out of another page, is refused."""
+        host = _host_name(headers.get("host", ""))
+        if self._limits.host_names is not None and host not in self._limits.host_names:
+            return HttpError(421, f"the host name {host[:100]!r} is not served here; use localhost or 127.0.0.1")
+        origin = headers.get("origin")
+        if origin is None or method in _SAFE_METHODS or not _is_foreign(origin, headers):
+            return None
+        if method == _UPGRADE or not self._limits.lets_in(origin):
+            return HttpError(403, f"a page of {origin[:100]!r} may not change anything here")
+        return None
 
     def too_large(self) -> HttpError:
         """The refusal of a body that is over the limit."""
@@ -159,6 +185,17 @@ class _CountedBody:
         self.size_bytes += more_bytes
         self._complete = not message.get("more_body", False)
         return message
+
+
+def _is_foreign(origin: str, headers: dict[str, str]) -> bool:
+    try:
+        return urlsplit(origin).netloc != headers.get("host")
+    except ValueError:
+        return True
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
 
 
 def _unreadable(scope: Scope) -> HttpError | None:

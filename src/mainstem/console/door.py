@@ -1,0 +1,123 @@
+"""Between the gateway's guard and its gate: the console's paths go to the console, all others on to the API.
+
+1. The first request for a path of the console loads NiceGUI, in a thread, while the API goes on answering.
+2. From then on the console's own app answers. It asks the API through the whole gateway, guard included, as any client
+   would: it has no other way to the log. Its pages need no token; what they show does, if the gateway demands one.
+3. When the gateway stops, the console stops.
+
+Nothing of the console runs while nobody has asked for a page. Its answers let no page load anything from elsewhere,
+and let no other page show it in a frame. Its events come by websocket alone, which the guard lets in from our own
+pages only; long polling, its other transport, would be readable by others and is refused. Used by one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, cast
+
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+
+from mainstem.gateway.guard import AsgiApp, Guard, Message, Receive, Scope, Send
+from mainstem.gateway.problem_responses import http_problem
+
+_PAGES = ("/console/", "/_nicegui/", "/_nicegui_ws/")
+_EVENTS = "/_nicegui_ws/"
+_SECURITY = [
+    (
+        b"content-security-policy",
+        b"default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+        b"img-src 'self' data:; font-src 'self' data:; connect-src 'self'; object-src 'none'; base-uri 'none'; "
+        b"form-action 'none'; frame-ancestors 'none'",
+    ),
+    (b"x-frame-options", b"DENY"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+]
+
+
+def is_console_path(path: str) -> bool:
+    """Whether the console answers at ``path``."""
+    return path in ("/", "/console", "/favicon.ico") or path.startswith(_PAGES)
+
+
+def mount_console(app: FastAPI) -> None:
+    """Put the console in front of the API of ``app``, behind its guard and before its gate."""
+    console = LazyConsole(app)
+    guard = next(number for number, each in enumerate(app.user_middleware) if cast(Any, each.cls) is Guard)
+    app.user_middleware.insert(guard + 1, Middleware(Door, console=console))  # the list goes from the outside in
+    serve = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(served: FastAPI) -> AsyncIterator[Any]:
+        async with serve(served) as state:
+            yield state
+            await console.close()
+
+    app.router.lifespan_context = lifespan
+
+
+class LazyConsole:
+    """The console of one gateway; nothing of it is loaded before ``ready``."""
+
+    def __init__(self, gateway: FastAPI) -> None:
+        self._gateway = gateway
+        self._loading = asyncio.Lock()
+        self._app: FastAPI | None = None
+        self._running: AbstractAsyncContextManager[Any] | None = None
+
+    async def ready(self) -> AsgiApp:
+        """The console's app, started."""
+        async with self._loading:
+            if self._app is None:
+                await asyncio.to_thread(_load)
+                from mainstem.console.site import build
+
+                app = build(self._gateway)
+                self._running = app.router.lifespan_context(app)
+                await self._running.__aenter__()
+                self._app = app
+        return self._app
+
+    async def close(self) -> None:
+        """Stop it, if it ever started."""
+        if self._running is not None:
+            await self._running.__aexit__(None, None, None)
+
+
+class Door:
+    """ASGI middleware, see the module."""
+
+    def __init__(self, app: AsgiApp, console: LazyConsole) -> None:
+        self._app = app
+        self._console = console
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket") or not is_console_path(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] == "http":
+            if scope["method"] not in ("GET", "HEAD"):
+                await http_problem(405, f"{scope['path'][:200]} does not take {scope['method']}")(scope, receive, send)
+                return
+            if scope["path"].startswith(_EVENTS):
+                await http_problem(404, "the console's events come by websocket alone")(scope, receive, send)
+                return
+        console = await self._console.ready()
+        await console(scope, receive, _secured(send))
+
+
+def _secured(send: Send) -> Send:
+    async def secured(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), *_SECURITY]}
+        await send(message)
+
+    return secured
+
+
+def _load() -> None:
+    """Import what the console needs, off the event loop; it takes a second."""
+    import mainstem.console.site  # noqa: F401  # loaded for later

@@ -1,0 +1,93 @@
+"""The flow's graph as SVG: nodes are links, so the keyboard reaches them; numbers have ids, so they change in place.
+
+All names are escaped: they come from whoever may create a topic. Pure functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+
+from mainstem.console.flow_graph import Edge, Graph, Node
+
+_WIDTH, _HEIGHT = 196, 62
+_GAP_X, _GAP_Y = 118, 18
+_MARGIN = 10
+_NAME_MAX = 24
+
+Point = tuple[float, float]
+
+
+def text_ids(graph: Graph) -> tuple[dict[str, str], dict[Edge, str]]:
+    """The ids of the texts that change: of each node, and of each arrow."""
+    nodes = [node for column in graph.columns for node in column]
+    return (
+        {node.id: f"flow-node-{number}" for number, node in enumerate(nodes)},
+        {edge: f"flow-edge-{number}" for number, edge in enumerate(graph.edges)},
+    )
+
+
+def picture(graph: Graph) -> str:
+    """The whole picture as an SVG element."""
+    node_ids, edge_ids = text_ids(graph)
+    rows = max((len(column) for column in graph.columns), default=0)
+    height = 2 * _MARGIN + rows * (_HEIGHT + _GAP_Y) - _GAP_Y
+    width = 2 * _MARGIN + len(graph.columns) * (_WIDTH + _GAP_X) - _GAP_X
+    corners = _corners(graph, height)
+    parts = [
+        f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="group" aria-label="The flow">'
+    ]
+    parts.append(
+        '<defs><marker id="flow-tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
+        'orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="var(--quiet)"/></marker></defs>'
+    )
+    parts += _edges(graph, corners, edge_ids)
+    parts += [_node(node, corners[node.id], node_ids[node.id]) for column in graph.columns for node in column]
+    return "".join([*parts, "</svg>"])
+
+
+def _corners(graph: Graph, height: float) -> dict[str, Point]:
+    corners: dict[str, Point] = {}
+    for index, column in enumerate(graph.columns):
+        used = len(column) * (_HEIGHT + _GAP_Y) - _GAP_Y
+        top = (height - used) / 2
+        for row, node in enumerate(column):
+            corners[node.id] = (_MARGIN + index * (_WIDTH + _GAP_X), top + row * (_HEIGHT + _GAP_Y))
+    return corners
+
+
+def _edges(graph: Graph, corners: Mapping[str, Point], ids: Mapping[Edge, str]) -> list[str]:
+    into: dict[str, list[Edge]] = {}
+    for edge in graph.edges:
+        into.setdefault(edge.target, []).append(edge)
+    lines: list[str] = []
+    labels: list[str] = []
+    for target, edges in into.items():
+        edges.sort(key=lambda edge: corners[edge.source][1])
+        for number, edge in enumerate(edges, 1):
+            x1, y1 = corners[edge.source][0] + _WIDTH, corners[edge.source][1] + _HEIGHT / 2
+            x2, y2 = corners[target][0] - 1, corners[target][1] + _HEIGHT * number / (len(edges) + 1)
+            bend = max(40.0, (x2 - x1) * 0.55)
+            kind = "edge table" if edge.is_table else "edge"
+            lines.append(
+                f'<path class="{kind}" marker-end="url(#flow-tip)" '
+                f'd="M{x1:.0f} {y1:.1f} C{x1 + bend:.0f} {y1:.1f} {x2 - bend:.0f} {y2:.1f} {x2:.0f} {y2:.1f}"/>'
+            )
+            if not edge.is_table:
+                labels.append(
+                    f'<text class="edge-label" id="{ids[edge]}" text-anchor="end" x="{x2 - 12:.0f}" y="{y2 - 6:.1f}"/>'
+                )
+    return lines + labels
+
+
+def _node(node: Node, corner: Point, text_id: str) -> str:
+    x, y = corner
+    name = node.name if len(node.name) <= _NAME_MAX else node.name[: _NAME_MAX - 1] + "…"
+    return (
+        f'<a class="{node.kind}" href="{escape(node.address, quote=True)}" aria-label="{escape(node.label)} '
+        f'{escape(node.name, quote=True)}"><title>{escape(node.name)}</title>'
+        f'<rect x="{x:.0f}" y="{y:.1f}" width="{_WIDTH}" height="{_HEIGHT}" rx="10"/>'
+        f'<text class="kind" x="{x + 14:.0f}" y="{y + 18:.1f}">{escape(node.label.upper())}</text>'
+        f'<text x="{x + 14:.0f}" y="{y + 35:.1f}">{escape(name)}</text>'
+        f'<text class="sub" id="{text_id}" x="{x + 14:.0f}" y="{y + 52:.1f}"/></a>'
+    )

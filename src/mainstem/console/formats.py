@@ -1,0 +1,88 @@
+"""Numbers, times and positions as people read them. Pure functions."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from typing import Any
+
+NOTHING = "–"
+_STEPS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def count(value: float | None) -> str:
+    """1,234,567."""
+    return NOTHING if value is None else f"{value:,.0f}"
+
+
+def short(value: float | None) -> str:
+    """At most four signs: 999, 1.2k, 34k, 5.6M."""
+    if value is None:
+        return NOTHING
+    for step, letter in _STEPS:
+        if abs(value) >= step * 0.9995:
+            scaled = value / step
+            return f"{scaled:.1f}{letter}" if abs(scaled) < 9.95 else f"{scaled:.0f}{letter}"
+    return f"{value:.0f}" if value == int(value) or abs(value) >= 9.95 else f"{value:.1f}"
+
+
+def rate(per_second: float | None) -> str:
+    """1.2k/s."""
+    return NOTHING if per_second is None else f"{short(per_second)}/s"
+
+
+def size(size_bytes: float | None) -> str:
+    """12.3 MB."""
+    if size_bytes is None:
+        return NOTHING
+    for step, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size_bytes >= step:
+            return f"{size_bytes / step:.1f} {unit}"
+    return f"{size_bytes:.0f} B"
+
+
+def duration(seconds: float | None) -> str:
+    """85 ms, 3.2 s, 4 min, 2 h, 3 d."""
+    if seconds is None:
+        return NOTHING
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    for limit, unit_s, unit in ((60, 1, "s"), (3_600, 60, "min"), (86_400, 3_600, "h")):
+        if seconds < limit:
+            return (
+                f"{seconds / unit_s:.1f} {unit}" if unit == "s" and seconds < 10 else f"{seconds / unit_s:.0f} {unit}"
+            )
+    return f"{seconds / 86_400:.0f} d"
+
+
+def ago(time_ms: float | None, now_ms: float) -> str:
+    """3 s ago."""
+    return NOTHING if time_ms is None else f"{duration(max(0, round((now_ms - time_ms) / 1000)) or 0.001)} ago"
+
+
+def moment(time_ms: float | None) -> str:
+    """2026-01-02 03:04:05.678, in UTC."""
+    if time_ms is None or time_ms < 0:
+        return NOTHING
+    try:
+        at = datetime.datetime.fromtimestamp(time_ms / 1000, datetime.UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{time_ms:.0f} ms"
+    return at.strftime("%Y-%m-%d %H:%M:%S.") + f"{at.microsecond // 1000:03d}"
+
+
+def pretty(value: Any) -> str:
+    """A value as indented JSON; text as it is."""
+    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def one_line(value: Any, length_max: int = 200) -> str:
+    """A value in one line, cut with an ellipsis."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = " ".join(text[: length_max * 2].split())
+    return text if len(text) <= length_max else text[: length_max - 1] + "…"
+
+
+def cut(text: str, length_max: int) -> tuple[str, int]:
+    """The text, or as much of it as is shown, and how many characters are left out."""
+    return text[:length_max], max(0, len(text) - length_max)

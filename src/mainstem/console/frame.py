@@ -1,0 +1,190 @@
+"""The frame of every page: skip link, navigation, banner, content, and the requests that the page made.
+
+``Page`` is one browser's view of one page. It asks the gateway, remembers what it asked as ``curl`` lines, and repeats
+its refreshes while the browser is connected. What the gateway refuses is shown as its problem's text in the banner;
+the next refresh that succeeds takes it away. A demanded token is asked for, and kept by this process for this browser
+tab alone, never on disk. Used by one event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from nicegui import app, context, ui
+from nicegui.element import Element
+
+from mainstem.console.gateway_client import POLL_S, GatewayClient, GatewayError
+from mainstem.console.parts import copy_button, link, text
+from mainstem.console.requests import Asked, curl_line
+
+Refresh = Callable[[], Awaitable[None]]
+
+SECTIONS = (
+    ("Flow", "/", "account_tree"),
+    ("Topics", "/console/topics", "view_stream"),
+    ("Pipelines", "/console/pipelines", "bolt"),
+    ("Views", "/console/views", "visibility"),
+    ("Groups", "/console/groups", "groups"),
+    ("Config", "/console/config", "tune"),
+)
+_REFRESH_S = 2.0
+_CURL_LINES_MAX = 12
+
+
+class Page:
+    """See the module."""
+
+    def __init__(self, client: GatewayClient, banner: Element, requests: Element) -> None:
+        self._client = client
+        self._banner = banner
+        self._requests = requests
+        self._lines: list[str] = []
+        self._base_url = str(context.client.request.base_url)
+        self._complaint = ""
+
+    async def ask(self, asked: Asked, timeout_s: float = POLL_S) -> Any:
+        """The gateway's answer. Raises GatewayError."""
+        token = _token()
+        self._remember(self.curl(asked))
+        return await self._client.ask(asked, token=token, timeout_s=timeout_s)
+
+    def curl(self, asked: Asked) -> str:
+        """The line that repeats a request."""
+        return curl_line(asked, self._base_url, with_token=_token() is not None)
+
+    def every(self, refresh: Refresh, seconds: float = _REFRESH_S) -> None:
+        """Refresh now and again, while somebody looks."""
+
+        async def guarded() -> None:
+            try:
+                await refresh()
+            except GatewayError as error:
+                self.complain(error)
+            else:
+                self.calm()
+
+        ui.timer(seconds, guarded, immediate=True)
+
+    def complain(self, error: GatewayError) -> None:
+        """Show what the gateway said, until a refresh succeeds."""
+        if error.status == 401:
+            self._ask_for_token(error)
+            return
+        complaint = f"{error.title}: {error.detail}"
+        if complaint != self._complaint:
+            self._complaint = complaint
+            self._banner.clear()
+            with self._banner:
+                ui.icon("sync_problem").props("aria-hidden=true")
+                text(complaint)
+                text("Trying again by itself.", "quiet")
+        self._banner.set_visibility(True)
+
+    def calm(self) -> None:
+        """Take the banner away."""
+        if self._complaint:
+            self._complaint = ""
+            self._banner.set_visibility(False)
+
+    def _ask_for_token(self, error: GatewayError) -> None:
+        if self._complaint == "401":
+            return
+        self._complaint = "401"
+        self._banner.clear()
+        with self._banner:
+            ui.icon("key").props("aria-hidden=true")
+            text(error.detail)
+            field = ui.input("Bearer token").props("type=password dense outlined autocomplete=off").classes("token")
+
+            def keep() -> None:
+                app.storage.tab["token"] = field.value.strip()
+                ui.navigate.reload()
+
+            field.on("keydown.enter", keep)
+            ui.button("Use it", on_click=keep).props("dense unelevated no-caps")
+        self._banner.set_visibility(True)
+
+    def _remember(self, line: str) -> None:
+        if line in self._lines:
+            return
+        self._lines.append(line)
+        if len(self._lines) > _CURL_LINES_MAX:
+            del self._lines[0]
+        self._requests.clear()
+        with self._requests:
+            for each in reversed(self._lines):
+                show_curl(each)
+
+
+def show_curl(line: str) -> None:
+    """A line for the shell with a button that copies it."""
+    with ui.element("div").classes("curl"):
+        text(line, "", "code")
+        copy_button(line, "Copy the curl line")
+
+
+def _token() -> str | None:
+    client = context.client
+    if not client.has_socket_connection:
+        return None
+    token = app.storage.tab.get("token")
+    return str(token) if token else None
+
+
+@contextmanager
+def page(client: GatewayClient, title: str, section: str, parents: tuple[tuple[str, str], ...] = ()) -> Iterator[Page]:
+    """The frame around a page's content. ``parents`` are the names and addresses of the pages above it."""
+    ui.page_title(f"{title} · Mainstem")
+    with ui.element("header").classes("top"):
+        with ui.element("a").props('href="/" aria-label="Mainstem, the flow"').classes("brand"):
+            ui.html(_BRAND, sanitize=False)
+            text("Mainstem", "brand-name")
+        _navigation(section)
+        theme = ui.button(icon="brightness_auto").props('flat round dense id="theme" aria-label="Light or dark"')
+        theme.on("click", js_handler="() => mainstem.nextTheme()")
+    banner = ui.element("div").classes("banner").props('role="alert"')
+    banner.set_visibility(False)
+    with ui.element("main").classes("content") as main:
+        with ui.element("div").classes("heading"):
+            for name, address in parents:
+                link(name, address, "crumb")
+                text("/", "quiet")
+            text(title, "", "h1")
+    ui.skip_link("Skip to the content", target=main)
+    with ui.element("details").classes("requests"):
+        with ui.element("summary"):
+            text("The requests of this page, as curl")
+        requests = ui.element("div")
+    with main:
+        yield Page(client, banner, requests)
+
+
+def _link(address: str, classes: str = "") -> Element:
+    made = ui.element("a").classes(classes)
+    made.props["href"] = address
+    return made
+
+
+def _navigation(section: str) -> None:
+    with ui.element("nav").props('aria-label="Parts of the console"').classes("sections"):
+        for name, address, icon in SECTIONS:
+            with _link(address, "section" + (" here" if name == section else "")) as made:
+                if name == section:
+                    made.props["aria-current"] = "page"
+                ui.icon(icon).props("aria-hidden=true")
+                text(name)
+
+
+def show_nowhere(client: GatewayClient, rest: str) -> None:
+    """What is shown where no page is."""
+    with page(client, "No such page", ""):
+        text(f"There is nothing at /console/{rest[:100]}.")
+
+
+_BRAND = (
+    '<svg viewBox="0 0 32 32" width="28" height="28" aria-hidden="true"><rect width="32" height="32" rx="7" '
+    'fill="#0b5cad"/><path d="M6 9c6 0 6 7 10 7s4-7 10-7M6 23c6 0 6-7 10-7s4 7 10 7" fill="none" stroke="#fff" '
+    'stroke-width="3" stroke-linecap="round"/></svg>'
+)

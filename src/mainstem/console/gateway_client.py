@@ -1,0 +1,61 @@
+"""``GatewayClient``: the console's only way to the log and the views, the gateway's own HTTP, within the process.
+
+Each answer is parsed JSON, or raises ``GatewayError`` with the problem's text. Used by one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+
+from mainstem.console.requests import Asked
+from mainstem.gateway.guard import AsgiApp
+
+POLL_S = 15.0
+WORK_S = 3_600.0
+
+
+class GatewayError(Exception):
+    """The gateway said no, or nothing. ``status`` is 0 when nothing came."""
+
+    def __init__(self, status: int, title: str, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.title = title
+        self.detail = detail
+
+
+class GatewayClient:
+    """See the module."""
+
+    def __init__(self, gateway: AsgiApp) -> None:
+        transport = httpx.ASGITransport(app=gateway, raise_app_exceptions=False)
+        self._client = httpx.AsyncClient(transport=transport, base_url="http://localhost", trust_env=False)
+
+    async def ask(self, asked: Asked, *, token: str | None = None, timeout_s: float = POLL_S) -> Any:
+        """The answer's JSON, or its text where it is none. Raises GatewayError."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        content = None if asked.body is None else json.dumps(asked.body)
+        if content is not None:
+            headers["Content-Type"] = "application/json"
+        request = self._client.build_request(asked.method, asked.target, headers=headers, content=content)
+        try:
+            answer = await asyncio.wait_for(self._client.send(request), timeout_s)
+        except TimeoutError:
+            raise GatewayError(0, "No answer", f"the gateway did not answer within {timeout_s:g} s") from None
+        except httpx.HTTPError as error:
+            raise GatewayError(0, "No answer", str(error) or type(error).__name__) from error
+        if answer.is_error:
+            raise _error(answer)
+        return answer.json() if answer.headers.get("content-type", "").startswith("application/json") else answer.text
+
+
+def _error(answer: httpx.Response) -> GatewayError:
+    try:
+        problem = answer.json()
+        return GatewayError(answer.status_code, str(problem["title"]), str(problem["detail"]))
+    except (ValueError, KeyError, TypeError):
+        return GatewayError(answer.status_code, "Refused", f"the gateway answered with status {answer.status_code}")

@@ -1,0 +1,39 @@
+"""What several pages ask for alike: the topics with their ends, the pipelines, the views. Stateless."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mainstem.console.frame import Page
+from mainstem.console.requests import Asked
+from mainstem.model import Position
+
+Document = dict[str, Any]
+
+TOPICS = Asked("/topics", {"offsets": "true"})
+PIPELINES = Asked("/pipelines")
+VIEWS = Asked("/views")
+
+
+async def topics(page: Page) -> list[Document]:
+    """Every topic, with its records and ends. Raises GatewayError."""
+    found: list[Document] = (await page.ask(TOPICS))["topics"]
+    return found
+
+
+async def pipelines(page: Page) -> list[Document]:
+    """Every pipeline. Raises GatewayError."""
+    found: list[Document] = (await page.ask(PIPELINES))["pipelines"]
+    return found
+
+
+async def views(page: Page) -> list[Document]:
+    """Every view. Raises GatewayError."""
+    found: list[Document] = (await page.ask(VIEWS))["views"]
+    return found
+
+
+def total(position: str, *topics: str) -> int:
+    """The sum of a position's offsets, or of those of some topics."""
+    parsed = Position.parse(position) if position else Position()
+    return sum(offset for _, offset in (parsed.restrict(topics) if topics else parsed).items())

@@ -1,0 +1,148 @@
+"""The small parts that pages are made of: text, links, cards, figures, tables, copy buttons.
+
+What comes from the log is always given as text or as data, never as markup. Stateless.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from nicegui import ui
+from nicegui.element import Element
+from nicegui.elements.mixins.text_element import TextElement
+
+Column = dict[str, Any]
+
+_CELL = """
+<q-td :props="props" :class="props.col.cls">
+  <a v-if="props.col.href" :href="props.row[props.col.href]" class="link">{{ props.value }}</a>
+  <span v-else-if="props.col.state" class="state" :data-state="props.value">{{ props.value }}</span>
+  <span v-else>{{ props.value }}</span>
+</q-td>
+"""
+
+
+class Tag(TextElement):
+    """Any HTML element that holds text."""
+
+    def __init__(self, tag: str, content: str = "") -> None:
+        super().__init__(tag=tag, text=content)
+
+
+def text(content: str, classes: str = "", tag: str = "span") -> Tag:
+    """Text."""
+    made = Tag(tag, content)
+    if classes:
+        made.classes(classes)
+    return made
+
+
+def link(content: str, address: str, classes: str = "link") -> Tag:
+    """A link within the console."""
+    made = text(content, classes, "a")
+    made.props["href"] = address
+    return made
+
+
+def copy_button(content: str, label: str) -> Element:
+    """A button that copies ``content``, in the browser itself."""
+    button = ui.button(icon="content_copy").props("flat round dense size=sm").classes("copy")
+    button.props["aria-label"] = label
+    button.props["title"] = label
+    return button.on("click", js_handler=f"(event) => mainstem.copy({json.dumps(content)}, event)")
+
+
+def position(content: str) -> Tag:
+    """A position, copied by a click."""
+    made = text(content or "nothing yet", "position", "button")
+    made.props["type"] = "button"
+    made.props["title"] = "Copy the position"
+    made.on("click", js_handler="(event) => mainstem.copy(event.currentTarget.textContent.trim(), event)")
+    return made
+
+
+def state(word: str) -> Tag:
+    """A state, as a word with a sign and a color that depend on it."""
+    made = text(word, "state")
+    made.props["data-state"] = word
+    return made
+
+
+def set_state(made: Tag, word: str) -> None:
+    """Change what ``state`` shows."""
+    if made.text != word:
+        made.text = word
+        made.props["data-state"] = word
+        made.update()
+
+
+@contextmanager
+def card(title: str = "", classes: str = "") -> Iterator[Element]:
+    """A section with a heading."""
+    with ui.element("section").classes("card " + classes) as made:
+        if title:
+            text(title, "card-title", "h2")
+        yield made
+
+
+def figure(label: str) -> Tag:
+    """A number under its label; the number is the tag's text."""
+    with ui.element("div").classes("figure"):
+        text(label, "figure-label")
+        return text("–", "figure-value")
+
+
+def empty(headline: str, hint: str, command: str = "") -> Element:
+    """What is shown where nothing is yet, and how to change that."""
+    with ui.element("div").classes("empty") as made:
+        text(headline, "empty-headline", "p")
+        text(hint, "quiet", "p")
+        if command:
+            text(command, "", "code")
+    return made
+
+
+def column(name: str, label: str, **more: Any) -> Column:
+    """A column of ``table``. ``href``: the field with the cell's address; ``format``: a function of console.js."""
+    made: Column = {"name": name, "label": label, "field": name, "align": "left", "sortable": True}
+    if "format" in more:
+        made[":format"] = f"value => mainstem.{more.pop('format')}(value)"
+        made["align"] = "right"
+    classes = more.pop("classes", "")
+    return {**made, "cls": classes, "headerClasses": classes, **more}
+
+
+def table(columns: Sequence[Column], row_key: str, label: str, rows_a_page: int = 25) -> ui.table:
+    """A table whose rows are replaced as data; sorted and paged in the browser."""
+    made = ui.table(
+        columns=list(columns), rows=[], row_key=row_key, pagination={"rowsPerPage": rows_a_page, "sortBy": None}
+    )
+    made.props('flat dense :rows-per-page-options="[25, 50, 100, 0]" no-data-label="Nothing here"').classes("table")
+    made.props["aria-label"] = label
+    made.add_slot("body-cell", _CELL)
+    return made
+
+
+def set_rows(made: ui.table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Show other rows, if they are others. The pager hides where one page is enough."""
+    as_list = [dict(row) for row in rows]
+    if made.rows != as_list:
+        made.rows = as_list
+
+
+def search_field(label: str, shown: ui.table, value: str = "") -> ui.input:
+    """A field that filters a table while one types."""
+    field = ui.input(label, value=value).props("dense outlined clearable type=search").classes("search")
+    field.bind_value_to(shown, "filter")
+    return field
+
+
+def problem(title: str, detail: str) -> Element:
+    """What the gateway said no to."""
+    with ui.element("div").classes("problem").props('role="alert"') as made:
+        text(title, "problem-title", "strong")
+        text(detail)
+    return made

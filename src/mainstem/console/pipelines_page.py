@@ -1,0 +1,185 @@
+"""``/console/pipelines`` and ``/console/pipelines/{pipeline}``: how each pipeline is, how fast, and what went wrong."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from nicegui import ui
+
+from mainstem.console import charts, listing
+from mainstem.console.formats import NOTHING, ago, count, duration, rate
+from mainstem.console.frame import Page, page
+from mainstem.console.gateway_client import GatewayClient
+from mainstem.console.listing import Document
+from mainstem.console.parts import (
+    card,
+    column,
+    empty,
+    figure,
+    link,
+    position,
+    problem,
+    search_field,
+    set_rows,
+    set_state,
+    state,
+    table,
+    text,
+)
+from mainstem.console.requests import path
+
+_COLUMNS = (
+    column("name", "Pipeline", href="address"),
+    column("status", "State", state=True),
+    column("lag", "Lag", format="count"),
+    column("input_rows_per_second", "Rows in", format="rate", classes="wide"),
+    column("input_rows", "Rows read", format="count", classes="wide"),
+    column("written_rows", "Rows written", format="count", classes="wide"),
+    column("micro_batches", "Micro-batches", format="count", classes="wide"),
+    column("took", "Last took", align="right", classes="wide"),
+)
+
+
+async def show_all(client: GatewayClient) -> None:
+    """Build the list."""
+    with page(client, "Pipelines", "Pipelines") as this:
+        with card():
+            place = ui.element("div").classes("bar")
+            shown = table(_COLUMNS, "name", "Pipelines")
+            with place:
+                search_field("Find a pipeline", shown)
+            nothing = empty(
+                "No pipelines yet", "A pipeline appears here when it first runs.", "mainstem run examples/flights.py"
+            )
+            nothing.set_visibility(False)
+
+        async def refresh() -> None:
+            rows = [_row(pipeline) for pipeline in await listing.pipelines(this)]
+            set_rows(shown, rows)
+            shown.set_visibility(bool(rows))
+            nothing.set_visibility(not rows)
+
+        this.every(refresh)
+
+
+def _row(pipeline: Document) -> Document:
+    whole_ms = pipeline.get("durations_ms", {}).get("triggerExecution")
+    return {
+        **{column["field"]: pipeline.get(column["field"]) for column in _COLUMNS},
+        "took": duration(None if whole_ms is None else whole_ms / 1000),
+        "address": path("console", "pipelines", pipeline["name"]),
+    }
+
+
+async def show_one(client: GatewayClient, name: str) -> None:
+    """Build the page of one pipeline."""
+    with page(client, name, "Pipelines", (("Pipelines", "/console/pipelines"),)) as this:
+        _Pipeline(this, name)
+
+
+class _Pipeline:
+    """One pipeline, kept fresh."""
+
+    def __init__(self, this: Page, name: str) -> None:
+        self._page = this
+        self._name = name
+        self._known: dict[str, Any] = {}
+        with card():
+            self._state = state("starting")
+            with ui.element("div").classes("figures"):
+                labels = (
+                    "Lag",
+                    "Rows a second",
+                    "Rows read",
+                    "Rows written",
+                    "Micro-batches",
+                    "Restarts",
+                    "State rows",
+                )
+                self._figures = [figure(label) for label in labels]
+            self._failure = ui.element("div")
+        with card("Micro-batches"):
+            self._chart = ui.echart(charts.micro_batches([])).classes("chart")
+            self._chart.props["aria-label"] = "Durations of the last micro-batches by phase, and their rows"
+            self._no_batches = text("No micro-batch has been told of yet.", "quiet", "p")
+        with card("Where it is"):
+            self._facts = ui.element("dl").classes("facts")
+        this.every(self._refresh)
+
+    async def _refresh(self) -> None:
+        found = [pipeline for pipeline in await listing.pipelines(self._page) if pipeline["name"] == self._name]
+        if not found:
+            set_state(self._state, "no pipeline of this name has run")
+            return
+        self._show(found[0])
+
+    def _show(self, pipeline: Document) -> None:
+        set_state(self._state, pipeline["status"])
+        words = (
+            count(pipeline["lag"]),
+            rate(pipeline.get("input_rows_per_second")),
+            count(pipeline.get("input_rows")),
+            count(pipeline.get("written_rows")),
+            count(pipeline.get("micro_batches")),
+            count(pipeline.get("restarts")),
+            count(pipeline.get("state_rows")),
+        )
+        for shown, word in zip(self._figures, words, strict=True):
+            shown.text = word
+        if self._is_new("failure", pipeline.get("failure")):
+            self._failure.clear()
+            with self._failure:
+                _show_failure(pipeline.get("failure"))
+        recent = pipeline.get("recent", [])
+        if self._is_new("recent", recent):
+            self._chart.options.clear()
+            self._chart.options.update(charts.micro_batches(recent))
+            self._chart.update()
+        self._chart.set_visibility(bool(recent))
+        self._no_batches.set_visibility(not recent)
+        names = ("inputs", "outputs", "source", "sink", "tables", "watermark", "trigger", "app")
+        facts = {name: pipeline.get(name) for name in names}
+        facts |= {"up": (pipeline.get("uptime_s") or 0) // 5 * 5, "seen": (pipeline.get("seen_ms") or 0) // 5_000}
+        if self._is_new("facts", facts):
+            self._facts.clear()
+            with self._facts:
+                _show_facts(pipeline)
+
+    def _is_new(self, part: str, document: Any) -> bool:
+        if part in self._known and self._known[part] == document:
+            return False
+        self._known[part] = document
+        return True
+
+
+def _show_failure(failure: Document | None) -> None:
+    if failure is None:
+        return
+    next_ms = failure["next_try_ms"]
+    when = "" if next_ms is None else f" It is tried again in {duration(max(0, next_ms / 1000 - time.time()))}."
+    problem(f"Failed {ago(failure['at_ms'], time.time() * 1000)}", failure["text"] + when)
+
+
+def _show_facts(pipeline: Document) -> None:
+    for label, names in (("Reads", pipeline["inputs"]), ("Writes", pipeline["outputs"])):
+        text(label, "", "dt")
+        with ui.element("dd"):
+            for number, name in enumerate(names):
+                if number:
+                    text(", ")
+                link(name, path("console", "topics", name))
+    for label, name in (("Has read up to", "source"), ("Has written up to", "sink"), ("Tables joined up to", "tables")):
+        if pipeline[name]:
+            text(label, "", "dt")
+            with ui.element("dd"):
+                position(pipeline[name])
+    for label, value in (
+        ("Watermark", pipeline.get("watermark")),
+        ("Trigger", pipeline.get("trigger")),
+        ("App", pipeline.get("app")),
+        ("Up for", duration(pipeline.get("uptime_s"))),
+        ("Last heard of", ago(pipeline.get("seen_ms"), time.time() * 1000)),
+    ):
+        text(label, "", "dt")
+        text(str(value) if value else NOTHING, "", "dd")

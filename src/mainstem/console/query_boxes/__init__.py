@@ -1,0 +1,1 @@
+"""The box for asking a view: one module for each kind, and what they share."""

@@ -1,0 +1,111 @@
+"""``QueryBox``: what the boxes of all kinds share: freshness, asking, and showing what came.
+
+A kind's module makes a form, gives ``run`` the request, and gets the rows to show in its own way. The answer always
+comes with the position that it reflects, how long it took, and the ``curl`` line that asks the same. Used by one page.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from nicegui import ui
+
+from mainstem.console.formats import count, duration
+from mainstem.console.frame import Page, show_curl
+from mainstem.console.gateway_client import GatewayError
+from mainstem.console.parts import column, empty, position, problem, set_rows, table, text
+from mainstem.console.requests import Asked
+
+Row = dict[str, Any]
+ShowRows = Callable[[Sequence[Row]], None]
+
+_ANSWER_S = 330.0  # longer than any wait that the gateway allows
+_COLUMNS_MAX = 40
+_ROWS_SHOWN_MAX = 2_000
+_CELL_CHARS_MAX = 2_000
+
+
+class QueryBox:
+    """See the module."""
+
+    def __init__(self, page: Page, view: str) -> None:
+        self.view = view
+        self._page = page
+        self._at_least: ui.input | None = None
+        self._form = ui.element("form")
+        self._answer = ui.element("div").props('aria-live="polite"')
+        self._asking = 0
+
+    @contextmanager
+    def form(self, submit: Callable[[], Any], button: str = "Ask") -> Iterator[None]:
+        """A form that asks on Enter and by its button; its fields go inside."""
+        with self._form.on("submit.prevent", submit):
+            with ui.element("div").classes("bar"):
+                yield
+            with ui.element("div").classes("bar"):
+                ui.button(button).props("unelevated no-caps type=submit")
+                self._at_least = ui.input("At least (a position)").props("dense outlined clearable").classes("grow")
+
+    async def run(self, asked: Asked, show: ShowRows) -> None:
+        """Ask, and show the rows or the problem. Only the newest question's answer is shown."""
+        at_least = (self._at_least.value or "").strip() if self._at_least is not None else ""
+        if at_least:
+            asked = replace(asked, query={**asked.query, "at_least": at_least})
+        self._asking += 1
+        number, started_s = self._asking, time.monotonic()
+        try:
+            answer = await self._page.ask(asked, timeout_s=_ANSWER_S)
+        except GatewayError as error:
+            if number == self._asking:
+                self._answer.clear()
+                with self._answer:
+                    problem(error.title, error.detail)
+                    show_curl(self._page.curl(asked))
+            return
+        if number != self._asking:
+            return
+        took_s = time.monotonic() - started_s
+        self._answer.clear()
+        with self._answer:
+            rows = answer["rows"]
+            with ui.element("div").classes("bar"):
+                text(f"{count(len(rows))} {'row' if len(rows) == 1 else 'rows'} in {duration(took_s)}, as of", "quiet")
+                position(answer["position"])
+            if rows:
+                show(rows)
+            else:
+                empty("No rows", "The view answered, and nothing matches.")
+            show_curl(self._page.curl(asked))
+
+
+def rows_table(rows: Sequence[Row]) -> None:
+    """Rows as a table with a column for each field."""
+    names = list(dict.fromkeys(name for row in rows[:_ROWS_SHOWN_MAX] for name in row))
+    columns = []
+    for name in names[:_COLUMNS_MAX]:
+        is_number = all(isinstance(row.get(name), int | float | None) for row in rows[:_ROWS_SHOWN_MAX])
+        made = column(name, name, align="right" if is_number else "left")
+        made[":format"] = "value => mainstem.cell(value)"
+        columns.append(made)
+    shown = table([column("#", "#", classes="quiet"), *columns], "#", "Answer")
+    set_rows(
+        shown,
+        [
+            {"#": number, **{name: _cut(row.get(name)) for name in names[:_COLUMNS_MAX]}}
+            for number, row in enumerate(rows[:_ROWS_SHOWN_MAX], 1)
+        ],
+    )
+    if len(rows) > _ROWS_SHOWN_MAX:
+        text(f"The first {count(_ROWS_SHOWN_MAX)} rows are shown; the line below gets all.", "quiet", "p")
+    if len(names) > _COLUMNS_MAX:
+        text(f"{len(names) - _COLUMNS_MAX} more columns are not shown; the line below gets all.", "quiet", "p")
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > _CELL_CHARS_MAX:
+        return value[:_CELL_CHARS_MAX] + "…"
+    return value

@@ -1,0 +1,92 @@
+"""The console's app: NiceGUI set up for one gateway, and the table of pages. Loaded once in a process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fastapi import FastAPI
+from nicegui import app as nicegui_app
+from nicegui import core, ui
+
+from mainstem.console import (
+    config_page,
+    flow_page,
+    frame,
+    groups_page,
+    pipelines_page,
+    topic_page,
+    topics_page,
+    view_page,
+    views_page,
+)
+from mainstem.console.gateway_client import GatewayClient
+
+_FILES = Path(__file__).parent / "static"
+_RECONNECT_S = 5.0
+
+
+def build(gateway: FastAPI) -> FastAPI:
+    """The console of ``gateway``; its lifespan starts and stops NiceGUI."""
+    client = GatewayClient(gateway)
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    ui.add_head_html(
+        f"<style>{(_FILES / 'console.css').read_text()}</style><script>{(_FILES / 'console.js').read_text()}</script>",
+        shared=True,
+    )
+    _add_pages(client)
+    ui.run_with(
+        app,
+        title="Mainstem",
+        favicon=(_FILES / "icon.svg").read_text(),
+        dark=None,
+        binding_refresh_interval=None,
+        reconnect_timeout=_RECONNECT_S,
+        tailwind=False,
+        show_welcome_message=False,
+    )
+    nicegui_app.config.socket_io_js_transports = ["websocket"]
+    core.sio.eio.cors_allowed_origins = None  # our own origin alone, as the guard has it
+    return app
+
+
+def _add_pages(client: GatewayClient) -> None:
+    @ui.page("/")
+    async def flow(search: str = "") -> None:
+        await flow_page.show(client, search)
+
+    @ui.page("/console/topics")
+    async def topics(search: str = "") -> None:
+        await topics_page.show(client, search)
+
+    @ui.page("/console/topics/{topic}")
+    async def topic(topic: str) -> None:
+        await topic_page.show(client, topic)
+
+    @ui.page("/console/pipelines")
+    async def pipelines() -> None:
+        await pipelines_page.show_all(client)
+
+    @ui.page("/console/pipelines/{pipeline}")
+    async def pipeline(pipeline: str) -> None:
+        await pipelines_page.show_one(client, pipeline)
+
+    @ui.page("/console/views")
+    async def views() -> None:
+        await views_page.show(client)
+
+    @ui.page("/console/views/{view}")
+    async def view(view: str) -> None:
+        await view_page.show(client, view)
+
+    @ui.page("/console/groups")
+    async def groups() -> None:
+        await groups_page.show(client)
+
+    @ui.page("/console/config")
+    async def config() -> None:
+        await config_page.show(client)
+
+    @ui.page("/console")
+    @ui.page("/console/{rest:path}")
+    async def nowhere(rest: str = "") -> None:
+        frame.show_nowhere(client, rest)

@@ -1,0 +1,93 @@
+// What the console does in the browser itself: formats, copying, the theme, and the numbers in the flow's picture.
+window.mainstem = (() => {
+  const NOTHING = "–";
+  const STEPS = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
+  const known = (value) => value !== null && value !== undefined && value !== "";
+  const count = (value) => (known(value) ? Number(value).toLocaleString("en-US", { maximumFractionDigits: 0 }) : NOTHING);
+  const short = (value) => {
+    if (!known(value)) return NOTHING;
+    for (const [step, letter] of STEPS)
+      if (Math.abs(value) >= step * 0.9995) {
+        const scaled = value / step;
+        return scaled.toFixed(Math.abs(scaled) < 9.95 ? 1 : 0) + letter;
+      }
+    return Number.isInteger(value) || Math.abs(value) >= 9.95 ? value.toFixed(0) : value.toFixed(1);
+  };
+  const rate = (value) => (known(value) ? short(value) + "/s" : NOTHING);
+  const bytes = (value) => {
+    if (!known(value)) return NOTHING;
+    for (const [step, unit] of [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"]])
+      if (value >= step) return (value / step).toFixed(1) + " " + unit;
+    return value.toFixed(0) + " B";
+  };
+  const cell = (value) => {
+    if (value === null || value === undefined) return "null";
+    if (typeof value === "object") return JSON.stringify(value);
+    if (typeof value === "number" && !Number.isInteger(value)) return String(Number(value.toPrecision(8)));
+    return String(value);
+  };
+
+  async function copy(text, event) {
+    const button = event.currentTarget;
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      const field = document.body.appendChild(document.createElement("textarea")); // no permission: the old way
+      field.value = text;
+      field.select();
+      document.execCommand("copy");
+      field.remove();
+      button.focus();
+    }
+    button.classList.add("copied");
+    button.addEventListener("blur", () => button.classList.remove("copied"), { once: true });
+    setTimeout(() => button.classList.remove("copied"), 1500);
+    say("Copied");
+  }
+
+  function say(text) { // to those who listen instead of looking
+    let place = document.getElementById("said");
+    if (!place) {
+      place = document.body.appendChild(document.createElement("div"));
+      Object.assign(place, { id: "said", className: "said" });
+      place.setAttribute("role", "status");
+    }
+    place.textContent = text;
+  }
+
+  const THEMES = ["auto", "light", "dark"];
+  const ICONS = { auto: "brightness_auto", light: "light_mode", dark: "dark_mode" };
+  const theme = () => (THEMES.includes(localStorage.getItem("mainstem-theme")) ? localStorage.getItem("mainstem-theme") : "auto");
+  function applyTheme() {
+    setDark(theme() === "auto" ? null : theme() === "dark");
+    const button = document.getElementById("theme");
+    if (!button) return;
+    button.setAttribute("aria-label", `Colors: ${theme()}; click for the next`);
+    button.title = `Colors: ${theme()}`;
+    const icon = button.querySelector(".q-icon");
+    if (icon) icon.textContent = ICONS[theme()];
+  }
+  function nextTheme() {
+    localStorage.setItem("mainstem-theme", THEMES[(THEMES.indexOf(theme()) + 1) % THEMES.length]);
+    applyTheme();
+  }
+
+  // Numbers change in place, so that whoever has a node in focus keeps it there.
+  function flow(texts) {
+    for (const [id, [text, kind]] of Object.entries(texts)) {
+      const place = document.getElementById(id);
+      if (!place) continue;
+      if (place.textContent !== text) place.textContent = text;
+      if (kind !== null) place.setAttribute("data-state", kind);
+    }
+  }
+
+  return { count, short, rate, bytes, cell, copy, nextTheme, applyTheme, flow };
+})();
+addEventListener("load", () => {
+  const wait = setInterval(() => {
+    if (!document.getElementById("theme")) return;
+    clearInterval(wait);
+    mainstem.applyTheme();
+  }, 20);
+});

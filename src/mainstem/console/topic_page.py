@@ -1,0 +1,68 @@
+"""``/console/topics/{topic}``: what a topic holds, its records, a form that appends one, and its configs."""
+
+from __future__ import annotations
+
+import time
+
+from nicegui import ui
+
+from mainstem.console.append_form import AppendForm
+from mainstem.console.formats import NOTHING, count, rate
+from mainstem.console.frame import Page, page
+from mainstem.console.gateway_client import GatewayClient
+from mainstem.console.listing import total
+from mainstem.console.parts import card, column, figure, position, search_field, set_rows, table
+from mainstem.console.rates import Rates
+from mainstem.console.record_browser import RecordBrowser
+from mainstem.console.requests import Asked, path
+
+
+async def show(client: GatewayClient, topic: str) -> None:
+    """Build the page."""
+    with page(client, topic, "Topics", (("Topics", "/console/topics"),)) as this:
+        _Topic(this, topic)
+
+
+class _Topic:
+    """What is known of the topic, kept fresh."""
+
+    def __init__(self, this: Page, topic: str) -> None:
+        self._page = this
+        self._about = Asked(path("topics", topic))
+        self._rates = Rates()
+        with card():
+            with ui.element("div").classes("figures"):
+                labels = ("Records", "Appended", "Partitions", "Cleanup", "Configs changed by hand", "Retention")
+                self._figures = [figure(label) for label in labels[:4]]
+            with ui.element("div").classes("bar end"):
+                self._end = position("")
+        self._browser = RecordBrowser(this, topic)
+        AppendForm(this, topic, self._browser)
+        with card():
+            with ui.element("details"):
+                with ui.element("summary"):
+                    ui.label("Configs").classes("card-title summary-title")
+                place = ui.element("div").classes("bar")
+                self._configs = table((column("name", "Config"), column("value", "Value")), "name", "Configs")
+                with place:
+                    search_field("Find a config", self._configs)
+        this.every(self._refresh)
+
+    async def _refresh(self) -> None:
+        about = await self._page.ask(self._about)
+        rates = self._rates.look({"end": total(about["end"])}, time.monotonic())
+        configs = about["configs"]
+        words = (
+            count(about["records"]),
+            rate(rates["end"]),
+            count(about["partitions"]),
+            configs.get("cleanup.policy") or NOTHING,
+        )
+        for shown, word in zip(self._figures, words, strict=True):
+            shown.text = word
+        self._end.text = about["end"]
+        set_rows(
+            self._configs,
+            [{"name": name, "value": NOTHING if value is None else value} for name, value in sorted(configs.items())],
+        )
+        await self._browser.look(about["beginning"], about["end"])

@@ -1,0 +1,59 @@
+"""``/console/topics``: every topic with its records, rate and size."""
+
+from __future__ import annotations
+
+import time
+
+from nicegui import ui
+
+from mainstem.console import listing
+from mainstem.console.frame import Page, page
+from mainstem.console.gateway_client import GatewayClient
+from mainstem.console.parts import card, column, empty, search_field, set_rows, table
+from mainstem.console.rates import Rates
+from mainstem.console.requests import path
+
+_COLUMNS = (
+    column("name", "Topic", href="address"),
+    column("records", "Records", format="count"),
+    column("rate", "Rate", format="rate"),
+    column("size_bytes", "Size", format="bytes", classes="wide"),
+    column("partitions", "Partitions", format="count", classes="wide"),
+    column("cleanup", "Cleanup", classes="wide"),
+)
+
+
+async def show(client: GatewayClient, search: str) -> None:
+    """Build the page."""
+    with page(client, "Topics", "Topics") as this:
+        _Topics(this, search)
+
+
+class _Topics:
+    """The table and its filters."""
+
+    def __init__(self, this: Page, search: str) -> None:
+        self._page = this
+        self._rates = Rates()
+        with card():
+            with ui.element("div").classes("bar"):
+                place = ui.element("div")
+                self._internal = ui.checkbox("Internal topics").props("dense")
+            self._table = table(_COLUMNS, "name", "Topics")
+            with place:
+                search_field("Find a topic", self._table, search)
+            self._empty = empty("No topics yet", "Create one, and it appears here.", "mainstem topics create NAME")
+            self._empty.set_visibility(False)
+        this.every(self._refresh)
+
+    async def _refresh(self) -> None:
+        topics = await listing.topics(self._page)
+        rates = self._rates.look({topic["name"]: listing.total(topic["end"]) for topic in topics}, time.monotonic())
+        rows = [
+            {**topic, "rate": rates[topic["name"]], "address": path("console", "topics", topic["name"])}
+            for topic in sorted(topics, key=lambda topic: str(topic["name"]))
+            if self._internal.value or not (topic["internal"] or topic["name"].startswith("__"))
+        ]
+        set_rows(self._table, rows)
+        self._table.set_visibility(bool(rows))
+        self._empty.set_visibility(not rows)

@@ -1,0 +1,202 @@
+"""``/console/views/{view}``: how a view is, questions to it, its verification and its rebuild."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from nicegui import ui
+
+from mainstem.console.formats import ago, count, duration, one_line
+from mainstem.console.frame import Page, page, show_curl
+from mainstem.console.gateway_client import WORK_S, GatewayClient, GatewayError
+from mainstem.console.parts import (
+    card,
+    column,
+    empty,
+    figure,
+    link,
+    position,
+    problem,
+    set_rows,
+    set_state,
+    state,
+    table,
+    text,
+)
+from mainstem.console.query_boxes.box import QueryBox
+from mainstem.console.query_boxes.registry import BOXES
+from mainstem.console.requests import Asked, path
+
+Document = dict[str, Any]
+
+_DIFFERENCES = (
+    column("key", "Key"),
+    column("expected", "The log says", classes="mono"),
+    column("actual", "The view has", classes="mono"),
+)
+
+
+async def show(client: GatewayClient, view: str) -> None:
+    """Build the page."""
+    with page(client, view, "Views", (("Views", "/console/views"),)) as this:
+        _View(this, view)
+
+
+class _View:
+    """One view, kept fresh."""
+
+    def __init__(self, this: Page, view: str) -> None:
+        self._page = this
+        self._view = view
+        self._about = Asked(path("views", view))
+        self._kind: str | None = None
+        self._verified: Document | None = None
+        with card():
+            with ui.element("div").classes("bar"):
+                self._state = state("starting")
+                self._detail = text("", "quiet")
+            with ui.element("div").classes("figures"):
+                self._figures = [figure(label) for label in ("Kind", "Lag", "Dead letters")]
+                with ui.element("div").classes("figure"):
+                    text("Topic", "figure-label")
+                    self._topic = link("–", "#", "figure-value link")
+            with ui.element("dl").classes("facts spaced"):
+                text("Position", "", "dt")
+                with ui.element("dd"):
+                    self._position = position("")
+                text("Covers", "", "dt")
+                with ui.element("dd"):
+                    self._covers = position("")
+        with card("Ask"):
+            self._box = ui.element("div")
+        with card("Verify"):
+            self._build_verification()
+        with card("Rebuild"):
+            self._build_rebuild()
+        this.every(self._refresh)
+
+    def _build_verification(self) -> None:
+        text(
+            "Replays the topic up to the view's position into a scratch store, and compares the contents.", "quiet", "p"
+        )
+        with ui.element("div").classes("bar"):
+            self._verify = ui.button("Verify", on_click=self._run_verify).props("unelevated no-caps")
+            self._verdict = text("", "")
+        self._differences = ui.element("div").props('aria-live="polite"')
+        show_curl(self._page.curl(self._asked("verify")))
+
+    def _build_rebuild(self) -> None:
+        text(
+            "Builds the view anew from the log beside this one, which goes on answering; then they swap.", "quiet", "p"
+        )
+        with ui.dialog() as dialog, ui.card():
+            text(f"Rebuild {self._view} from the log?", "card-title", "h2")
+            text("It goes on answering meanwhile. A large topic takes its time.")
+            with ui.element("div").classes("bar"):
+                ui.button("Rebuild", on_click=lambda: dialog.submit(True)).props("unelevated no-caps")
+                ui.button("Leave it", on_click=lambda: dialog.submit(False)).props("flat no-caps autofocus")
+
+        async def confirm() -> None:
+            if await dialog:
+                await self._run_rebuild()
+
+        with ui.element("div").classes("bar"):
+            self._rebuild = ui.button("Rebuild …", on_click=confirm).props("outline no-caps")
+            self._rebuilt = text("", "quiet")
+        self._rebuild_problem = ui.element("div").props('aria-live="polite"')
+
+    def _asked(self, work: str) -> Asked:
+        return Asked(path("views", self._view, work), {}, "POST")
+
+    async def _refresh(self) -> None:
+        view = await self._page.ask(self._about)
+        set_state(self._state, view["state"])
+        self._detail.text = view["detail"] or ""
+        words = (view["kind"], count(view["lag"]), count(view["dead_letters"]))
+        for shown, word in zip(self._figures, words, strict=True):
+            shown.text = word
+        if self._topic.text != view["topic"]:
+            self._topic.text = view["topic"]
+            self._topic.props["href"] = path("console", "topics", view["topic"])
+            self._topic.update()
+        self._position.text = view["position"] or "nothing yet"
+        self._covers.text = view["covers"] or "nothing yet"
+        if view["is_rebuilding"]:
+            self._rebuilt.text = "A rebuild is under way."
+        self._show_box(view["kind"])
+        self._show_verdict(view["verified"])
+
+    def _show_box(self, kind: str) -> None:
+        if self._kind == kind:
+            return
+        self._kind = kind
+        self._box.clear()
+        with self._box:
+            if kind in BOXES:
+                BOXES[kind](QueryBox(self._page, self._view))
+            else:
+                empty(f"No form for {kind} views yet", "Ask it over HTTP; /openapi.json says how.")
+
+    def _show_verdict(self, verified: Document | None) -> None:
+        if verified is None:
+            self._verdict.text = "Not verified since the view's host started."
+            return
+        equal = verified["equal"]
+        compared = f"{count(verified['entries'])} entries of {count(verified['records'])} records"
+        since = f", from {verified['compared_from']} on" if verified.get("compared_from") else ""
+        self._verdict.text = (
+            f"{'✓ Equal to' if equal else '✕ Differs from'} the log at {verified['position']}{since}: {compared} in "
+            f"{duration(verified['seconds'])}, {ago(verified['time_ms'], time.time() * 1000)}."
+        )
+        if verified == self._verified:
+            return
+        self._verified = verified
+        self._differences.clear()
+        if not equal:
+            with self._differences:
+                problem(
+                    "The view's content is not what the log says",
+                    "Somebody else wrote to its store; a rebuild mends it.",
+                )
+                shown = table(_DIFFERENCES, "key", "Differences")
+                set_rows(
+                    shown,
+                    [
+                        {"key": each["key"], "expected": _entry(each["expected"]), "actual": _entry(each["actual"])}
+                        for each in verified["differences"]
+                    ],
+                )
+
+    async def _run_verify(self) -> None:
+        self._verify.props("loading")
+        self._verify.disable()
+        try:
+            self._show_verdict(await self._page.ask(self._asked("verify"), timeout_s=WORK_S))
+        except GatewayError as error:
+            self._differences.clear()
+            with self._differences:
+                problem(error.title, error.detail)
+        finally:
+            self._verify.props(remove="loading")
+            self._verify.enable()
+
+    async def _run_rebuild(self) -> None:
+        self._rebuild.props("loading")
+        self._rebuild.disable()
+        self._rebuild_problem.clear()
+        self._rebuilt.text = "A rebuild is under way."
+        try:
+            done = await self._page.ask(self._asked("rebuild"), timeout_s=WORK_S)
+            self._rebuilt.text = f"Rebuilt from {count(done['records'])} records in {duration(done['seconds'])}."
+        except GatewayError as error:
+            self._rebuilt.text = ""
+            with self._rebuild_problem:
+                problem(error.title, error.detail)
+        finally:
+            self._rebuild.props(remove="loading")
+            self._rebuild.enable()
+
+
+def _entry(entry: Any) -> str:
+    return "nothing" if entry is None else one_line(entry, 400)

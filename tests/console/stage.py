@@ -1,0 +1,127 @@
+"""What the console's tests look at: a log, a view host with a view of each kind, what Spark would tell, and the console.
+
+The log and the view host run in the test's process, the gateway with its console in one of its own, as in a node. Names
+begin with ``con-`` so that no other test has them.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import mainstem as ms
+from mainstem.client.log import Log
+from mainstem.gateway.host_app import create_host_app
+from mainstem.gateway.serving import listen_unix
+from mainstem.model import Position
+from mainstem.pipelines.deploy import deploy
+from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
+from mainstem.pipelines.state import STATES_TOPIC, Counts, MicroBatch, PipelineState, Status
+from mainstem.testing.embedded import EmbeddedBroker
+from mainstem.views.host import ViewHost
+from tests.gateway.served import listening_on
+
+AIRPORTS = ("EWR", "LGA", "JFK", "IAH", "MIA", "BQN", "ATL", "ORD", "FLL", "IAD")
+CARRIERS = ("UA", "AA", "B6", "DL", "EV")
+FLIGHTS = 500
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where the parts are. ``flights`` is the position after what was loaded."""
+
+    url: str
+    log: Log
+    views: Path
+    flights: Position
+    gateway_pid: int
+
+
+def declared() -> ms.App:
+    """An App with a view of each kind over flights."""
+    app = ms.App("con-flights")
+    schema = "flight STRING NOT NULL, carrier STRING, origin STRING, dest STRING, delay INT"
+    flights = app.topic("con-flights", schema=schema, key="flight", partitions=2)
+    app.topic("con-carriers", schema="carrier STRING NOT NULL, flights INT", key="carrier", compacted=True)
+    app.view("con-by-key", flights, ms.KeyValue())
+    app.view("con_table", flights, ms.SQL())
+    app.view("con-search", flights, ms.Search("origin", "dest", "carrier"))
+    app.view("con-routes", flights, ms.Graph(source="origin", target="dest"))
+    return app
+
+
+def flight(number: int) -> dict[str, object]:
+    """One of the flights, the same each time."""
+    return {
+        "flight": f"F{number:04d}",
+        "carrier": CARRIERS[number % len(CARRIERS)],
+        "origin": AIRPORTS[number % 3],
+        "dest": AIRPORTS[3 + number % 7],
+        "delay": number % 61 - 10,
+    }
+
+
+@contextmanager
+def staged(directory: Path) -> Iterator[Stage]:
+    """All of it, running."""
+    with EmbeddedBroker() as broker, Log(broker.bootstrap, timeout_s=20.0) as log:
+        app = declared()
+        deploy(app, log)
+        position = log.append_many("con-flights", [(f"F{n:04d}", flight(n)) for n in range(FLIGHTS)])
+        derived = log.append_many("con-carriers", [(name, {"carrier": name, "flights": 100}) for name in CARRIERS])
+        tell_of_pipeline(log, position, derived)
+        with ViewHost(tuple(app.views.values()), broker.bootstrap, directory) as host:
+            for view in app.views:
+                host.query(view, _ANYTHING[view], _options(position))
+            with listening_on(create_host_app(host), listen_unix(directory / "s")):
+                with gateway(broker.bootstrap, directory / "s") as (url, pid):
+                    yield Stage(url, log, directory, position, pid)
+
+
+@contextmanager
+def gateway(bootstrap: str, *view_hosts: Path, address: str = "127.0.0.1:0") -> Iterator[tuple[str, int]]:
+    """The gateway with its console in a process of its own: its address and process id."""
+    argv = [sys.executable, "-m", "mainstem.console.process", "--stop-with-parent"]
+    argv += ["--bootstrap", bootstrap, "--http", address]
+    for socket in view_hosts:
+        argv += ["--view-host", str(socket)]
+    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline().strip()
+        assert line.startswith("ready: http "), line
+        yield f"http://{line.removeprefix('ready: http ')}", process.pid
+    finally:
+        process.kill()
+        process.communicate(timeout=20)
+
+
+def tell_of_pipeline(log: Log, source: Position, sink: Position) -> None:
+    """What the driver of a pipeline tells through the log."""
+    now_ms = int(time.time() * 1000)
+    batches = tuple(
+        MicroBatch(n, now_ms - (9 - n) * 1_000, 50, {"addBatch": 200 + 30 * n, "walCommit": 40, "triggerExecution": 260})
+        for n in range(10)
+    )
+    state = PipelineState(
+        "con-count",
+        "con-flights",
+        Status.WAITING,
+        "1 second",
+        now_ms - 60_000,
+        now_ms + 3_600_000,
+        Counts(10, FLIGHTS, 5, 0, 5),
+        250.0,
+        None,
+        None,
+        batches,
+    )
+    progress = Progress("con-count", 9, source, sink, Position(), ("con-flights",), ("con-carriers",))
+    for topic, (key, value) in ((PROGRESS_TOPIC, progress.to_record()), (STATES_TOPIC, state.to_record())):
+        log.create_topic(topic, partitions=1, configs={"cleanup.policy": "compact"}, exist_ok=True)
+        log.append(topic, value, key=key)

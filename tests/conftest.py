@@ -20,7 +20,7 @@ settings.register_profile("house", deadline=None, derandomize="CI" in os.environ
 settings.load_profile("house")
 
 _TESTS = Path(__file__).parent
-_TOGETHER = ("spark", "conformance", "client", "gateway")
+_TOGETHER = ("spark", "conformance", "client", "gateway", "console")
 _FIRST = ("spark", "torture", "history", "endtoend", "conformance")
 
 

@@ -1,4 +1,4 @@
-"""What the console's tests look at: a log, a view host with a view of each kind, what Spark would tell, and the console.
+"""What the tests of the console look at: a log, a view host, what Spark would tell, and the console.
 
 The log and the view host run in the test's process, the gateway with its console in one of its own, as in a node. Names
 begin with ``con-`` so that no other test has them.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,11 +24,19 @@ from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.pipelines.state import STATES_TOPIC, Counts, MicroBatch, PipelineState, Status
 from mainstem.testing.embedded import EmbeddedBroker
 from mainstem.views.host import ViewHost
+from mainstem.views.read_options import ReadOptions
+from mainstem.views.requests import Get, Neighbors, Request, SearchQuery, Sql
 from tests.gateway.served import listening_on
 
 AIRPORTS = ("EWR", "LGA", "JFK", "IAH", "MIA", "BQN", "ATL", "ORD", "FLL", "IAD")
 CARRIERS = ("UA", "AA", "B6", "DL", "EV")
 FLIGHTS = 500
+ANYTHING: Mapping[str, Request] = {
+    "con-by-key": Get("F0001"),
+    "con_table": Sql("SELECT 1"),
+    "con-search": SearchQuery("EWR"),
+    "con-routes": Neighbors("EWR"),
+}
 
 
 @dataclass(frozen=True)
@@ -77,7 +85,7 @@ def staged(directory: Path) -> Iterator[Stage]:
         tell_of_pipeline(log, position, derived)
         with ViewHost(tuple(app.views.values()), broker.bootstrap, directory) as host:
             for view in app.views:
-                host.query(view, _ANYTHING[view], _options(position))
+                host.query(view, ANYTHING[view], ReadOptions(position, 120.0))
             with listening_on(create_host_app(host), listen_unix(directory / "s")):
                 with gateway(broker.bootstrap, directory / "s") as (url, pid):
                     yield Stage(url, log, directory, position, pid)
@@ -105,7 +113,9 @@ def tell_of_pipeline(log: Log, source: Position, sink: Position) -> None:
     """What the driver of a pipeline tells through the log."""
     now_ms = int(time.time() * 1000)
     batches = tuple(
-        MicroBatch(n, now_ms - (9 - n) * 1_000, 50, {"addBatch": 200 + 30 * n, "walCommit": 40, "triggerExecution": 260})
+        MicroBatch(
+            n, now_ms - (9 - n) * 1_000, 50, {"addBatch": 200 + 30 * n, "walCommit": 40, "triggerExecution": 260}
+        )
         for n in range(10)
     )
     state = PipelineState(

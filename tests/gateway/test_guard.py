@@ -112,3 +112,49 @@ def test_a_body_that_pauses_too_long_is_given_up() -> None:
     guard = Guard(echo_size, Limits(body_pause_s=0.01))
     status, problem = asyncio.run(Client(guard, []).run())
     assert (status, problem["type"]) == (408, "/problems/request-timeout")
+
+
+def opened(headers: dict[str, str], limits: Limits | None = None) -> list[Message]:
+    """What a websocket's request to connect is answered with."""
+    sent: list[Message] = []
+
+    async def accept(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "websocket.accept"})
+
+    async def run() -> None:
+        async def receive() -> Message:
+            return {"type": "websocket.connect"}
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        scope: Scope = {
+            "type": "websocket",
+            "path": "/",
+            "raw_path": b"/",
+            "query_string": b"",
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        }
+        await Guard(accept, limits or Limits())(scope, receive, send)
+
+    asyncio.run(run())
+    return sent
+
+
+def test_a_websocket_of_our_own_page_is_accepted() -> None:
+    [message] = opened({"host": "localhost:8080", "origin": "http://localhost:8080"})
+    assert message["type"] == "websocket.accept"
+
+
+def test_a_websocket_of_another_page_is_refused_before_it_is_accepted() -> None:
+    assert opened({"host": "localhost:8080", "origin": "http://evil.example"})[0]["status"] == 403
+    assert opened({"host": "localhost:8080", "origin": "http://localhost:3000"})[0]["status"] == 403
+    assert opened({"host": "localhost:8080", "origin": "null"})[0]["status"] == 403
+
+
+def test_a_websocket_under_another_host_name_is_refused() -> None:
+    assert opened({"host": "evil.example", "origin": "http://evil.example"})[0]["status"] == 421
+
+
+def test_websockets_are_bounded() -> None:
+    assert opened({"host": "localhost"}, Limits(websockets_max=0))[0]["status"] == 503

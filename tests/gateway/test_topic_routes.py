@@ -75,6 +75,15 @@ def test_topics_are_listed_and_described(api: httpx.Client, mainstem_topic: str)
     assert described["configs"]["cleanup.policy"] == "delete"
 
 
+def test_every_topic_is_listed_with_what_it_holds(api: httpx.Client, mainstem_topic: str) -> None:
+    position = appended(api, mainstem_topic, {"key": "k", "value": 1}, {"key": "k", "value": 2})
+    listed = {topic["name"]: topic for topic in api.get("/topics", params={"offsets": "true"}).json()["topics"]}
+    topic = listed[mainstem_topic]
+    assert (topic["records"], topic["end"], topic["cleanup"]) == (2, position, "delete")
+    assert topic["beginning"] == f"{mainstem_topic}/0:0"
+    assert topic["size_bytes"] > 0
+
+
 def test_positions_of_several_partitions_are_one_text(api: httpx.Client, mainstem_log: Log) -> None:
     mainstem_log.create_topic("spread", partitions=3, exist_ok=True)
     position = appended(api, "spread", {"value": "a", "partition": 0}, {"value": "b", "partition": 2})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from nicegui import ui
@@ -10,17 +11,16 @@ from nicegui import ui
 from mainstem.console.frame import Page, show_curl
 from mainstem.console.gateway_client import GatewayError
 from mainstem.console.parts import card, position, problem, text
-from mainstem.console.record_browser import RecordBrowser
 from mainstem.console.requests import Asked, path
 
 
 class AppendForm:
     """See the module."""
 
-    def __init__(self, page: Page, topic: str, browser: RecordBrowser) -> None:
+    def __init__(self, page: Page, topic: str) -> None:
         self._page = page
         self._topic = topic
-        self._browser = browser
+        self._then: Callable[[], None] | None = None
         with card():
             with ui.element("details"):
                 with ui.element("summary"):
@@ -35,6 +35,10 @@ class AppendForm:
                         self._tombstone = ui.checkbox("Tombstone: no value").props("dense")
                         ui.button("Append").props("unelevated no-caps type=submit")
                 self._result = ui.element("div").props('aria-live="polite"')
+
+    def on_append(self, then: Callable[[], None]) -> None:
+        """What to do after each append."""
+        self._then = then
 
     async def _append(self) -> None:
         self._result.clear()
@@ -56,7 +60,8 @@ class AppendForm:
                 text("Appended and on disk; the position just after it:")
                 position(answer["position"])
             show_curl(self._page.curl(asked))
-        await self._browser.refresh()
+        if self._then is not None:
+            self._then()
 
 
 def _value(written: str) -> Any:

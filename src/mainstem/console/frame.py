@@ -146,7 +146,7 @@ def page(client: GatewayClient, title: str, section: str, parents: tuple[tuple[s
         theme.on("click", js_handler="() => mainstem.nextTheme()")
     banner = ui.element("div").classes("banner").props('role="alert"')
     banner.set_visibility(False)
-    with ui.element("main").classes("content") as main:
+    with ui.element("div").classes("content") as main:
         with ui.element("div").classes("heading"):
             for name, address in parents:
                 link(name, address, "crumb")

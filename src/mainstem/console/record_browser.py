@@ -54,7 +54,6 @@ class RecordBrowser:
             self._list = ui.element("div").classes("records").props('role="list" aria-label="Records"')
             self._more = ui.button("More", on_click=self._next_page).props("outline no-caps dense").classes("more")
             self._more.set_visibility(False)
-        self._order.on_value_change(lambda _: None)
 
     async def look(self, beginning: str, end: str) -> None:
         """Take notice of the topic's ends; the first time, show records."""
@@ -66,8 +65,8 @@ class RecordBrowser:
         self._fresh.text = f"{count(new)} more since; show them"
         self._fresh.set_visibility(new > 0)
 
-    async def refresh(self) -> None:
-        """Show the first page again, newest first."""
+    def refresh(self) -> None:
+        """Show the first page again, newest first, at the next look."""
         self._order.value = NEWEST
         self._key.value = ""
         self._shown_end = None

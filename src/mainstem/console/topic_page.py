@@ -36,8 +36,7 @@ class _Topic:
                 self._figures = [figure(label) for label in labels[:4]]
             with ui.element("div").classes("bar end"):
                 self._end = position("")
-        self._browser = RecordBrowser(this, topic)
-        AppendForm(this, topic, self._browser)
+        form = AppendForm(this, topic)
         with card():
             with ui.element("details"):
                 with ui.element("summary"):
@@ -46,6 +45,8 @@ class _Topic:
                 self._configs = table((column("name", "Config"), column("value", "Value")), "name", "Configs")
                 with place:
                     search_field("Find a config", self._configs)
+        self._browser = RecordBrowser(this, topic)
+        form.on_append(self._browser.refresh)
         this.every(self._refresh)
 
     async def _refresh(self) -> None:

@@ -1,0 +1,148 @@
+"""Each page of the console in Chromium, over a real log and real views."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.console.stage import FLIGHTS, Stage
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+    from tests.console.conftest import Open
+
+pytestmark = pytest.mark.browser
+
+PAGES = (
+    "/",
+    "/console/topics",
+    "/console/topics/con-flights",
+    "/console/pipelines",
+    "/console/pipelines/con-count",
+    "/console/views",
+    "/console/views/con-by-key",
+    "/console/groups",
+    "/console/config",
+)
+
+
+def see(page: Page, text: str) -> None:
+    from playwright.sync_api import expect
+
+    expect(page.get_by_text(text, exact=False).first).to_be_visible()
+
+
+def test_the_flow_shows_topics_pipelines_and_views_and_leads_to_them(open_at: Open) -> None:
+    page = open_at("/")
+    see(page, f"{FLIGHTS} records")
+    see(page, "lag 0")
+    page.get_by_role("link", name="pipeline con-count").click()
+    see(page, "Micro-batches")
+
+
+def test_an_append_shows_in_the_flow_while_one_looks(open_at: Open, stage: Stage) -> None:
+    page = open_at("/?search=con-carriers")
+    page.get_by_role("link", name="topic con-carriers").wait_for()
+    before = stage.log.describe_topic("con-carriers").records
+    stage.log.append("con-carriers", {"carrier": "ZZ", "flights": 1}, key="ZZ")
+    see(page, f"{before + 1} records")
+
+
+def test_topics_are_found_by_a_part_of_their_name(open_at: Open) -> None:
+    from playwright.sync_api import expect
+
+    page = open_at("/console/topics")
+    see(page, "con-carriers")
+    page.get_by_label("Find a topic").fill("fligh")
+    expect(page.get_by_role("link", name="con-carriers")).to_have_count(0)
+    page.get_by_role("link", name="con-flights").click()
+    see(page, "Newest first")
+
+
+def test_a_records_value_and_position_are_shown_when_it_is_opened(open_at: Open) -> None:
+    page = open_at("/console/topics/con-flights")
+    page.get_by_label("Key", exact=True).fill("F0042")
+    page.get_by_role("button", name="Show").click()
+    row = page.get_by_role("listitem").filter(has_text="F0042")
+    row.locator("summary").click()
+    see(page, '"carrier": "B6"')
+    see(page, "Position just after it")
+
+
+def test_records_are_read_from_an_offset(open_at: Open) -> None:
+    page = open_at("/console/topics/con-flights")
+    page.get_by_label("Order").click()
+    page.get_by_role("option", name="From …").click()
+    page.get_by_label("Offset, position or time").fill("100")
+    page.get_by_label("Offset, position or time").press("Enter")
+    see(page, "0 : 100")
+
+
+def test_a_record_is_appended_by_the_form(open_at: Open, stage: Stage) -> None:
+    page = open_at("/console/topics/con-carriers")
+    page.get_by_text("Append a record").click()
+    page.get_by_label("Key (empty: none)").fill("NEW")
+    page.get_by_label("Value: JSON, or text").fill('{"carrier": "NEW", "flights": 7}')
+    page.get_by_role("button", name="Append", exact=True).click()
+    see(page, "Appended and on disk")
+    [record] = stage.log.read_key("con-carriers", "NEW")
+    assert record.value == b'{"carrier":"NEW","flights":7}'
+
+
+def test_a_pipelines_micro_batches_are_drawn(open_at: Open) -> None:
+    page = open_at("/console/pipelines")
+    page.get_by_role("link", name="con-count").click()
+    see(page, "250/s")
+    page.locator(".chart canvas").first.wait_for()
+
+
+@pytest.mark.parametrize(
+    ("view", "label", "asked", "answer"),
+    [
+        ("con-by-key", "Key (empty: all)", "F0042", "F0042"),
+        ("con_table", "One SELECT", "SELECT count(*) AS flights FROM con_table", f"{FLIGHTS}"),
+        ("con-search", "Words, field", "dest:MIA", "MIA"),
+        ("con-routes", "Node", "EWR", "1 hop"),
+    ],
+)
+def test_a_view_of_each_kind_is_asked(open_at: Open, view: str, label: str, asked: str, answer: str) -> None:
+    from playwright.sync_api import expect
+
+    page = open_at(f"/console/views/{view}")
+    page.get_by_label(label).fill(asked)
+    page.locator("form button[type=submit]").click()
+    expect(page.get_by_text("as of").first).to_be_visible()
+    if answer != "1 hop":
+        expect(page.get_by_role("cell", name=answer).first).to_be_visible()
+
+
+def test_a_bad_query_shows_the_problem_and_no_traceback(open_at: Open) -> None:
+    from playwright.sync_api import expect
+
+    page = open_at("/console/views/con_table")
+    page.get_by_label("One SELECT").fill("DELETE FROM con_table")
+    page.get_by_label("One SELECT").press("Control+Enter")
+    expect(page.get_by_role("alert").filter(has_text="The query").first).to_be_visible()
+    assert "Traceback" not in page.content()
+
+
+def test_a_curl_line_of_the_page_runs(open_at: Open) -> None:
+    page = open_at("/console/views/con-by-key")
+    page.get_by_label("Key (empty: all)").fill("F0042")
+    page.locator("form button[type=submit]").click()
+    see(page, "as of")
+    line = page.locator(".curl code").filter(has_text="prefix=F0042").first.inner_text()
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=True)
+    assert '"F0042"' in done.stdout
+
+
+def test_every_page_fits_a_phone_and_follows_the_system_into_the_dark(open_at: Open, stage: Stage) -> None:
+    page = open_at("/", 390, color_scheme="dark")
+    for path in PAGES:
+        page.goto(stage.url + path)
+        page.locator("h1").wait_for()
+        page.wait_for_function("document.body.classList.contains('body--dark')")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path

@@ -36,6 +36,7 @@ def declared() -> ms.App:
     app.view("by-id", people, ms.KeyValue())
     app.view("table", people, ms.SQL())
     app.view("names", people, ms.Search("name"))
+    app.view("figures", people, ms.Metrics(by=("friend",)))
     app.view("friends", people, ms.Graph(source="id", target="friend"))
     return app
 
@@ -116,9 +117,28 @@ def test_sql_is_answered(api: httpx.Client, position: Position) -> None:
     answer = api.post(
         "/views/table/sql",
         params={"at_least": str(position)},
-        json={"query": "SELECT count(*) AS n, 'nan'::DOUBLE AS nan, sum(1)::DECIMAL(9,2) AS d FROM \"table\""},
+        json={
+            "query": "SELECT count(*) AS n, 'nan'::DOUBLE AS nan, sum(1)::DECIMAL(9,2) AS d FROM \"table\" WHERE id <> 'd'"
+        },
     )
     assert answer.json()["rows"] == [{"n": 3, "nan": None, "d": "3.00"}], answer.text
+
+
+def test_figures_are_got_by_label_over_http(api: httpx.Client, position: Position) -> None:
+    rows = asked(api, "figures/metrics", position, label="friend=b", series=True)
+    assert [(row["labels"], row["records"]) for row in rows] == [({"friend": "b"}, 1)]
+    assert rows[0]["series"][0]["records"] == 1
+    assert asked(api, "figures/metrics", position, over="")[0]["records"] >= 3
+    for wrong in ({"label": "friend"}, {"label": "name=b"}, {"quantile": "2"}, {"over": "name"}):
+        is_problem(api.get("/views/figures/metrics", params=wrong), 400, "query")
+
+
+def test_a_page_of_figures_is_prometheus_text(api: httpx.Client, position: Position) -> None:
+    page = api.get("/views/figures/prometheus", params={"at_least": str(position)})
+    assert page.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert Position.parse(page.headers["Mainstem-Position"]).covers(position)
+    assert 'figures_records_total{friend="b"} 1\n' in page.text
+    is_problem(api.get("/views/by-id/prometheus"), 400, "query")
 
 
 def test_a_search_is_answered(api: httpx.Client, position: Position) -> None:
@@ -133,7 +153,13 @@ def test_neighbors_and_a_path_are_answered(api: httpx.Client, position: Position
 
 def test_views_are_listed_and_described(api: httpx.Client, position: Position) -> None:
     assert asked(api, "by-id/keys/b", position)
-    assert [view["name"] for view in api.get("/views").json()["views"]] == ["by-id", "table", "names", "friends"]
+    assert [view["name"] for view in api.get("/views").json()["views"]] == [
+        "by-id",
+        "table",
+        "names",
+        "figures",
+        "friends",
+    ]
     described = api.get("/views/by-id").json()
     assert (described["kind"], described["topic"], described["dead_letters"]) == ("key-value", "people", 0)
     assert Position.parse(described["position"]).covers(position)

@@ -1,14 +1,16 @@
-"""``mainstem views``: list, query (and range, neighbors, path), verify, rebuild. A client of the HTTP gateway."""
+"""``mainstem views``: list, query (range, neighbors, path, metrics), verify, rebuild. A client of the HTTP gateway."""
 
 from __future__ import annotations
 
 import enum
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mainstem.cli import options
 from mainstem.cli.output import out, out_json, out_rows
+from mainstem.errors import QueryError
 from mainstem.exit_codes import DONE, NO
 
 if TYPE_CHECKING:
@@ -87,9 +89,51 @@ def query(
         answer = client.sql(text, limit=limit, **fresh)
     elif kind == "search":
         answer = client.search(text, limit=limit, **fresh)
-    else:
+    elif kind == "graph":
         answer = client.neighbors(text, direction="both", limit=limit, **fresh)
+    elif kind == "lake":
+        answer = client.sql(text, limit=limit, **fresh)
+    else:
+        raise QueryError(f"{view} is a {kind} view: ask it with: mainstem views {kind} {view}")
     _show(answer, as_json=json)
+
+
+@app.command()
+def metrics(
+    view: Name,
+    over: Annotated[list[str] | None, typer.Option("--over", help="A label to tell apart; repeatable.")] = None,
+    label: Annotated[list[str] | None, typer.Option("--label", help="Only NAME=TEXT; repeatable.")] = None,
+    quantile: Annotated[list[float] | None, typer.Option("--quantile", help="0.5 is the median; repeatable.")] = None,
+    at_least: options.AtLeast = None,
+    timeout: options.Timeout = 30.0,
+    url: options.Url = options.DEFAULT_URL,
+    json: options.Json = False,
+) -> None:
+    """The figures of a metrics view, by label; --json also has the records a minute."""
+    labels = dict(_label(text) for text in label or [])
+    fresh = _fresh(at_least, None, timeout)
+    answer = _view(url, view).metrics(over=over, labels=labels, quantiles=quantile or (), series=json, **fresh)
+    _show(answer if json else _flat(answer), as_json=json)
+
+
+def _label(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise QueryError(f"--label {text}: it is NAME=TEXT")
+    return name, value
+
+
+def _flat(answer: Answer) -> Answer:
+    """Figures as a table: labels, records, and columns for each value."""
+    rows = []
+    for row in answer.rows:
+        flat = {**row["labels"], "records": row["records"]}
+        for value, figures in row["values"].items():
+            quantiles = {f"p{100 * float(name):g}": number for name, number in figures.get("quantiles", {}).items()}
+            shown = {name: figures[name] for name in ("mean", "min", "max")} | quantiles
+            flat |= {f"{value} {name}": number for name, number in shown.items()}
+        rows.append(flat)
+    return replace(answer, rows=rows)
 
 
 @app.command("range")

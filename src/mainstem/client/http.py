@@ -58,12 +58,12 @@ class JsonHttp:
         body: Any = None,
         timeout_s: float = _TIMEOUT_S,
     ) -> dict[str, Any]:
-        """The JSON object that the server answers; parameters that are None are left out.
+        """The JSON object that the server answers; parameters that are None are left out, lists are repeated.
 
         Raises the error that a problem stands for, and LogUnavailableError when there is no answer.
         """
         parameters = {name: value for name, value in (query or {}).items() if value is not None}
-        target = self._prefix + path + (f"?{urlencode(parameters)}" if parameters else "")
+        target = self._prefix + path + (f"?{urlencode(parameters, doseq=True)}" if parameters else "")
         status, data = self._exchange(method, target, body, timeout_s)
         document = self._document(status, data)
         if status >= 400:

@@ -10,7 +10,7 @@ Thread-safe: each thread keeps a connection of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 from urllib.parse import quote
@@ -112,6 +112,30 @@ class ViewClient:
     def path(self, start: str, end: str, *, direction: Direction = "out", **fresh: Unpack[Fresh]) -> Answer:
         """Graph: a shortest path, a row for each node; no rows when there is none."""
         return self._ask("GET", "/path", {"from": start, "to": end, "direction": direction}, fresh)
+
+    def metrics(
+        self,
+        *,
+        over: Sequence[str] | None = None,
+        labels: Mapping[str, str] | None = None,
+        quantiles: Sequence[float] = (),
+        series: bool = False,
+        buckets: bool = False,
+        **fresh: Unpack[Fresh],
+    ) -> Answer:
+        """Metrics: figures for each combination of the labels ``over`` (all, unless told), of records with ``labels``.
+
+        Rows: ``labels``, ``records``, ``values`` with count, sum, mean, min, max of each; where asked for, its
+        estimated ``quantiles`` and its ``buckets``, and the ``series`` of records a minute.
+        """
+        query = {
+            "over": None if over is None else list(over) or "",
+            "label": [f"{name}={text}" for name, text in (labels or {}).items()],
+            "quantile": list(quantiles),
+            "series": str(series).lower(),
+            "buckets": str(buckets).lower(),
+        }
+        return self._ask("GET", "/metrics", query, fresh)
 
     def status(self) -> dict[str, Any]:
         """The view's kind, position and lag, what it covers and how it is."""

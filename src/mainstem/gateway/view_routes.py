@@ -10,13 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 from mainstem.gateway.backend import ViewBackend
 from mainstem.gateway.bodies import body_of, read_json
 from mainstem.gateway.gate import grants_of
-from mainstem.gateway.json_responses import json_response
+from mainstem.gateway.json_responses import POSITION_HEADER, json_response
 from mainstem.gateway.queries import (
+    MetricsParameters,
     NeighborsQuery,
     NoQuery,
     PathQuery,
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from mainstem.views.host import ViewHost
     from mainstem.views.status import RebuildFrom
 
+_PROMETHEUS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+
 
 def view_router(backend: ViewBackend) -> APIRouter:
     """All routes under ``/views``."""
@@ -41,6 +44,7 @@ def view_router(backend: ViewBackend) -> APIRouter:
     _add_administration(router, backend)
     _add_key_value(router, backend)
     _add_queries(router, backend)
+    _add_metrics(router, backend)
     return router
 
 
@@ -100,6 +104,20 @@ def _add_queries(router: APIRouter, backend: ViewBackend) -> None:
         return await backend.respond(http, view, _asking(view, request, query))
 
 
+def _add_metrics(router: APIRouter, backend: ViewBackend) -> None:
+    @router.get("/views/{view}/metrics", summary="Metrics: figures by label")
+    async def metrics(http: Request, view: str, query: Annotated[MetricsParameters, Query()]) -> Response:
+        return await backend.respond(http, view, _asking(view, query.request(), query))
+
+    @router.get(
+        "/views/{view}/prometheus",
+        summary="Metrics: everything in Prometheus' text format",
+        response_class=PlainTextResponse,
+    )
+    async def prometheus(http: Request, view: str, query: Annotated[WaitQuery, Query()]) -> Response:
+        return await backend.respond(http, view, partial(_page, view=view, options=query.read_options()))
+
+
 def _asking(view: str, request: requests.Request, wait: WaitQuery) -> Any:
     """The work that asks a host. The options are read here, so that a wrong one is refused before any hop."""
     return partial(_ask, view=view, request=request, options=wait.read_options())
@@ -121,6 +139,12 @@ def _rebuild(host: ViewHost, *, view: str, source: RebuildFrom) -> Response:
 def _delete(host: ViewHost, *, view: str) -> Response:
     host.delete(view)
     return json_response({"deleted": view})
+
+
+def _page(host: ViewHost, *, view: str, options: ReadOptions) -> Response:
+    answer = host.query(view, requests.MetricsPage(), options)
+    headers = {POSITION_HEADER: str(answer.position), "Content-Type": _PROMETHEUS_TEXT}
+    return Response(str(answer.rows[0]["text"]), headers=headers)
 
 
 def _ask(host: ViewHost, *, view: str, request: requests.Request, options: ReadOptions) -> Response:

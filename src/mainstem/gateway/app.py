@@ -59,7 +59,7 @@ def create_app(
         if metrics is not None:
             await metrics.close()
 
-    streams = Streams()
+    streams = views.streams
     routers = (
         topic_router(log),
         requests.router(),

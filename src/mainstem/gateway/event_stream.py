@@ -63,17 +63,32 @@ class Streams:
 
 
 class EventStream(Response):
-    """One stream; ``source`` yields whole blocks, and is closed whatever happens."""
+    """One stream; ``source`` yields whole blocks. It is closed whatever happens, and ``closing`` called after it."""
 
-    def __init__(self, source: AsyncGenerator[bytes, None], streams: Streams, *, stall_s: float = STALL_S) -> None:
+    def __init__(
+        self,
+        source: AsyncGenerator[bytes, None],
+        streams: Streams,
+        closing: Callable[[], Awaitable[None]] | None = None,
+        *,
+        stall_s: float = STALL_S,
+    ) -> None:
         super().__init__(media_type=CONTENT_TYPE)
         self._source = source
         self._streams = streams
+        self._closing = closing
         self._stall_s = stall_s
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Serve the stream, as ASGI says."""
         del scope
+        try:
+            await self._serve(receive, send)
+        finally:
+            if self._closing is not None:
+                await self._closing()
+
+    async def _serve(self, receive: Receive, send: Send) -> None:
         async with aclosing(self._source):
             await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
             body = asyncio.create_task(self._body(send))

@@ -8,9 +8,9 @@ by one event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 from starlette.requests import Request
@@ -18,6 +18,10 @@ from starlette.responses import Response
 
 from mainstem.errors import UnavailableError, UnknownViewError
 from mainstem.gateway.backend import Work
+from mainstem.gateway.event_stream import EventStream, Streams
+
+if TYPE_CHECKING:
+    from mainstem.views.watched_rows import WatchRequest
 
 _CONNECTIONS_MAX = 256
 # Longer than any wait or query that a host allows; a rebuild or a verification may take its time.
@@ -27,13 +31,19 @@ _CONNECT_TIMEOUT_S = 2.0
 _OWN_HEADERS = frozenset(
     {"connection", "keep-alive", "transfer-encoding", "upgrade", "te", "trailer", "content-length", "date", "server"}
 )
-_PASSED_ON = ("content-type", "accept")
+_PASSED_ON = ("content-type", "accept", "last-event-id")
+_BLOCK_END = b"\n\n"
+_NO_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=0)  # the guard bounds the streams
+# A host gives a sign of life more often than that.
+_SILENCE_S = 60.0
 
 
 class ForwardingBackend:
     """The view hosts behind the gateway, by their sockets."""
 
-    def __init__(self, sockets: Sequence[Path]) -> None:
+    def __init__(self, sockets: Sequence[Path], streams: Streams | None = None) -> None:
+        """``streams``: those of this process, which its end ends."""
+        self.streams = Streams() if streams is None else streams
         self._hosts = [_HostClient(path) for path in sockets]
         self._serving: dict[str, _HostClient] = {}
         self._asking = asyncio.Lock()
@@ -42,6 +52,12 @@ class ForwardingBackend:
         """Relay the answer of the host that serves ``view``. Raises UnknownViewError, UnavailableError."""
         host = self._serving.get(view) or await self._find(view)
         return await host.relay(http)
+
+    async def stream(self, http: Request, view: str, request: WatchRequest) -> Response:
+        """Relay the stream of the host that serves ``view``. Raises UnknownViewError, UnavailableError."""
+        del request  # it has been checked, and the host reads it anew
+        host = self._serving.get(view) or await self._find(view)
+        return await host.relay_stream(http, self.streams)
 
     async def statuses(self) -> list[dict[str, Any]]:
         """The status of every view, of every host that answers. Raises UnavailableError when none does."""
@@ -84,6 +100,12 @@ class _HostClient:
             timeout=httpx.Timeout(_READ_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S),
             trust_env=False,
         )
+        self._streaming = httpx.AsyncClient(
+            transport=httpx.AsyncHTTPTransport(uds=str(socket), limits=_NO_LIMITS),
+            base_url="http://localhost",
+            timeout=httpx.Timeout(_SILENCE_S, connect=_CONNECT_TIMEOUT_S, pool=None),
+            trust_env=False,
+        )
 
     async def statuses(self) -> list[dict[str, Any]]:
         answer = await self._send(self._client.build_request("GET", "/views"))
@@ -91,25 +113,53 @@ class _HostClient:
         return views
 
     async def relay(self, http: Request) -> Response:
-        target = httpx.URL(
-            "http://localhost", raw_path=http.scope["raw_path"] + _question_mark(http.scope["query_string"])
-        )
-        headers = {name: value for name in _PASSED_ON if (value := http.headers.get(name)) is not None}
-        request = self._client.build_request(http.method, target, headers=headers, content=await http.body())
-        answer = await self._send(request)
-        relayed = {name: value for name, value in answer.headers.items() if name not in _OWN_HEADERS}
-        return Response(answer.content, answer.status_code, relayed)
+        answer = await self._send(await _same(self._client, http))
+        return _relayed(answer)
+
+    async def relay_stream(self, http: Request, streams: Streams) -> Response:
+        answer = await self._send(await _same(self._streaming, http), stream=True)
+        if answer.status_code != httpx.codes.OK:
+            await answer.aread()
+            return _relayed(answer)
+        return EventStream(_blocks(answer), streams, answer.aclose)
 
     async def close(self) -> None:
         await self._client.aclose()
+        await self._streaming.aclose()
 
-    async def _send(self, request: httpx.Request) -> httpx.Response:
+    async def _send(self, request: httpx.Request, *, stream: bool = False) -> httpx.Response:
         try:
-            return await self._client.send(request)
+            return await (self._streaming if stream else self._client).send(request, stream=stream)
         except httpx.TransportError as error:
             raise UnavailableError(
                 "the view host does not answer; it is started again by itself: try again in a moment"
             ) from error
+
+
+async def _same(client: httpx.AsyncClient, http: Request) -> httpx.Request:
+    """The request, as it came, for a host."""
+    target = httpx.URL("http://localhost", raw_path=http.scope["raw_path"] + _question_mark(http.scope["query_string"]))
+    headers = {name: value for name in _PASSED_ON if (value := http.headers.get(name)) is not None}
+    return client.build_request(http.method, target, headers=headers, content=await http.body())
+
+
+def _relayed(answer: httpx.Response) -> Response:
+    relayed = {name: value for name, value in answer.headers.items() if name not in _OWN_HEADERS}
+    return Response(answer.content, answer.status_code, relayed)
+
+
+async def _blocks(answer: httpx.Response) -> AsyncGenerator[bytes, None]:
+    """What a host streams, block by block; no more is taken from it than the client takes. Its end is the stream's."""
+    rest = b""
+    try:
+        async for received in answer.aiter_raw():
+            rest += received
+            whole = rest.rfind(_BLOCK_END) + len(_BLOCK_END)
+            if whole >= len(_BLOCK_END):
+                yield rest[:whole]
+                rest = rest[whole:]
+    except httpx.TransportError:
+        return  # the host is gone, and started again: the client comes back
 
 
 def _question_mark(query: bytes) -> bytes:

@@ -20,4 +20,4 @@ def create_host_app(host: ViewHost) -> FastAPI:
     """The app of one view host. Its socket's permissions decide who may ask, so any host name is served."""
     streams = Streams()
     limits = Limits(host_names=None)
-    return assemble("Mainstem view host", (view_router(LocalBackend(host)),), limits, streams=streams)
+    return assemble("Mainstem view host", (view_router(LocalBackend(host, streams)),), limits, streams=streams)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
+from fastapi import Header
 from pydantic import BaseModel, ConfigDict, Field
 
 from mainstem.errors import QueryError
@@ -12,6 +13,9 @@ from mainstem.views.read_options import LAG_MS_MAX, WAIT_S, WAIT_S_MAX, ReadOpti
 from mainstem.views.requests import MetricsQuery
 
 _POSITION_EXAMPLE = "flights/0:17,flights/3:9"
+
+
+LastEventId = Annotated[str, Header(alias="Last-Event-ID", description="the id of the last event: go on from there")]
 
 
 class NoQuery(BaseModel):
@@ -155,6 +159,19 @@ class TopicsQuery(NoQuery):
     """How much to tell of every topic."""
 
     offsets: bool = Field(False, description="also what each topic holds: its ends, records, bytes, cleanup policy")
+
+
+class ViewStreamQuery(NoQuery):
+    """Which changes of a view a stream tells."""
+
+    key: str | None = Field(None, description="key-value: only this key; its row comes first")
+    prefix: str | None = Field(None, description="key-value: only keys that begin so")
+    start: str | None = Field(
+        None,
+        alias="from",
+        description="a position of the view's topic; changes since are told. Without it, changes from now on",
+        examples=[_POSITION_EXAMPLE],
+    )
 
 
 class SqlBody(BaseModel):

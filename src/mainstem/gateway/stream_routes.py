@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from mainstem.gateway.event_format import CONTENT_TYPE
+from mainstem.gateway.event_format import STREAM_ANSWERS
 from mainstem.gateway.event_stream import EventStream, Streams
-from mainstem.gateway.queries import StreamQuery
+from mainstem.gateway.queries import LastEventId, StreamQuery
 from mainstem.gateway.route_patterns import RoutePattern
 from mainstem.gateway.topic_frames import Wanted
 from mainstem.gateway.topic_routes import check_name
@@ -17,11 +17,6 @@ from mainstem.gateway.topic_stream import TopicStreams
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
-
-LastEventId = Annotated[str, Header(alias="Last-Event-ID", description="the id of the last event: go on from there")]
-ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"description": "Events, without end", "content": {CONTENT_TYPE: {"schema": {"type": "string"}}}}
-}
 
 
 def stream_router(log: Log, streams: Streams, topics: TopicStreams | None = None) -> APIRouter:
@@ -33,7 +28,7 @@ def stream_router(log: Log, streams: Streams, topics: TopicStreams | None = None
         "/topics/{topic}/stream",
         summary="A topic's records as server-sent events",
         response_class=Response,
-        responses=ANSWERS,
+        responses=STREAM_ANSWERS,
     )
     async def stream_topic(
         topic: str, query: Annotated[StreamQuery, Query()], last_event_id: LastEventId = ""

@@ -14,9 +14,11 @@ from starlette.responses import PlainTextResponse, Response
 
 from mainstem.gateway.backend import ViewBackend
 from mainstem.gateway.bodies import body_of, read_json
+from mainstem.gateway.event_format import STREAM_ANSWERS
 from mainstem.gateway.gate import grants_of
 from mainstem.gateway.json_responses import POSITION_HEADER, json_response
 from mainstem.gateway.queries import (
+    LastEventId,
     MetricsParameters,
     NeighborsQuery,
     NoQuery,
@@ -26,10 +28,13 @@ from mainstem.gateway.queries import (
     SearchParameters,
     SqlBody,
     VerifyQuery,
+    ViewStreamQuery,
     WaitQuery,
 )
+from mainstem.model import Position
 from mainstem.views import requests
 from mainstem.views.read_options import ReadOptions
+from mainstem.views.watched_rows import WatchRequest
 
 if TYPE_CHECKING:
     from mainstem.views.host import ViewHost
@@ -45,6 +50,7 @@ def view_router(backend: ViewBackend) -> APIRouter:
     _add_key_value(router, backend)
     _add_queries(router, backend)
     _add_metrics(router, backend)
+    _add_stream(router, backend)
     return router
 
 
@@ -80,6 +86,21 @@ def _add_key_value(router: APIRouter, backend: ViewBackend) -> None:
     @router.get("/views/{view}/keys/{key:path}", summary="Key-value: the row of one key")
     async def get_key(http: Request, view: str, key: str, query: Annotated[WaitQuery, Query()]) -> Response:
         return await backend.respond(http, view, _asking(view, requests.Get(key), query))
+
+
+def _add_stream(router: APIRouter, backend: ViewBackend) -> None:
+    @router.get(
+        "/views/{view}/stream",
+        summary="A view's changes as server-sent events",
+        response_class=Response,
+        responses=STREAM_ANSWERS,
+    )
+    async def stream_view(
+        http: Request, view: str, query: Annotated[ViewStreamQuery, Query()], last_event_id: LastEventId = ""
+    ) -> Response:
+        since = last_event_id or query.start
+        request = WatchRequest(query.key, query.prefix, None if since is None else Position.parse(since))
+        return await backend.stream(http, view, request)
 
 
 def _add_queries(router: APIRouter, backend: ViewBackend) -> None:

@@ -43,6 +43,7 @@ from mainstem.views.store import Answer
 from mainstem.views.store_snapshots import EVERY_RECORDS
 from mainstem.views.stores import store_class
 from mainstem.views.view import Surroundings, View
+from mainstem.views.watched_rows import RowWatch, WatchRequest
 
 _LOG_TIMEOUT_S = 10.0
 _LOCK = "__lock"  # no view has a name that begins so
@@ -145,6 +146,10 @@ class ViewHost:
             self._wait(chosen, wanted, options, deadline_s)
         answer = chosen.query(request)
         return replace(answer, covers=self._coverage.covers(chosen.topic, answer.position))
+
+    def watch(self, view: str, request: WatchRequest, wake: Callable[[], None]) -> RowWatch:
+        """Listen to a view's changes until the watch is closed. Raises UnknownViewError, and as RowWatch does."""
+        return self._view(view).watch(request, wake)
 
     def verify(self, view: str, *, full: bool = True) -> VerifyResult:
         """Compare a view with a replay of its topic; not ``full``: only where its store's own account does not suffice.

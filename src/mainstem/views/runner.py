@@ -19,6 +19,7 @@ from mainstem.errors import LogUnavailableError, MainstemError, UnavailableError
 from mainstem.views.changes import Changes
 from mainstem.views.status import State
 from mainstem.views.version import Version
+from mainstem.views.watching import Watchers
 
 _LOGGER = logging.getLogger("mainstem.views")
 _STEP_WAIT_MS = 500
@@ -42,8 +43,11 @@ class _Successor:
 class Runner:
     """See the module."""
 
-    def __init__(self, name: str, open_version: Callable[[], Version], changes: Changes) -> None:
+    def __init__(
+        self, name: str, open_version: Callable[[], Version], changes: Changes, watchers: Watchers | None = None
+    ) -> None:
         """``open_version`` opens the current version; NotYetError and LogUnavailableError let it be tried again."""
+        self._watchers = Watchers() if watchers is None else watchers
         self._name = name
         self._open_version = open_version
         self._changes = changes
@@ -140,8 +144,9 @@ class Runner:
             self._take_successor()
             if self._version is None:
                 self._version = self._open_version()
+                self._watchers.opened(self._version.position, is_swap=False)
                 self._changes.notify()
-            moved = self._version.step(_STEP_WAIT_MS)
+            moved = self._version.step(_STEP_WAIT_MS, self._watchers.applied)
         except NotYetError as error:
             self._pause("waiting", str(error))
         except LogUnavailableError as error:
@@ -163,6 +168,7 @@ class Runner:
         successor.swapped()
         with self._lock:
             self._version, self._successor = version, None
+        self._watchers.opened(version.position, is_swap=True)
         self._changes.notify()
 
     def _catch_up(self, version: Version, old: Version) -> None:
@@ -183,4 +189,6 @@ class Runner:
             if (self._state, self._detail) == (state, detail):
                 return
             self._state, self._detail = state, detail
+        if state in ("stopped", "deleted"):
+            self._watchers.wake_all()
         self._changes.notify()

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from mainstem.errors import ViewStoppedError
 from mainstem.model import Position
@@ -19,7 +19,15 @@ from mainstem.views.store import Poison, ViewStore
 from mainstem.views.store_snapshots import StoreSnapshots
 from mainstem.views.versions import origin_of
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 Send: TypeAlias = "Callable[[Version, Sequence[Poison]], None]"
+Applied: TypeAlias = "Callable[[pa.RecordBatch, Position], None]"
+
+
+def _nobody(arrow_batch: pa.RecordBatch, position: Position) -> None:
+    """Nobody wants to know what was applied."""
 
 
 class Version:
@@ -73,8 +81,8 @@ class Version:
         """The lives of the topics that the store is built from."""
         return frozenset(self._feed.bookmark.topic_ids.values())
 
-    def step(self, max_wait_ms: int) -> bool:
-        """Apply what comes next; whether anything was applied. What failed is tried again at the next step.
+    def step(self, max_wait_ms: int, applied: Applied = _nobody) -> bool:
+        """Apply what comes next, and tell ``applied``; whether there was anything. What failed is tried again next.
 
         Before that the store may do some of what it has put off.
         """
@@ -87,6 +95,7 @@ class Version:
         self._pending = None
         self.records += step.arrow_batch.num_rows
         self.snapshots.applied(self._store, step.arrow_batch.num_rows, step.arrow_batch.nbytes)
+        applied(step.arrow_batch, step.bookmark.position)
         return True
 
     def interrupt(self) -> None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from mainstem.client.log import Log
 from mainstem.client.wire.cluster import WireClient
@@ -22,18 +23,21 @@ from mainstem.pipelines.definitions import View as ViewDefinition
 from mainstem.views.changes import Changes
 from mainstem.views.dead_letters import DeadLetterTopic
 from mainstem.views.feed import Feed, end_of
-from mainstem.views.requests import Request
+from mainstem.views.requests import Get, Request
 from mainstem.views.runner import NotYetError, Runner
 from mainstem.views.schemas import schema_of_view
 from mainstem.views.status import BuiltFrom, RebuildFrom, RebuildResult, VerifyResult, ViewStatus
-from mainstem.views.store import Answer, Poison, Snapshot, StoreDefinition
+from mainstem.views.store import Answer, Poison, Row, Snapshot, StoreDefinition, ViewStore
 from mainstem.views.store_snapshots import StoreSnapshots
 from mainstem.views.stores import open_store
 from mainstem.views.verify import Replay, by_account, compare
 from mainstem.views.version import Version
 from mainstem.views.versions import Versions, check_definition, note_origin, snapshots_path, store_path
+from mainstem.views.watched_rows import RowWatch, WatchRequest
+from mainstem.views.watching import Watchers
 
 _REBUILD_WAIT_MS = 200
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,8 @@ class View:
         self._around = surroundings
         self._versions = Versions(directory)
         self._letters = DeadLetterTopic(surroundings.log, self.name, self.topic, definition.dead_letter_topic)
-        self._runner = Runner(self.name, self._open_current, surroundings.changes)
+        self._watchers = Watchers()
+        self._runner = Runner(self.name, self._open_current, surroundings.changes, self._watchers)
         self._maintenance = threading.Lock()
         self._is_rebuilding = False
         self._verified: VerifyResult | None = None
@@ -100,6 +105,20 @@ class View:
 
     def query(self, request: Request) -> Answer:
         """Ask the view as it is now. Raises QueryError, ViewStoppedError, UnavailableError while it is not open yet."""
+        return self._read(lambda store: store.query(request))
+
+    def rows_of(self, keys: Sequence[bytes]) -> tuple[list[tuple[str, Row | None]], Position]:
+        """Key-value: the rows of keys, None for what is not there, all of one position, and that. Raises as ``query``.
+
+        A key that is no text has no row and is left out.
+        """
+        return self._read(lambda store: _rows(store, keys))
+
+    def watch(self, request: WatchRequest, wake: Callable[[], None]) -> RowWatch:
+        """Listen to changes; ``wake`` says, from any thread, that there are some. Raises as RowWatch does."""
+        return RowWatch(self, self._watchers, self._around.log, request, wake)
+
+    def _read(self, work: Callable[[ViewStore], T]) -> T:
         while True:
             self.refuse_if_stopped()
             version = self._runner.version
@@ -108,7 +127,7 @@ class View:
                 raise UnavailableError(f"view {self.name} is not ready yet ({state}{f': {detail}' if detail else ''})")
             try:
                 with version.lease() as store:
-                    return store.query(request)
+                    return work(store)
             except ViewStoppedError:
                 if self._runner.version is version:
                     raise  # it was closed, and not swapped for another
@@ -299,3 +318,15 @@ class View:
         while not version.position.covers(target):
             self._go_on()
             version.step(_REBUILD_WAIT_MS)
+
+
+def _rows(store: ViewStore, keys: Sequence[bytes]) -> tuple[list[tuple[str, Row | None]], Position]:
+    found: list[tuple[str, Row | None]] = []
+    if not keys:
+        return found, store.position
+    with store.snapshot() as snapshot:
+        for key in keys:
+            with suppress(UnicodeDecodeError):
+                rows = snapshot.query(Get(key.decode()))
+                found.append((key.decode(), rows[0] if rows else None))
+        return found, snapshot.position

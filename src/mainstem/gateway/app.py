@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, FastAPI
-from pydantic import BaseModel
 
 import mainstem
 from mainstem.gateway.config_routes import config_router
 from mainstem.gateway.cors import Cors
+from mainstem.gateway.description import completed
 from mainstem.gateway.event_stream import Streams
 from mainstem.gateway.forwarding import ForwardingBackend
 from mainstem.gateway.gate import Gate
@@ -27,15 +28,6 @@ from mainstem.gateway.view_routes import view_router
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
-
-
-class Problem(BaseModel):
-    """Any answer that is no success (RFC 9457)."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
 
 
 def create_app(
@@ -92,7 +84,6 @@ def assemble(
         redoc_url=None,
         lifespan=lifespan,
         redirect_slashes=False,
-        responses={"default": {"description": "A problem", "content": {"application/problem+json": _problem_schema()}}},
     )
     app.state.streams = streams
     for router in routers:
@@ -105,19 +96,12 @@ def assemble(
     return app
 
 
-def _problem_schema() -> dict[str, Any]:
-    return {"schema": Problem.model_json_schema()}
-
-
 def _describe_truly(app: FastAPI) -> None:
-    """Take FastAPI's own 422 out of the description: wrong parameters are problems here, with status 400."""
+    """Describe what the routes answer; the framework's own 422 is none of it: what is wrong is 400 here."""
     describe = app.openapi
 
+    @cache
     def openapi() -> dict[str, Any]:
-        document = describe()
-        for operations in document["paths"].values():
-            for operation in operations.values():
-                operation["responses"].pop("422", None)
-        return document
+        return completed(describe())
 
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to change it

@@ -1,0 +1,67 @@
+"""The shapes of answers, as JSON schemas for the description of the API. What may be added later is left open. Data."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+_TEXT: Final = {"type": "string"}
+_NUMBER: Final = {"type": "integer"}
+_ANY: Final[dict[str, Any]] = {}
+_POSITION: Final = {"type": "string", "description": "a position", "examples": ["flights/0:17,flights/3:9"]}
+
+
+def _object(optional: dict[str, Any] | None = None, **required: Any) -> dict[str, Any]:
+    return {"type": "object", "required": list(required), "properties": {**required, **(optional or {})}}
+
+
+def _list(of: str) -> dict[str, Any]:
+    return {"type": "array", "items": {"$ref": f"#/components/schemas/{of}"}}
+
+
+_BASE64: Final = {"type": "string", "contentEncoding": "base64"}
+_RECORD: Final = _object(
+    {"key": {"type": ["string", "null"]}, "key_base64": _BASE64, "value": _ANY, "value_base64": _BASE64},
+    partition=_NUMBER,
+    offset=_NUMBER,
+    timestamp_ms=_NUMBER,
+    headers={"type": "array", "items": _object({"value": _ANY, "value_base64": _BASE64}, name=_TEXT)},
+)
+_TOPIC: Final = _object(name=_TEXT, topic_id=_TEXT, partitions=_NUMBER, internal={"type": "boolean"})
+_BROKER: Final = _object(
+    id=_NUMBER, address=_TEXT, controller={"type": "boolean"}, configs={"type": "array", "items": {"type": "object"}}
+)
+
+SCHEMAS: Final[dict[str, Any]] = {
+    "Problem": _object(
+        dict.fromkeys(("wanted", "reached", "condition", "expected", "actual", "code", "name"), _ANY),
+        type=_TEXT,
+        title=_TEXT,
+        status=_NUMBER,
+        detail=_TEXT,
+    ),
+    "Text": _TEXT,
+    "Object": {"type": "object"},
+    "Record": _RECORD,
+    "Records": _object(topic=_TEXT, records=_list("Record"), position=_POSITION),
+    "KeyRecords": _object({"scanned": _TEXT}, topic=_TEXT, key=_TEXT, records=_list("Record"), position=_POSITION),
+    "Appended": _object(position=_POSITION, records=_NUMBER),
+    "Topic": _TOPIC,
+    "Topics": _object(topics=_list("Topic")),
+    "TopicDescription": {
+        "allOf": [
+            {"$ref": "#/components/schemas/Topic"},
+            _object(records=_NUMBER, beginning=_POSITION, end=_POSITION, configs={"type": "object"}),
+        ]
+    },
+    "Pending": _object(id=_TEXT, status={"const": "pending"}, position=_POSITION),
+    "Answered": _object(
+        id=_TEXT,
+        status={"const": "answered"},
+        position=_POSITION,
+        reply={"allOf": [{"$ref": "#/components/schemas/Record"}, _object(position=_POSITION)]},
+    ),
+    "Rows": _object(rows={"type": "array", "items": {"type": "object"}}, position=_POSITION, covers=_POSITION),
+    "ViewStatus": _object(name=_TEXT, kind=_TEXT, topic=_TEXT, position=_POSITION, covers=_POSITION, state=_TEXT),
+    "Views": _object(views=_list("ViewStatus")),
+    "Config": _object(version=_TEXT, gateway={"type": "object"}, brokers={"type": "array", "items": _BROKER}),
+}

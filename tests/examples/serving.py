@@ -1,0 +1,30 @@
+"""An App's log, views and gateway: real parts, over real sockets, in the test's process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mainstem.client.log import Log
+from mainstem.gateway.app import create_app
+from mainstem.gateway.forwarding import ForwardingBackend
+from mainstem.gateway.guard import Limits
+from mainstem.gateway.host_app import create_host_app
+from mainstem.gateway.serving import listen_unix
+from mainstem.pipelines.app import App
+from mainstem.pipelines.deploy import deploy
+from mainstem.testing.embedded import EmbeddedBroker
+from mainstem.views.host import ViewHost
+from tests.gateway.served import listening_on, served
+
+
+@contextmanager
+def serving(app: App, directory: Path) -> Iterator[tuple[Log, str]]:
+    """The log, and the gateway's address."""
+    with EmbeddedBroker() as broker, Log(broker.bootstrap, timeout_s=60) as log:
+        deploy(app, log)
+        with ViewHost(tuple(app.views.values()), broker.bootstrap, directory) as host:
+            with listening_on(create_host_app(host), listen_unix(directory / "s")):
+                with served(create_app(log, ForwardingBackend([directory / "s"]), Limits())) as client:
+                    yield log, str(client.base_url)

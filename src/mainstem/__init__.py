@@ -46,6 +46,8 @@ __all__ = [*sorted(_HOMES), "__version__"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "spark":
+        return importlib.import_module("mainstem.spark")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -23,6 +23,12 @@ TIMESTAMP: Final = "_timestamp"
 TIMESTAMP_TYPE: Final = "_timestamp_type"
 ERROR: Final = "_error"
 
+UNREADABLE: Final = "the value is "
+"""How ``_error`` begins where the value is no JSON object, so that nothing can be read of it.
+
+Otherwise some columns do not fit, and are null, and the others are there.
+"""
+
 _INSTANT = pa.timestamp("us", tz="UTC")
 RECORD: Final = pa.schema(
     [

@@ -2,7 +2,7 @@
 
 An archive, where the other kinds hold what is: each record is a row, tombstones too, with key, value and headers byte
 for byte, and beside them the columns of the topic's schema. A value that does not fit them is kept as it is, with null
-columns and the reason in ``_error``: it is no dead letter, for nothing is lost.
+columns where it does not and the reason in ``_error``: it is no dead letter, for nothing is lost.
 
 What was applied is gathered in memory and committed as one file when it has 64 MB or is 10 seconds old; queries see
 both, so an answer is as fresh as any view's. The steps of one commit are in `mainstem.lake.table`; the bookmark is in
@@ -26,7 +26,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mainstem.lake.columns import ERROR, RECORD, VALUE, typed_columns
+from mainstem.lake.columns import ERROR, RECORD, UNREADABLE, VALUE, typed_columns
 from mainstem.lake.compaction import choose, merged
 from mainstem.lake.reading import BOOKMARK
 from mainstem.lake.table import LakeFile, LakeTable
@@ -185,11 +185,12 @@ class LakeStore(ViewStore):
         structs, errors = self._reader.read_values(values)
         reasons = [errors.get(index) for index in range(len(values))] if errors else [None] * len(values)
         error = pa.array(reasons, pa.string())
+        unreadable = pc.fill_null(pc.starts_with(error, UNREADABLE), False)
         table = table.set_column(table.schema.get_field_index(ERROR), ERROR, error)
         for number, field in enumerate(self._typed):
             column = pc.struct_field(structs, [number]).cast(field.type)
             if errors:
-                column = pc.if_else(pc.is_null(error), column, pa.scalar(None, field.type))
+                column = pc.if_else(unreadable, pa.scalar(None, field.type), column)
             table = table.append_column(field, column)
         return table
 

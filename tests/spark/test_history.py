@@ -1,0 +1,116 @@
+"""A topic's lake and its log as one DataFrame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mainstem.client.log import Log
+from mainstem.client.wire.cluster import WireClient
+from mainstem.errors import ConfigError
+from mainstem.pipelines.kinds import Lake
+from mainstem.schema.registry import lookup
+from mainstem.spark.history import table
+from mainstem.views.feed import Feed, end_of
+from mainstem.views.lake import LakeLimits, LakeStore
+from mainstem.views.store import StoreDefinition, no_dead_letters
+from tests.spark.flights_app import Flights
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+class Archive:
+    """A lake of the world's flights, fed by hand."""
+
+    def __init__(self, world: Flights, path: Path) -> None:
+        self.world, self.topic, self.path = world, world.flights.name, path
+        registered = lookup(world.log, self.topic)
+        assert registered is not None
+        self.definition = StoreDefinition("lake", Lake(), registered.schema)
+        self.store = LakeStore(path, self.definition, LakeLimits(commit_s=0.0))
+
+    def catch_up(self) -> None:
+        """Commit what there is by now, as one file."""
+        with WireClient(self.world.bootstrap) as client:
+            end = end_of(client, self.topic)
+            feed = Feed(client, self.topic, self.store.bookmark, end, columns=self.definition.reads)
+            while not feed.is_at_end:
+                if (step := feed.step(500)) is not None:
+                    self.store.apply(step.arrow_batch, step.bookmark, no_dead_letters)
+        self.store.commit()
+
+    def table(self, **options: bool) -> DataFrame:
+        return table(self.topic, lake=self.path, bootstrap=self.world.bootstrap, spark=self.world.spark, **options)
+
+    def log(self, **options: str) -> DataFrame:
+        """The same from the log alone."""
+        read = self.world.spark.read.format("mainstem").option("kafka.bootstrap.servers", self.world.bootstrap)
+        return read.option("subscribe", self.topic).options(**options).load()
+
+
+@pytest.fixture
+def archive(world: Flights, tmp_path: Path) -> Iterator[Archive]:
+    world.fly(*[(carrier, n) for n in range(10) for carrier in ("UA", "AA")])
+    made = Archive(world, tmp_path / "lake")
+    yield made
+    made.store.close()
+
+
+def rows(frame: DataFrame) -> list[str]:
+    return sorted(repr(row) for row in frame.collect())
+
+
+def add_odd_records(log: Log, topic: str) -> None:
+    """A tombstone, what is no JSON, what is no object, and what does not fit its column; headers."""
+    for value in (None, b"not json", b"[1]", b'{"flight_id": "x", "carrier": "BB", "dep_delay": "late"}'):
+        log.append(topic, value, key="odd", headers=[("h", b"1"), ("h", None)])
+
+
+def test_both_halves_together_are_what_the_log_has(archive: Archive) -> None:
+    add_odd_records(archive.world.log, archive.topic)
+    archive.catch_up()
+    archive.world.fly(("UA", 77))
+    add_odd_records(archive.world.log, archive.topic)
+    both, log = archive.table(), archive.log(valueSchema="registered", mode="DROPMALFORMED")
+    assert both.schema == log.schema
+    assert rows(both) == rows(log)
+    both, log = archive.table(records=True), archive.log(includeHeaders="true")
+    assert both.schema == log.schema
+    assert rows(both) == rows(log)
+
+
+def test_nothing_is_missed_or_seen_twice_while_the_lake_commits_and_merges(archive: Archive) -> None:
+    archive.catch_up()
+    frame = archive.table().select("flight_id", "_partition", "_offset")
+    before = frame.count()
+    for number in range(8):
+        archive.world.fly(("UA", 100 + number))
+        archive.catch_up()
+    archive.store.settle()
+    assert len(archive.store.statistics().files) == 1
+    assert (before, frame.count(), frame.distinct().count()) == (20, 20, 20)  # as it was planned, of merged files too
+    now = archive.table().select("_partition", "_offset")
+    assert (now.count(), now.distinct().count()) == (28, 28)
+
+
+def test_a_lake_of_another_topic_or_of_another_life_of_it_is_refused(archive: Archive) -> None:
+    archive.catch_up()
+    bootstrap, spark = archive.world.bootstrap, archive.world.spark
+    with pytest.raises(ConfigError, match="is of topic"):
+        table(archive.world.airlines.name, lake=archive.path, bootstrap=bootstrap, spark=spark)
+    archive.world.log.delete_topic(archive.topic)
+    archive.world.log.create_topic(archive.topic, partitions=1)
+    with pytest.raises(ConfigError, match="made again"):
+        archive.table()
+
+
+def test_spark_reads_the_files_without_a_jar(archive: Archive, spark: SparkSession) -> None:
+    archive.catch_up()
+    paths = [str(file.path) for file in archive.store.statistics().files]
+    assert spark.read.parquet(*paths).where("carrier = 'UA'").count() == 10

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, FastAPI
 
 import mainstem
+from mainstem.gateway.browser_module import browser_router
 from mainstem.gateway.config_routes import config_router
 from mainstem.gateway.cors import Cors
 from mainstem.gateway.description import completed
@@ -56,6 +57,7 @@ def create_app(
         topic_router(log),
         requests.router(),
         stream_router(log, streams),
+        browser_router(),
         view_router(views),
         operation_router(log),
         config_router(log, limits),

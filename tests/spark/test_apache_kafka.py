@@ -33,7 +33,9 @@ def declare() -> App:
 
 
 def test_what_kafkas_producer_wrote_is_derived_and_read_by_kafkas_consumer(spark: SparkSession, tmp_path: Path) -> None:
+    from mainstem.spark.options import LogOptions
     from mainstem.spark.runner import Runner
+    from mainstem.spark.verification import Verification
 
     app = declare()
     with ApacheKafka() as kafka, Log(kafka.bootstrap) as log:
@@ -57,3 +59,5 @@ def test_what_kafkas_producer_wrote_is_derived_and_read_by_kafkas_consumer(spark
         assert {(part.topic_partition.topic, part.lag) for part in described.progress} == {("orders", 0)}
         assert said.source == log.end("orders")
         assert log.end("totals").covers(said.sink)  # behind the records there are the markers of transactions
+        found = Verification(spark, app, "totals", log, LogOptions(kafka.bootstrap), checkpoints=tmp_path).verify()
+        assert (found.is_equal, found.topics[0].expected, found.topics[0].behind) == (True, 2, 0)

@@ -10,10 +10,10 @@ import pytest
 from mainstem.client.log import Log
 from mainstem.client.wire.connection import Connection
 from mainstem.client.wire.prepared import end_all, learn_terms, open_transactions
-from mainstem.errors import ConfigError, PipelineFailedError, ProducerFencedError
+from mainstem.errors import ConfigError, PipelineFailedError, ProducerFencedError, TransactionTimeoutError
 from mainstem.model import Position
 from mainstem.protocol.schema import Message
-from mainstem.spark import own_producers
+from mainstem.spark import clients, own_producers
 from mainstem.spark.clients import borrowed
 from mainstem.spark.offsets import StreamOffsets
 from mainstem.spark.transactions import (
@@ -185,3 +185,44 @@ def test_a_small_micro_batch_takes_four_requests(sink: Sink, monkeypatch: pytest
     monkeypatch.setattr(Connection, "send", counted)
     decide_and_finish(run, 2, [sink.task(run, 2, 0, rows=1)])
     assert sent == ["Produce", "TxnOffsetCommit", "EndTxn", "EndTxn"]
+
+
+def test_a_commit_in_a_process_of_its_own_finishes_what_one_before_has_left(sink: Sink) -> None:
+    run = SinkRun(sink.log, sink.sink_id)
+    with pytest.raises(KilledError):
+        sink.batch(run, 0, killing("driver:ended-first"))
+    own_producers._THIS.clear()
+    sink.batch(run, 1)  # though Spark would have had the former one committed before
+    assert sink.read() == truth(2)
+
+
+def test_a_commit_finds_out_that_its_transaction_was_aborted_meanwhile(sink: Sink) -> None:
+    run = SinkRun(sink.log, sink.sink_id)
+    prepared = [sink.task(run, 0, 0)]
+    sink.begin()  # which aborts that
+    with pytest.raises(TransactionTimeoutError, match="aborted before the decision"):
+        decide_and_finish(run, 0, prepared)
+    assert sink.read() == []
+
+
+def test_a_commit_in_a_process_of_its_own_asks_for_no_more_than_it_needs(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = SinkRun(sink.log, sink.sink_id)
+    for batch_id in range(2):
+        decide_and_finish(run, batch_id, [sink.task(run, batch_id, 0, rows=1)])
+    prepared = [sink.task(run, 2, 0, rows=1)]
+    clients._IDLE.clear()  # as in a process that has just been forked
+    own_producers._THIS.clear()
+    sent, send = [], Connection.send
+
+    def counted(self: Connection, body: Message, *args: Any) -> Any:
+        sent.append(type(body).__name__.removesuffix("Request"))
+        return send(self, body, *args)
+
+    monkeypatch.setattr(Connection, "send", counted)
+    decide_and_finish(run, 2, prepared)
+    begun = ["Metadata", "FindCoordinator", "InitProducerId", "FindCoordinator", "OffsetFetch"]
+    looked = ["ListTransactions", "DescribeTransactions"]
+    assert sent == [*begun, *looked, "TxnOffsetCommit", "EndTxn", "EndTxn"]
+    assert sink.read() == sorted(f"{batch_id}-0-0" for batch_id in range(3))

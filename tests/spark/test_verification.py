@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mainstem.errors import DefinitionError, InputError, PositionError
+from mainstem.errors import DefinitionError, InputError, PositionError, TransactionTimeoutError
+from mainstem.pipelines.deploy import deploy
 from mainstem.spark.verdict import Verdict
 from tests.spark.flights_app import Flights
+from tests.spark.sink_world import Sink
 from tests.support.removed_records import delete_records
 
 if TYPE_CHECKING:
@@ -188,6 +190,21 @@ def test_a_function_that_no_batch_can_run_is_refused(world: Flights) -> None:
     world.run_once()
     with pytest.raises(DefinitionError, match="cannot be run as a batch: "):
         verify(world, name)
+
+
+def test_an_open_transaction_that_hides_what_was_written_is_named(world: Flights) -> None:
+    from mainstem.spark.transactions import resolve_abandoned
+
+    name = declare(world, counts, key="carrier", mode="update", partitions=1)
+    world.fly(("UA", 1))
+    other = Sink(world.bootstrap, name)
+    deploy(world.app, world.log)
+    other.task(other.begin(), 0, 0)
+    world.run_once()
+    with pytest.raises(TransactionTimeoutError, match=f"an open transaction holds {name}/0 at 0"):
+        verify(world, name)
+    resolve_abandoned(other.log, other.sink_id)
+    assert verify(world, name).is_equal
 
 
 def test_a_topic_that_was_made_again_is_refused(world: Flights) -> None:

@@ -44,7 +44,7 @@ def _ended_early() -> None:
 
 
 def _unresolved() -> None:
-    _Driver.resolve = lambda *_: None  # type: ignore[method-assign]
+    _Driver.resolve = lambda *_, **__: []  # type: ignore[method-assign]
     _Driver._strays = lambda *_: []  # type: ignore[method-assign]
 
 

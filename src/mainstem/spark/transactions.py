@@ -38,6 +38,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from mainstem.client.wire.cluster import EARLIEST, WireClient
+from mainstem.client.wire.coordinated import TRANSACTION, coordinators
 from mainstem.client.wire.groups import committed_entries
 from mainstem.client.wire.prepared import (
     Instance,
@@ -189,7 +190,7 @@ def begin_run(log: LogOptions, sink_id: str, *, timeout_ms: int | None = None) -
     """
     run = SinkRun(log, sink_id, timeout_ms=timeout_ms)
     with borrowed(log) as client:
-        driver = _Driver.begun(client, run, ())
+        driver = _Driver.begun(client, run)
     decided = NOT_DECIDED if driver.decision is None else driver.decision.batch_id
     run = SinkRun(log, sink_id, driver.identity, decided, timeout_ms)
     _keep(run, driver)
@@ -213,7 +214,7 @@ def decide_and_finish(
     with borrowed(run.log) as client:
         driver = _DRIVERS.get((os.getpid(), run))
         if driver is None and run.driver is None:
-            driver = _Driver.begun(client, run, chosen)
+            driver = _Driver.begun_to_decide(client, run, chosen)
         elif driver is None:
             driver = _Driver.resumed(client, run)
         return driver.decide(client, batch_id, chosen, digest(source), steps)
@@ -237,7 +238,7 @@ def resolve_abandoned(log: LogOptions, sink_id: str, *, linger_s: float = 0.0) -
     run = SinkRun(log, sink_id)
     until_s = time.monotonic() + linger_s
     with borrowed(log) as client:
-        driver = _Driver.begun(client, run, ())
+        driver = _Driver.begun(client, run)
         while (left_s := until_s - time.monotonic()) > 0:
             time.sleep(min(_LINGER_PAUSE_S, left_s))
             driver.resolve(client)
@@ -256,26 +257,48 @@ class _Driver:
         self._terms = terms
         timeout_ms = min(terms.timeout_ms, _DRIVER_TIMEOUT_MS)
         self._own_terms = terms._replace(is_two_phase=False, timeout_ms=timeout_ms, is_chosen=False)
-        self._name = f"{run.group}-driver"
+        self._name = _driver_name(run)
         self._sweep_at_s = 0.0
         self._is_late = False
         """Whether tasks may have prepared before this run began, so that another one may have aborted that."""
+        self._seen_open: frozenset[Instance] = frozenset()
+        """What was open when this run had begun: who aborts that later fences this run first, or finds it decided."""
 
     @classmethod
-    def begun(cls, client: WireClient, run: SinkRun, keep: Sequence[Prepared]) -> _Driver:
-        """Step 1, which leaves the transactions ``keep`` as they are."""
+    def begun(cls, client: WireClient, run: SinkRun) -> _Driver:
+        """Step 1."""
+        _ensure_topic(client)
+        driver = cls._taken_over(client, run, terms_of(client, run.log, run.timeout_ms))
+        if driver.decision is not None:
+            driver._end_decided(client, driver.decision, no_steps)
+        driver.resolve(client)
+        return driver
+
+    @classmethod
+    def begun_to_decide(cls, client: WireClient, run: SinkRun, chosen: Sequence[Prepared]) -> _Driver:
+        """Step 1 of a run that begins with its decision: the transactions ``chosen`` are left as they are.
+
+        What was decided is not ended once more: a micro-batch begins when the one before is committed, and so ended; if
+        it is the same one, ``decide`` ends it. Should one of them be open for all that, it is seen and ended.
+        """
         _ensure_topic(client)
         terms = terms_of(client, run.log, run.timeout_ms)
+        coordinators(client, [_driver_name(run), *(each.transactional_id for each in chosen)], TRANSACTION)  # at once
+        driver = cls._taken_over(client, run, terms)
+        driver._kept |= {each.instance for each in chosen}
+        driver._seen_open = frozenset(driver.resolve(client, has_asked=True))
+        if driver.decision is not None and driver._seen_open.intersection(_instances(driver.decision)):
+            driver._end_decided(client, driver.decision, no_steps)
+        driver._is_late, driver._sweep_at_s = True, time.monotonic() + _SWEEP_EVERY_S
+        return driver
+
+    @classmethod
+    def _taken_over(cls, client: WireClient, run: SinkRun, terms: Terms) -> _Driver:
+        """The driver's id is ours, which fences the run before; then what that has decided is read."""
         driver = cls(run, terms, ProducerIdentity(-1, -1), None)
         driver.identity = init_producer(client, driver._name, driver._own_terms)
         driver.decision = decision_in(committed_entries(client, run.group, require_stable=True), run.group)
-        driver._kept = {each.instance for each in keep}
-        if driver.decision is not None:
-            driver._end_decided(client, driver.decision, no_steps)
-            driver._kept |= {each.instance for each in driver.decision.transactions}
-        driver.resolve(client)
-        if keep:
-            driver._is_late, driver._sweep_at_s = True, time.monotonic() + _SWEEP_EVERY_S
+        driver._kept = set() if driver.decision is None else _instances(driver.decision)
         return driver
 
     @classmethod
@@ -359,7 +382,8 @@ class _Driver:
     def _check_time(self, client: WireClient, chosen: Sequence[Prepared]) -> None:
         """A transaction may be over before it is decided: ask, unless that cannot be."""
         oldest_ms = min(each.begun_ms for each in chosen)
-        if self._is_late or time.time_ns() // 1_000_000 - oldest_ms > self._terms.timeout_ms // 2:
+        is_late = self._is_late and not self._seen_open.issuperset(each.instance for each in chosen)
+        if is_late or time.time_ns() // 1_000_000 - oldest_ms > self._terms.timeout_ms // 2:
             self._check_open(client, chosen)
 
     def _check_open(self, client: WireClient, chosen: Sequence[Prepared]) -> None:
@@ -386,12 +410,15 @@ class _Driver:
         found = open_transactions(client, f"{self._run.group}-")
         return [each for each in found if each not in kept and each.transactional_id != self._name]
 
-    def resolve(self, client: WireClient) -> None:
-        """Abort what is open, but for what this run began with."""
-        found = open_transactions(client, f"{self._run.group}-")
+    def resolve(self, client: WireClient, *, has_asked: bool = False) -> list[Instance]:
+        """Abort what is open, but for what this run began with; what was found.
+
+        ``has_asked``: the client has just asked which brokers there are.
+        """
+        found = open_transactions(client, f"{self._run.group}-", has_asked=has_asked)
         strays = [each for each in found if each not in self._kept and each.transactional_id != self._name]
         if not strays:
-            return
+            return found
         # The proof that no newer run has begun, whose transactions these might be.
         try:
             self.identity = init_producer(client, self._name, self._own_terms, expected=self.identity)
@@ -399,9 +426,18 @@ class _Driver:
             raise self._fenced(error) from error
         end_all(client, strays, self._terms, commit=False)
         self.resolved += len(strays)
+        return found
 
 
 _DRIVERS: dict[tuple[int, SinkRun], _Driver] = {}
+
+
+def _driver_name(run: SinkRun) -> str:
+    return f"{run.group}-driver"
+
+
+def _instances(decision: Decision) -> set[Instance]:
+    return {each.instance for each in decision.transactions}
 
 
 def _keep(run: SinkRun, driver: _Driver) -> None:

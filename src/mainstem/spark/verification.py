@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from mainstem.client.log import Log, TopicDescription
-from mainstem.client.wire.cluster import LATEST
+from mainstem.client.wire.cluster import LATEST, Isolation
 from mainstem.errors import (
     DefinitionError,
     InputError,
@@ -161,7 +161,7 @@ class Verification:
                 "since, so there is nothing to compare with"
             )
         with borrowed(self._options) as client:
-            stable = client.list_offsets(list(position), LATEST)
+            stable = client.list_offsets(list(position), LATEST, Isolation.READ_COMMITTED)
         hidden = [f"{tp} at {stable[tp]}" for tp, offset in position.items() if stable[tp] < offset]
         if hidden:
             raise TransactionTimeoutError(

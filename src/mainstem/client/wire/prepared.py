@@ -276,15 +276,26 @@ def _end_request(instance: Instance, commit: bool) -> EndTxnRequest:
     )
 
 
-def open_transactions(client: WireClient, prefix: str) -> list[Instance]:
-    """The transactions that are open now and whose transactional ids begin with ``prefix``, on all brokers."""
-    names = wherever_it_is(client, lambda: _open_names(client))
+def open_transactions(client: WireClient, prefix: str, *, has_asked: bool = False) -> list[Instance]:
+    """The transactions that are open now and whose transactional ids begin with ``prefix``, on all brokers.
+
+    ``has_asked``: the client has just asked which brokers there are, and need not do so again.
+    """
+    is_known = has_asked
+
+    def ask() -> list[str]:
+        nonlocal is_known
+        if not is_known:
+            client.metadata([])
+        is_known = False  # when it has to be tried again
+        return _open_names(client)
+
+    names = wherever_it_is(client, ask)
     described = describe(client, [name for name in names if name.startswith(prefix)])
     return [each.instance for each in described.values() if each.state == ONGOING]
 
 
 def _open_names(client: WireClient) -> list[str]:
-    client.metadata([])
     names: list[str] = []
     for node in list(client.brokers):
         request = ListTransactionsRequest(state_filters=[ONGOING], producer_id_filters=[])

@@ -36,6 +36,7 @@ cluster-test: $(READY) ## The example on a Spark and an Apache Kafka cluster tha
 	@exec $(BIN)/python -m pytest -m cluster tests/cluster $(ARGS)
 .PHONY: torture
 torture: $(READY) ## Kill Spark and the log 200 times, and see that nothing is lost or twice
+	@$(BIN)/python -m tests.torture.scenes
 	@exec $(BIN)/python -m tests.torture.run $(ARGS)
 
 .PHONY: check

@@ -69,7 +69,7 @@ def _do(spark: SparkSession, work: Work, bootstrap: str) -> None:
         writer.start().awaitTermination()
     else:
         # How many tasks write is part of the plan; it changes from run to run.
-        changed = Choices(Choice.RESUME)
+        changed = Choices(Choice.REBUILD if work.kind == "totals" else Choice.RESUME)
         Runner(_app(work), bootstrap, checkpoints=Path(work.checkpoint), spark=spark, changed=changed).run(once=True)
 
 
@@ -85,7 +85,15 @@ def _app(work: Work) -> ms.App:
 
         @app.pipeline(records, into=work.sink, key="id", mode="update", name=work.sink)
         def totals(records: Any) -> Any:
-            return records.groupBy("id").count().withColumnRenamed("count", "number")
+            return records.groupBy("id").count().selectExpr("id", f"count * {work.version} AS number")
+
+    elif work.kind == "split":
+        outputs = [app.topic(name, SCHEMA, key="id") for name in work.sinks]
+
+        @app.pipeline(records, into=outputs, name=work.sink)
+        def split(records: Any) -> Any:
+            rows = records.select("id", "number")
+            return tuple(rows.where(f"number % 2 = {rest}") for rest in (0, 1))
 
     else:
 

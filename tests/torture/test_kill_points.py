@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker.harness import LogProcess
+from tests.torture import scenes
 from tests.torture.orders import Order, Target
 from tests.torture.readers import by_kafka_python, open_partitions, progress_of
 from tests.torture.torture import Input, Torture, create_topics
@@ -103,3 +104,15 @@ def test_a_batch_write_that_has_a_name_counts_once_however_often_its_driver_dies
     torture.do(query.work)
     assert check(query.input.given, by_kafka_python(log.bootstrap, query.sink)).faults == ()
     assert open_partitions(log.bootstrap, query.sink) == {}
+
+
+def test_a_rebuild_whose_driver_dies_appends_what_differs_once(
+    log: LogProcess, torture: Torture, tmp_path: Path
+) -> None:
+    stage = scenes.Stage(torture, log.bootstrap, tmp_path, "totals")
+    assert scenes.rebuild(stage, ["rebuild:removed"]).faults == ()
+
+
+def test_several_outputs_whose_driver_dies_count_together(log: LogProcess, torture: Torture, tmp_path: Path) -> None:
+    stage = scenes.Stage(torture, log.bootstrap, tmp_path, "split")
+    assert scenes.outputs(stage, [], ["driver:ended-first"]).faults == ()

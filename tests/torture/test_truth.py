@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.torture.truth import Covered, Given, Seen, check, check_progress, check_totals, check_whole
+from tests.torture.truth import Covered, Given, Seen, check, check_progress, check_rebuilt, check_totals, check_whole
 
 GIVEN = [Given("a", 0, 0, 0), Given("a", 1, 0, 1), Given("b", 0, 1, 0), Given("b", 1)]
 RIGHT = [Seen(0, 0, "a", 0), Seen(0, 5, "a", 1), Seen(1, 3, "b", 0)]
@@ -48,6 +48,14 @@ def test_a_count_that_goes_back_or_ends_wrong_is_found_out() -> None:
     assert [fault.kind for fault in twice.faults] == ["went-back"]
     short = check_totals(given, [Seen(0, 0, "a", 2)])
     assert [fault.kind for fault in short.faults] == ["wrong-total"]
+
+
+def test_a_rebuild_that_appends_twice_or_ends_wrong_is_found_out() -> None:
+    given = [Given("a", 0, 0, 0), Given("a", 1, 0, 1)]
+    assert check_rebuilt(given, [Seen(0, 0, "a", 2), Seen(0, 2, "a", 6)], 3).faults == ()
+    twice = check_rebuilt(given, [Seen(0, 0, "a", 6), Seen(0, 2, "a", 6)], 3)
+    assert [fault.kind for fault in twice.faults] == ["repeated"]
+    assert [fault.kind for fault in check_rebuilt(given, [Seen(0, 0, "a", 2)], 3).faults] == ["wrong-total"]
 
 
 def test_a_batch_write_of_which_a_part_is_visible_is_found_out() -> None:

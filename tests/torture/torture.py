@@ -95,6 +95,8 @@ class Torture:
         self._drivers: list[Driver] = []
         self._ended: list[Driver] = []
         self._stopped = threading.Event()
+        self.log_is_away_s = 0.0
+        """How long the log stays away when it has been killed."""
         self._keeper: threading.Thread | None = None
 
     @property
@@ -166,6 +168,7 @@ class Torture:
         while not self._stopped.wait(_LOOK_EVERY_S):
             if not log.is_alive:
                 log.kill()
+                self._stopped.wait(self.log_is_away_s)
                 log.start()
                 self.orders.name_process("log", log.pid)
                 self.counts["log restarts"] += 1

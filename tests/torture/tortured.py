@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from mainstem.spark import frames, runner
 from mainstem.spark.options import WriteOptions
 from mainstem.spark.query import QueryPlace
+from mainstem.spark.rebuilding import Site
 from mainstem.spark.sink import LogStreamWriter, LogWriter
 from mainstem.spark.source import MainstemDataSource
 from tests.torture.mutants import build_in
@@ -36,7 +37,7 @@ class TorturedDataSource(MainstemDataSource):
         return super().streamReader(schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
-        return LogStreamWriter(WriteOptions.parse(self.options), schema, KillingSteps())
+        return LogStreamWriter(self._patient(WriteOptions.parse(self.options)), schema, KillingSteps())
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         return LogWriter(WriteOptions.parse(self.options), schema, KillingSteps())
@@ -53,6 +54,7 @@ def tortured(spark: SparkSession, mutant: str) -> None:
     """Put ours in the product's place. ``mutant`` names a fault of ``tests.torture.mutants`` to build in."""
     spark.dataSource.register(TorturedDataSource)
     runner.QueryPlace = functools.partial(QueryPlace, steps=KillingSteps())  # type: ignore[misc,assignment]
+    runner.Site = functools.partial(Site, steps=KillingSteps())  # type: ignore[misc,assignment]
     build_in(mutant)
     frames.MainstemDataSource = TorturedDataSource  # type: ignore[misc]  # what Apps' topics are read by
 

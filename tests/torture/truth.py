@@ -10,6 +10,7 @@ ahead           a progress record says more than is true: what it covers of the 
                 the output
 wrong-total     an aggregate's last value of a key is not that of the input
 went-back       an aggregate's value of a key was written that is not above the one before: a micro-batch counted twice
+repeated        a rebuild has appended a key's value though it was the last one already
 torn            of a batch write some records are visible, and others are not
 =============== =======================================================================================================
 
@@ -102,6 +103,24 @@ def check_totals(given: Iterable[Given], seen: Collection[Seen]) -> Verdict:
     return Verdict(
         sum(totals.values()), len(seen), len({(record.key, record.number) for record in seen}), tuple(faults)
     )
+
+
+def check_rebuilt(given: Iterable[Given], seen: Collection[Seen], factor: int) -> Verdict:
+    """An aggregation that counts each key's records ``factor`` times, after rebuilds with other factors."""
+    counts = Counter(record.key for record in given if record.offset is not None)
+    last: dict[str, int] = {}
+    faults = []
+    for record in sorted(seen):
+        if record.number == last.get(record.key):
+            faults.append(Fault("repeated", str(record)))
+        last[record.key] = record.number
+    faults += [
+        Fault("wrong-total", f"{key}: {last.get(key)}, not {factor * counts[key]}")
+        for key in sorted(counts.keys() | last.keys())
+        if last.get(key) != factor * counts[key]
+    ]
+    distinct = len({(record.key, record.number) for record in seen})
+    return Verdict(sum(counts.values()), len(seen), distinct, tuple(faults))
 
 
 def check_whole(writes: Mapping[str, Collection[str]], seen: Collection[Seen]) -> Verdict:

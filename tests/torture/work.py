@@ -6,13 +6,15 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
-Kind = Literal["plain", "pipeline", "totals", "batch"]
+Kind = Literal["plain", "pipeline", "totals", "split", "batch"]
 
 
 @dataclass(frozen=True)
 class Work:
-    """``plain``: a DataFrame stream; ``pipeline``: the same by an App; ``totals``: an App that counts by key;
-    ``batch``: one batch read and a write that has a name. Spark's own state is in ``checkpoint``.
+    """``plain``: a DataFrame stream; ``pipeline``: the same by an App; ``totals``: an App that counts by key,
+    and multiplies by ``version``, with a rebuild where that is another one than before; ``split``: an App with two
+    outputs, of odd and of even numbers; ``batch``: one batch read and a write that has a name. Spark's own state is in
+    ``checkpoint``.
     """
 
     kind: Kind
@@ -22,6 +24,12 @@ class Work:
     offsets_max: int = 300
     partitions_min: int = 1
     repartition: int = 0
+    version: int = 1
+
+    @property
+    def sinks(self) -> tuple[str, ...]:
+        """The topics that are written."""
+        return (f"{self.sink}-even", f"{self.sink}-odd") if self.kind == "split" else (self.sink,)
 
     def to_line(self) -> str:
         return json.dumps(asdict(self))

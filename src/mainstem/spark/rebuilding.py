@@ -1,18 +1,21 @@
 """Rebuild: a changed pipeline derives its whole topic again beside the old one; then the old one is made equal to it.
 
 Readers go on undisturbed: the topic, its offsets and its old records stay, and what differs is appended to it.
+In brackets what ``Steps`` is told.
 
 1. Beside the topics that the pipeline derives, shadow topics are made (``<topic>.rebuild``), and a checkpoint of its
-   own (``__rebuild-<pipeline>``) with the new version's fingerprint. What another version left of these is removed.
-2. The new version derives all that there is into the shadow topics.
+   own (``__rebuild-<pipeline>``) with the new version's fingerprint. What another version left of these is removed
+   [rebuild:begun].
+2. The new version derives all that there is into the shadow topics [rebuild:derived].
 3. What the old version's sink, or an earlier swap, left open in the topics is ended, so that all of them can be read.
    Each is compared with its shadow, by the latest value of each key. Where rows cannot be told apart by their key, the
-   rebuild is refused, and nothing was changed.
-4. The difference is appended in a transaction (in several, where it is large).
-5. A marker is written beside the new checkpoint: from here on the swap is finished, whatever happens.
-6. The old checkpoint is removed, the new one takes its place: its query goes on in the topic itself.
-7. The pipeline's progress is said: what the new version has read, up to the topic's end.
-8. The shadow topics and their progress are removed, then the marker.
+   rebuild is refused, and nothing was changed [rebuild:compared].
+4. The difference is appended in a transaction (in several, where it is large) [rebuild:appended].
+5. A marker is written beside the new checkpoint: from here on the swap is finished, whatever happens [rebuild:marked].
+6. The old checkpoint is removed [rebuild:removed], the new one takes its place: its query goes on in the topic itself
+   [rebuild:swapped].
+7. The pipeline's progress is said: what the new version has read, up to the topic's end [rebuild:said].
+8. The shadow topics and their progress are removed [rebuild:cleared], then the marker.
 
 A rebuild that is cut short before 5 goes on where it was when it is asked for again; the difference is counted anew, so
 what was appended already is not appended twice. After 5 the next start finishes it. Nobody else writes meanwhile: the
@@ -38,7 +41,7 @@ from mainstem.spark.fingerprint import Fingerprint
 from mainstem.spark.options import LogOptions
 from mainstem.spark.progress_log import ProgressLog
 from mainstem.spark.topic_difference import TopicDifference
-from mainstem.spark.transactions import resolve_abandoned
+from mainstem.spark.transactions import Steps, no_steps, resolve_abandoned
 
 _BESIDE: Final = "__rebuild-"  # no pipeline has a name that begins so
 _MARKER: Final = "mainstem-swap.json"
@@ -46,11 +49,12 @@ _MARKER: Final = "mainstem-swap.json"
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where pipelines live: their log, and the directory of their checkpoints."""
+    """Where pipelines live: their log, and the directory of their checkpoints; and who is told of a rebuild's steps."""
 
     log: Log
     options: LogOptions
     checkpoints: Path
+    steps: Steps = no_steps
 
     def beside(self, pipeline: str) -> Path:
         """The checkpoint of a pipeline's new version."""
@@ -86,11 +90,13 @@ def begin(site: Site, pipeline: Pipeline, now: Fingerprint) -> Pipeline:
         partitions = site.log.topics()[topic.name].partitions
         policy = {"cleanup.policy": "compact"} if topic.compacted else {}
         site.log.create_topic(beside.name, partitions=partitions, configs={**policy, **topic.configs}, exist_ok=True)
+    site.steps("rebuild:begun")
     return shadow
 
 
 def swap(site: Site, pipeline: Pipeline) -> list[str]:
     """Steps 3 to 8; what differed, a line for each topic. Raises DefinitionError in step 3."""
+    site.steps("rebuild:derived")
     transactional_id = f"mainstem-rebuild-{pipeline.name}"
     site.resolve(site.checkpoints / pipeline.name)
     with site.log.transaction(transactional_id):
@@ -104,10 +110,13 @@ def swap(site: Site, pipeline: Pipeline) -> list[str]:
                 "be rebuilt into it: derive into a topic of another name, or choose resume or fresh"
             )
         found.append(difference)
+    site.steps("rebuild:compared")
     for difference in found:
         difference.append_to_live(site.log, transactional_id)
+    site.steps("rebuild:appended")
     marker = {"pipeline": pipeline.name, "outputs": _names(pipeline)}
     _write_marker(site.beside(pipeline.name), marker)
+    site.steps("rebuild:marked")
     finish_swaps(site)
     return [f"topic {difference.live}: {difference}" for difference in found]
 
@@ -119,10 +128,14 @@ def finish_swaps(site: Site) -> None:
         live, beside = site.checkpoints / marker["pipeline"], site.beside(marker["pipeline"])
         if path.parent == beside:
             remove_checkpoint(str(live))
+            site.steps("rebuild:removed")
             beside.rename(live)
             sync_directory(site.checkpoints)
+            site.steps("rebuild:swapped")
         _say_progress(site, marker["pipeline"], tuple(marker["outputs"]))
+        site.steps("rebuild:said")
         _remove_shadows(site, marker["pipeline"], marker["outputs"])
+        site.steps("rebuild:cleared")
         (live / _MARKER).unlink()
 
 

@@ -1,0 +1,146 @@
+"""What is killed step by step and takes too long for the tests: ``python -m tests.torture.scenes``, a part of
+``make torture``.
+
+=========== ===========================================================================================================
+rebuild     a changed pipeline is rebuilt, and its driver killed after each step of that, each in a rebuild of its own
+outputs     a pipeline with two outputs, its driver and its workers killed after each step of a micro-batch
+outage      a log that stays away for longer than a minute, in the middle of a plain stream: its query waits and goes on
+=========== ===========================================================================================================
+
+Each ends with a run that nobody disturbs, and with the verdict on what kafka-python saw. A scene's result is a line of
+standard output; the exit code is 1 when one has found a fault.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from tests.broker.harness import LogProcess
+from tests.torture.orders import Order, Target
+from tests.torture.readers import by_kafka_python, open_partitions
+from tests.torture.torture import Input, Torture, create_topics
+from tests.torture.truth import Fault, Verdict, check, check_rebuilt
+from tests.torture.work import Kind, Work
+
+REBUILD_STEPS: Final = tuple(
+    f"rebuild:{step}"
+    for step in ("begun", "derived", "compared", "appended", "marked", "removed", "swapped", "said", "cleared")
+)
+TASK_STEPS: Final = ("task:initialized", "task:appended", "task:prepared")
+DRIVER_STEPS: Final = ("driver:begun", "driver:decided", "driver:ended-first", "driver:ended-all", "driver:progress")
+AWAY_S: Final = 70.0
+_NUMBERS = itertools.count(1)
+_RECORDS = 300
+
+
+class Stage:
+    """A query from one topic to others, on a log with a driver; what all scenes stand on."""
+
+    def __init__(self, torture: Torture, bootstrap: str, directory: Path, kind: Kind) -> None:
+        name = f"{kind}-{next(_NUMBERS)}"
+        self.torture = torture
+        self.bootstrap = bootstrap
+        self.work = Work(kind, str(directory / f"checkpoint-{name}"), f"{name}-in", f"{name}-out", offsets_max=150)
+        create_topics(bootstrap, **{self.work.source: 2}, **dict.fromkeys(self.work.sinks, 2))
+        self.input = Input(bootstrap, self.work.source)
+
+    def run(self, work: Work | None = None, kill: Sequence[Order] = (), records: int = _RECORDS) -> None:
+        """Derive what is new, killed by these orders on the way."""
+        self.torture.orders.give(kill)
+        self.input.feed(records)
+        self.torture.do(work or self.work)
+        for order in kill:
+            self.torture.counts[f"killed {order.target} at {order.step}"] += 1
+        assert self.torture.orders.left == [], "nobody came to a step"
+
+    def judged(self, verdict: Verdict) -> Verdict:
+        """With the faults that any scene may have."""
+        opened = {sink: open_partitions(self.bootstrap, sink) for sink in self.work.sinks}
+        return verdict.with_faults(Fault("open", f"{sink}: {ends}") for sink, ends in opened.items() if ends)
+
+
+def rebuild(stage: Stage, steps: Sequence[str] = REBUILD_STEPS) -> Verdict:
+    """See the module. Between two rebuilds the query goes on for a while."""
+    stage.run()
+    version = 1
+    for version, step in enumerate(steps, start=2):
+        stage.run(replace(stage.work, version=version), [Order(step, "self")])
+    stage.run(replace(stage.work, version=version))
+    return stage.judged(check_rebuilt(stage.input.given, by_kafka_python(stage.bootstrap, stage.work.sink), version))
+
+
+def outputs(
+    stage: Stage, task_steps: Sequence[str] = TASK_STEPS, driver_steps: Sequence[str] = DRIVER_STEPS
+) -> Verdict:
+    """See the module."""
+    stage.run()
+    targets: list[tuple[str, Target]] = [(step, "self") for step in (*task_steps, *driver_steps)]
+    for step, target in targets:
+        stage.run(kill=[Order(step, target)])
+    stage.run()
+    seen = [record for sink in stage.work.sinks for record in by_kafka_python(stage.bootstrap, sink)]
+    return stage.judged(check(stage.input.given, seen, is_ordered=False))
+
+
+def outage(stage: Stage) -> Verdict:
+    """See the module."""
+    stage.run()
+    stage.torture.log_is_away_s = AWAY_S
+    begin_s = time.monotonic()
+    stage.run(kill=[Order("driver:decided", "log", after=1)], records=4 * _RECORDS)
+    stage.torture.log_is_away_s = 0.0
+    stage.run()
+    verdict = check(stage.input.given, by_kafka_python(stage.bootstrap, stage.work.sink))
+    if time.monotonic() - begin_s < AWAY_S:
+        verdict = verdict.with_faults([Fault("unhurt", "the log was not away")])
+    failed = stage.torture.counts["queries failed"]
+    return stage.judged(verdict.with_faults([Fault("failed", f"the query failed {failed} times")] if failed else ()))
+
+
+SCENES: Final[dict[str, tuple[Kind, Callable[[Stage], Verdict]]]] = {
+    "rebuild": ("totals", rebuild),
+    "outputs": ("split", outputs),
+    "outage": ("plain", outage),
+}
+
+
+def main() -> int:
+    arguments = _arguments()
+    directory = Path(arguments.directory or tempfile.mkdtemp(prefix="mainstem-scenes-"))
+    faults = 0
+    for name in arguments.scene or SCENES:
+        kind, scene = SCENES[name]
+        place, begin_s = directory / f"{name}-{time.time_ns()}", time.monotonic()
+        with LogProcess(place / "data") as log, Torture(place, log) as torture:
+            create_topics(log.bootstrap, __mainstem_progress=1)
+            verdict = scene(Stage(torture, log.bootstrap, place, kind))
+        kills = sum(count for what, count in torture.counts.items() if what.startswith("killed "))
+        faults += len(verdict.faults)
+        _say(f"{name}: {kills} kills, {verdict} ({time.monotonic() - begin_s:.0f} s)")
+        for fault in verdict.faults[:10]:
+            _say(f"  {fault.kind}: {fault.what}")
+    return 1 if faults else 0
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tests.torture.scenes", description=__doc__.splitlines()[0])
+    parser.add_argument("scene", nargs="*", choices=[*SCENES, []], help="which; default: all")
+    parser.add_argument("--directory", help="where logs and checkpoints are kept; default: a temporary one")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

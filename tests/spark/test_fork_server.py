@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,6 +80,32 @@ def test_a_signal_reaches_the_fork(server: ForkServer, module: dict[str, str], t
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) != 0
     gone(pid)
+
+
+def test_those_that_are_asked_for_at_once_are_each_its_own(
+    server: ForkServer, module: dict[str, str], tmp_path: Path
+) -> None:
+    processes = [run(server, module, str(number), cwd=tmp_path) for number in range(4)]
+    outputs = [process.communicate(f"input {number}", timeout=60)[0] for number, process in enumerate(processes)]
+    assert outputs == [f"['{n}'] marked {tmp_path} input {n} True\n" for n in range(4)]
+
+
+def test_a_fork_made_ahead_that_has_died_is_not_missed(module: dict[str, str], tmp_path: Path) -> None:
+    server = ForkServer()
+    run(server, module, cwd=tmp_path).communicate("", timeout=60)  # all is imported
+    children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
+    deadline_s = time.monotonic() + 60
+    while not (made_ahead := children.read_text().split()):
+        assert time.monotonic() < deadline_s, "none is made ahead"
+    for pid in made_ahead:
+        os.kill(int(pid), signal.SIGKILL)
+        gone(int(pid))
+    output, _ = run(server, module, cwd=tmp_path).communicate("input", timeout=60)
+    assert output.endswith("input True\n")
+    ahead = [int(pid) for pid in children.read_text().split()]
+    server.stop()
+    for pid in ahead:
+        gone(pid)
 
 
 def test_a_question_to_python_itself_is_answered(server: ForkServer) -> None:

@@ -1,9 +1,12 @@
-"""A process that has imported all that Spark's Python processes need, and forks them: in 20 ms instead of a second.
+"""A process that has imported all that Spark's Python processes need, and forks them: ahead, instead of in a second.
 
 On one machine Spark starts some ten Python processes for a handful of queries (planners, a runner for each source, the
 workers), and each would import pyspark, Arrow, numpy and the native decoder by itself: a second of processor time each,
 and again after a minute of idleness, when Spark lets its workers go. ``ForkServer`` starts one process that imports
 them once, while the JVM starts; ``python`` is the command that Spark is given in place of Python (see ``fork_client``).
+
+A fork takes some 20 ms, since the tables of all that was imported are copied. So one is made ahead, a little after the
+last was given away, and waits for what it is to become: a stream's micro-batch starts a process or two.
 
 What a forked process must not share is made anew: standard streams, environment, signal handlers, numpy's random
 numbers. The collector is frozen first, so that a worker's collections do not walk what was imported. The server has one
@@ -28,13 +31,13 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 _CLIENT = Path(__file__).with_name("fork_client.py")
 _CODE_BYTES = 4
 _ASK_TIMEOUT_S = 10.0
 _STOP_TIMEOUT_S = 10.0
 _FAILED = 70
+_SPARE_AFTER_S = 0.02
 PRELOADED = (
     "numpy",
     "pandas",  # Arrow looks for it as soon as an array is made
@@ -52,6 +55,7 @@ PRELOADED = (
     "mainstem.record.arrow_encode",
     "mainstem.record.arrow_partition",
     "mainstem.spark.pipeline_query",
+    "mainstem.spark.sink",
     "mainstem.spark.source",
     "mainstem.spark.task_reads",
 )
@@ -116,6 +120,24 @@ class _Child:
         self.connection = connection
 
 
+class _Spare:
+    """A process that was forked ahead, and the connection by which it is told what to become."""
+
+    def __init__(self, pid: int, connection: socket.socket) -> None:
+        self.pid = pid
+        self._connection = connection
+
+    def become(self, request: bytes, streams: list[int]) -> None:
+        """Let it go. Raises OSError when it is no more."""
+        with self._connection as connection:
+            socket.send_fds(connection, [len(request).to_bytes(_CODE_BYTES, sys.byteorder)], streams)
+            connection.sendall(request)
+
+    def drop(self) -> None:
+        """It ends when nobody can tell it anything."""
+        self._connection.close()
+
+
 class _Server:
     """The loop of the server's process."""
 
@@ -123,6 +145,7 @@ class _Server:
         self._listener = listener
         self._selector = selectors.DefaultSelector()
         self._children: dict[int, _Child] = {}
+        self._spare: _Spare | None = None
         self._woken, self._waker = socket.socketpair()
         self._waker.setblocking(False)
 
@@ -134,7 +157,10 @@ class _Server:
         self._selector.register(self._woken, selectors.EVENT_READ, "signal")
         self._selector.register(self._listener, selectors.EVENT_READ, "listener")
         while True:
-            for key, _ in self._selector.select():
+            events = self._selector.select(_SPARE_AFTER_S if self._spare is None else None)
+            if not events and self._spare is None:
+                self._spare = self._forked()
+            for key, _ in events:
                 if key.data == "input":
                     self._kill_all()
                     return
@@ -147,16 +173,16 @@ class _Server:
                     self._abandon(key.data)
 
     def _accept(self) -> None:
+        if self._spare is None:
+            self._spare = self._forked()  # before there is something of this request that it would inherit
         connection, _ = self._listener.accept()
         try:
             connection.settimeout(_ASK_TIMEOUT_S)
-            (arguments, environment, directory), streams = _read_request(connection)
-        except (OSError, ValueError, EOFError):
+            request, streams = _read_request(connection)
+        except (OSError, EOFError):
             connection.close()
             return
-        pid = os.fork()
-        if pid == 0:
-            self._become(arguments, environment, directory, streams)
+        pid = self._started(request, streams)
         for stream in streams:
             os.close(stream)
         connection.settimeout(None)
@@ -164,8 +190,28 @@ class _Server:
         self._selector.register(connection, selectors.EVENT_READ, child)
         self._tell(child, pid)
 
-    def _become(self, arguments: list[str], environment: dict[str, str], directory: str, streams: list[int]) -> None:
-        """In the fork: be the Python process that was asked for. Does not return."""
+    def _started(self, request: bytes, streams: list[int]) -> int:
+        """The id of the process that becomes what is asked for: the spare one, if that lives."""
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            with contextlib.suppress(OSError):
+                spare.become(request, streams)
+                return spare.pid
+        forked = self._forked()
+        forked.become(request, streams)
+        return forked.pid
+
+    def _forked(self) -> _Spare:
+        ours, theirs = socket.socketpair()
+        pid = os.fork()
+        if pid == 0:
+            ours.close()
+            self._become(theirs)
+        theirs.close()
+        return _Spare(pid, ours)
+
+    def _become(self, told: socket.socket) -> None:
+        """In the fork: wait, then be the Python process that is asked for. Does not return."""
         code = _FAILED
         try:
             signal.set_wakeup_fd(-1)
@@ -178,6 +224,12 @@ class _Server:
                 *(c.connection for c in self._children.values()),
             ):
                 inherited.close()
+            try:
+                request, streams = _read_request(told)
+            except (OSError, EOFError):
+                os._exit(0)  # the server is gone
+            told.close()
+            arguments, environment, directory = marshal.loads(request)
             for number, stream in enumerate(streams):
                 os.dup2(stream, number)
                 os.close(stream)
@@ -201,6 +253,9 @@ class _Server:
                 return
             if pid == 0:
                 return
+            if self._spare is not None and self._spare.pid == pid:
+                self._spare.drop()
+                self._spare = None
             child = self._children.pop(pid, None)
             if child is not None:
                 self._tell(child, os.waitstatus_to_exitcode(status) & 0xFF)
@@ -228,7 +283,8 @@ class _Server:
                 os.kill(child.pid, signal.SIGKILL)
 
 
-def _read_request(connection: socket.socket) -> tuple[Any, list[int]]:
+def _read_request(connection: socket.socket) -> tuple[bytes, list[int]]:
+    """What is asked for (arguments, environment, directory), marshalled, and the standard streams."""
     head, streams, _, _ = socket.recv_fds(connection, _CODE_BYTES, 3)
     if len(head) < _CODE_BYTES or len(streams) != 3:
         raise EOFError
@@ -238,7 +294,7 @@ def _read_request(connection: socket.socket) -> tuple[Any, list[int]]:
         if not part:
             raise EOFError
         request += part
-    return marshal.loads(request), streams
+    return request, streams
 
 
 def _run_module(arguments: list[str]) -> int:

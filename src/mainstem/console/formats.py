@@ -56,8 +56,11 @@ def duration(seconds: float | None) -> str:
 
 
 def ago(time_ms: float | None, now_ms: float) -> str:
-    """3 s ago."""
-    return NOTHING if time_ms is None else f"{duration(max(0, round((now_ms - time_ms) / 1000)) or 0.001)} ago"
+    """3 s ago; what is about now, or to come, is now."""
+    if time_ms is None:
+        return NOTHING
+    passed_s = round((now_ms - time_ms) / 1000)
+    return "now" if passed_s < 1 else f"{duration(passed_s)} ago"
 
 
 def moment(time_ms: float | None) -> str:

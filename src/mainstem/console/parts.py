@@ -112,7 +112,8 @@ def column(name: str, label: str, **more: Any) -> Column:
         made[":format"] = f"value => mainstem.{more.pop('format')}(value)"
         made["align"] = "right"
     classes = more.pop("classes", "")
-    return {**made, "cls": classes, "headerClasses": classes, **more}
+    header = " ".join(word for word in classes.split() if word in ("wide", "number"))
+    return {**made, "cls": classes, "headerClasses": header, **more}
 
 
 def table(columns: Sequence[Column], row_key: str, label: str, rows_a_page: int = 25) -> ui.table:
@@ -120,7 +121,7 @@ def table(columns: Sequence[Column], row_key: str, label: str, rows_a_page: int 
     made = ui.table(
         columns=list(columns), rows=[], row_key=row_key, pagination={"rowsPerPage": rows_a_page, "sortBy": None}
     )
-    made.props('flat dense :rows-per-page-options="[25, 50, 100, 0]" no-data-label="Nothing here"').classes("table")
+    made.props('flat dense :rows-per-page-options="[25, 50, 100, 0]" no-data-label="Nothing here" rows-per-page-label="Rows a page"').classes("table")
     made.props["aria-label"] = label
     made.add_slot("body-cell", _CELL)
     return made
@@ -131,6 +132,7 @@ def set_rows(made: ui.table, rows: Sequence[Mapping[str, Any]]) -> None:
     as_list = [dict(row) for row in rows]
     if made.rows != as_list:
         made.rows = as_list
+        made.props["hide-bottom"] = 0 < len(as_list) <= made.pagination["rowsPerPage"]
 
 
 def search_field(label: str, shown: ui.table, value: str = "") -> ui.input:

@@ -86,7 +86,8 @@ class _Pipeline:
         self._name = name
         self._known: dict[str, Any] = {}
         with card():
-            self._state = state("starting")
+            with ui.element("div").classes("state-line"):
+                self._state = state("starting")
             with ui.element("div").classes("figures"):
                 labels = (
                     "Lag",

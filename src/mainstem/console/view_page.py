@@ -70,10 +70,11 @@ class _View:
                     self._covers = position("")
         with card("Ask"):
             self._box = ui.element("div")
-        with card("Verify"):
-            self._build_verification()
-        with card("Rebuild"):
-            self._build_rebuild()
+        with ui.element("div").classes("pair"):
+            with card("Verify"):
+                self._build_verification()
+            with card("Rebuild"):
+                self._build_rebuild()
         this.every(self._refresh)
 
     def _build_verification(self) -> None:
@@ -105,6 +106,7 @@ class _View:
             self._rebuild = ui.button("Rebuild …", on_click=confirm).props("outline no-caps")
             self._rebuilt = text("", "quiet")
         self._rebuild_problem = ui.element("div").props('aria-live="polite"')
+        show_curl(self._page.curl(self._asked("rebuild")))
 
     def _asked(self, work: str) -> Asked:
         return Asked(path("views", self._view, work), {}, "POST")

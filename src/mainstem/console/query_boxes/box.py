@@ -91,7 +91,7 @@ def rows_table(rows: Sequence[Row]) -> None:
         made = column(name, name, align="right" if is_number else "left")
         made[":format"] = "value => mainstem.cell(value)"
         columns.append(made)
-    shown = table([column("#", "#", classes="quiet"), *columns], "#", "Answer")
+    shown = table([column("#", "#", classes="number"), *columns], "#", "Answer")
     set_rows(
         shown,
         [

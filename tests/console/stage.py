@@ -25,7 +25,7 @@ from mainstem.pipelines.state import STATES_TOPIC, Counts, MicroBatch, PipelineS
 from mainstem.testing.embedded import EmbeddedBroker
 from mainstem.views.host import ViewHost
 from mainstem.views.read_options import ReadOptions
-from mainstem.views.requests import Get, Neighbors, Request, SearchQuery, Sql
+from mainstem.views.requests import Get, MetricsQuery, Neighbors, Request, SearchQuery, Sql
 from tests.gateway.served import listening_on
 
 AIRPORTS = ("EWR", "LGA", "JFK", "IAH", "MIA", "BQN", "ATL", "ORD", "FLL", "IAD")
@@ -35,6 +35,7 @@ ANYTHING: Mapping[str, Request] = {
     "con-by-key": Get("F0001"),
     "con_table": Sql("SELECT 1"),
     "con-search": SearchQuery("EWR"),
+    "con-figures": MetricsQuery(),
     "con-routes": Neighbors("EWR"),
 }
 
@@ -59,6 +60,7 @@ def declared() -> ms.App:
     app.view("con-by-key", flights, ms.KeyValue())
     app.view("con_table", flights, ms.SQL())
     app.view("con-search", flights, ms.Search("origin", "dest", "carrier"))
+    app.view("con-figures", flights, ms.Metrics(by="carrier", values="delay"))
     app.view("con-routes", flights, ms.Graph(source="origin", target="dest"))
     return app
 

@@ -121,7 +121,8 @@ def table(columns: Sequence[Column], row_key: str, label: str, rows_a_page: int 
     made = ui.table(
         columns=list(columns), rows=[], row_key=row_key, pagination={"rowsPerPage": rows_a_page, "sortBy": None}
     )
-    made.props('flat dense :rows-per-page-options="[25, 50, 100, 0]" no-data-label="Nothing here" rows-per-page-label="Rows a page"').classes("table")
+    made.props('flat dense :rows-per-page-options="[25, 50, 100, 0]" no-data-label="Nothing here"').classes("table")
+    made.props["rows-per-page-label"] = "Rows a page"
     made.props["aria-label"] = label
     made.add_slot("body-cell", _CELL)
     return made

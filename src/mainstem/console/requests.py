@@ -12,7 +12,10 @@ from urllib.parse import quote, urlencode
 
 @dataclass(frozen=True)
 class Asked:
-    """One request: what it asks is all in here, so it can be sent and shown. ``query`` leaves out what is None."""
+    """One request: what it asks is all in here, so it can be sent and shown.
+
+    ``query`` leaves out what is None, and repeats a name for each entry of a list.
+    """
 
     path: str
     query: Mapping[str, Any] = field(default_factory=dict)
@@ -23,7 +26,7 @@ class Asked:
     def target(self) -> str:
         """Path and query as they stand in the request line."""
         given = {name: value for name, value in self.query.items() if value is not None}
-        return self.path + (f"?{urlencode(given, safe='/:,', quote_via=quote)}" if given else "")
+        return self.path + (f"?{urlencode(given, doseq=True, safe='/:,', quote_via=quote)}" if given else "")
 
 
 def path(*segments: str) -> str:

@@ -37,6 +37,9 @@ _DIFFERENCES = (
 )
 
 
+_SOURCES = {"log": "the whole log", "left": "what retention has left"}
+
+
 async def show(client: GatewayClient, view: str) -> None:
     """Build the page."""
     with page(client, view, "Views", (("Views", "/console/views"),)) as this:
@@ -83,9 +86,13 @@ class _View:
         )
         with ui.element("div").classes("bar"):
             self._verify = ui.button("Verify", on_click=self._run_verify).props("unelevated no-caps")
+            self._is_full = ui.checkbox("Replay the topic", value=True).props("dense")
+            self._is_full.tooltip("Without it the store's own account is compared, where that suffices")
             self._verdict = text("", "")
+        self._drift = problem("This view has drifted from the log", "A verification found it out; a rebuild mends it.")
+        self._drift.set_visibility(False)
         self._differences = ui.element("div").props('aria-live="polite"')
-        show_curl(self._page.curl(self._asked("verify")))
+        show_curl(self._page.curl(Asked(path("views", self._view, "verify"), {}, "POST")))
 
     def _build_rebuild(self) -> None:
         text(
@@ -94,6 +101,7 @@ class _View:
         with ui.dialog() as dialog, ui.card():
             text(f"Rebuild {self._view} from the log?", "card-title", "h2")
             text("It goes on answering meanwhile. A large topic takes its time.")
+            self._source = ui.select(_SOURCES, value="log", label="From").props("dense outlined").classes("field")
             with ui.element("div").classes("bar"):
                 ui.button("Rebuild", on_click=lambda: dialog.submit(True)).props("unelevated no-caps")
                 ui.button("Leave it", on_click=lambda: dialog.submit(False)).props("flat no-caps autofocus")
@@ -106,10 +114,9 @@ class _View:
             self._rebuild = ui.button("Rebuild …", on_click=confirm).props("outline no-caps")
             self._rebuilt = text("", "quiet")
         self._rebuild_problem = ui.element("div").props('aria-live="polite"')
-        show_curl(self._page.curl(self._asked("rebuild")))
 
-    def _asked(self, work: str) -> Asked:
-        return Asked(path("views", self._view, work), {}, "POST")
+    def _verification(self) -> Asked:
+        return Asked(path("views", self._view, "verify"), {"full": None if self._is_full.value else "false"}, "POST")
 
     async def _refresh(self) -> None:
         view = await self._page.ask(self._about)
@@ -128,6 +135,7 @@ class _View:
             self._rebuilt.text = "A rebuild is under way."
         self._show_box(view["kind"])
         self._show_verdict(view["verified"])
+        self._drift.set_visibility(bool(view.get("drifted")))
 
     def _show_box(self, kind: str) -> None:
         if self._kind == kind:
@@ -146,6 +154,8 @@ class _View:
             return
         equal = verified["equal"]
         compared = f"{count(verified['entries'])} entries of {count(verified['records'])} records"
+        if verified.get("method", "replay") != "replay":
+            compared = "by the store's own account"
         since = f", from {verified['compared_from']} on" if verified.get("compared_from") else ""
         self._verdict.text = (
             f"{'✓ Equal to' if equal else '✕ Differs from'} the log at {verified['position']}{since}: {compared} in "
@@ -174,7 +184,7 @@ class _View:
         self._verify.props("loading")
         self._verify.disable()
         try:
-            self._show_verdict(await self._page.ask(self._asked("verify"), timeout_s=WORK_S))
+            self._show_verdict(await self._page.ask(self._verification(), timeout_s=WORK_S))
         except GatewayError as error:
             self._differences.clear()
             with self._differences:
@@ -189,7 +199,8 @@ class _View:
         self._rebuild_problem.clear()
         self._rebuilt.text = "A rebuild is under way."
         try:
-            done = await self._page.ask(self._asked("rebuild"), timeout_s=WORK_S)
+            asked = Asked(path("views", self._view, "rebuild"), {"from": self._source.value}, "POST")
+            done = await self._page.ask(asked, timeout_s=WORK_S)
             self._rebuilt.text = f"Rebuilt from {count(done['records'])} records in {duration(done['seconds'])}."
         except GatewayError as error:
             self._rebuilt.text = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from mainstem.console.query_boxes import graph, key_value, search, sql
+from mainstem.console.query_boxes import graph, key_value, metrics, search, sql
 from mainstem.console.query_boxes.box import QueryBox
 
 BOXES: Mapping[str, Callable[[QueryBox], None]] = {
@@ -12,4 +12,6 @@ BOXES: Mapping[str, Callable[[QueryBox], None]] = {
     "sql": sql.show,
     "search": search.show,
     "graph": graph.show,
+    "metrics": metrics.show,
+    "lake": sql.show,
 }

@@ -32,6 +32,7 @@ class Source(enum.StrEnum):
 
     LOG = "log"
     LEFT = "left"
+    LAKE = "lake"
 
 
 Name = Annotated[str, typer.Argument(metavar="VIEW")]
@@ -214,7 +215,7 @@ def verify(
 def rebuild(
     view: Name,
     source: Annotated[
-        Source, typer.Option("--from", help="The whole log, or what retention has left of it.")
+        Source, typer.Option("--from", help="The whole log, what retention has left of it, or a Lake view.")
     ] = Source.LOG,
     url: options.Url = options.DEFAULT_URL,
     json: options.Json = False,

@@ -53,8 +53,11 @@ class VerifyQuery(NoQuery):
 class RebuildQuery(NoQuery):
     """What a view is rebuilt from."""
 
-    source: Literal["log", "left"] = Field(
-        "log", alias="from", description="`log`: everything, else 409; `left`: what retention has left of it"
+    source: Literal["log", "left", "lake"] = Field(
+        "log",
+        alias="from",
+        description="`log`: everything, else 409; `left`: what retention has left of it; `lake`: what the topic's Lake "
+        "view has, and the log from there",
     )
 
 

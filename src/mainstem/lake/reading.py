@@ -31,7 +31,8 @@ BOOKMARK: Final = "mainstem.bookmark"
 class Lake:
     """``files`` hold the records of ``topic`` before ``position``; ``schema``: every column that they have.
 
-    ``topic_id`` tells lives of a topic apart; empty where the lake has none.
+    ``topic_id`` tells lives of a topic apart; empty where the lake has none. ``bookmark``: all that the commit says of
+    how far it goes, as text.
     """
 
     directory: Path
@@ -40,6 +41,7 @@ class Lake:
     position: Position
     files: tuple[LakeFile, ...]
     schema: pa.Schema
+    bookmark: str
 
     @property
     def partitions(self) -> tuple[int, ...]:
@@ -91,7 +93,7 @@ def read_lake(path: Path) -> Lake:
             position = Position.from_json(bookmark["position"])
             topic = next(iter(position.topics))
             topic_id = str(bookmark["topic_ids"].get(topic, ""))
-            return Lake(directory, topic, topic_id, position, files_of(table), plain_schema(table))
+            return Lake(directory, topic, topic_id, position, files_of(table), plain_schema(table), text)
         finally:
             catalog.close()
     except (OSError, ValueError, KeyError, StopIteration, NoSuchTableError, ValidationError, SQLAlchemyError) as error:

@@ -22,6 +22,7 @@ from mainstem.client.log import Log
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import (
     DirectoryLockedError,
+    HistoryRemovedError,
     PositionError,
     PositionTimeoutError,
     StorageError,
@@ -162,13 +163,22 @@ class ViewHost:
         """Build a view anew; the old one serves until then.
 
         Raises UnknownViewError, UnavailableError, and HistoryRemovedError when the log has no longer everything and the
-        source is not "left".
+        source is "log", or it is "lake" and there is none.
         """
-        return self._view(view).rebuild(source)
+        chosen = self._view(view)
+        return chosen.rebuild(source, self._lake_of(chosen.topic) if source == "lake" else None)
 
     def delete(self, view: str) -> None:
         """Delete what is stored of a view. Raises UnknownViewError, UnavailableError."""
         self._view(view).delete()
+
+    def _lake_of(self, topic: str) -> Path:
+        """The directory of the lake that a view of this host keeps of ``topic``. Raises HistoryRemovedError."""
+        locations = [view.location for view in self._views.values() if view.topic == topic]
+        found = next((location for location in locations if location is not None), None)
+        if found is None:
+            raise HistoryRemovedError(f"no Lake view of topic {topic} is open on this host: nothing to rebuild from")
+        return Path(found)
 
     def _view(self, name: str) -> View:
         try:

@@ -47,6 +47,9 @@ class LakeLimits:
     commit_s: float = 10.0
 
 
+DEFAULT_LIMITS = LakeLimits()
+
+
 @dataclass(frozen=True, slots=True)
 class _State:
     """What a query sees: the files, what is not in a file yet, and how far both go."""
@@ -72,10 +75,10 @@ class LakeStatistics:
 class LakeStore(ViewStore):
     """See the module."""
 
-    def __init__(self, path: Path, definition: StoreDefinition, limits: LakeLimits = LakeLimits()) -> None:
+    def __init__(self, path: Path, definition: StoreDefinition, limits: LakeLimits | None = None) -> None:
         columns = SqlColumns.of(definition.schema)
         self._typed = typed_columns(definition.schema)
-        self._limits = limits
+        self._limits = limits or DEFAULT_LIMITS
         self._path = path.absolute()
         self._view = definition.view
         self._columns = columns

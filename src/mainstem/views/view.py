@@ -32,7 +32,7 @@ from mainstem.views.store_snapshots import StoreSnapshots
 from mainstem.views.stores import open_store
 from mainstem.views.verify import Replay, by_account, compare
 from mainstem.views.version import Version
-from mainstem.views.versions import Versions, check_definition, note_origin, snapshots_path, store_path
+from mainstem.views.versions import Versions, check_definition, note_origin, origin_of, snapshots_path, store_path
 from mainstem.views.watched_rows import RowWatch, WatchRequest
 from mainstem.views.watching import Watchers
 
@@ -90,6 +90,12 @@ class View:
         self._runner.retire()
         with self._maintenance:
             pass  # a verification or a rebuild that was under way has given up
+
+    @property
+    def location(self) -> str | None:
+        """The directory of the view's files, if others may read them and it is open."""
+        version = self._runner.version
+        return None if version is None else version.location
 
     @property
     def position(self) -> Position:
@@ -191,11 +197,11 @@ class View:
             finally:
                 shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def rebuild(self, source: RebuildFrom = "log") -> RebuildResult:
+    def rebuild(self, source: RebuildFrom = "log", lake: Path | None = None) -> RebuildResult:
         """Build a new version from the log, beside the old one, which goes on serving; then they swap.
 
         ``source`` "left" takes what retention has left of the log; "log" raises HistoryRemovedError where that is not
-        everything.
+        everything; "lake" takes what ``lake`` has, and the log from there.
         """
         with self._maintaining():
             started_s = self._around.clock.monotonic_s()
@@ -204,7 +210,9 @@ class View:
             path = self._versions.create(self.topic, definition := self._store_definition())
             version = None
             try:
+                filled = 0 if lake is None else self._fill(path, definition, lake)
                 version = self._open(path, definition)
+                version.records = filled
                 if source == "log":
                     self._refuse_what_is_left(version.built_from)
                 self._catch_up(version)
@@ -223,6 +231,18 @@ class View:
             self._verified = None  # it was about the version before
             seconds = self._around.clock.monotonic_s() - started_s
             return RebuildResult(self.name, version.records, version.position, seconds, version.built_from)
+
+    def _fill(self, path: Path, definition: StoreDefinition, location: Path) -> int:
+        """Apply a lake's records to the store of a new version; how many. The lake keeps what cannot be applied."""
+        from mainstem.views.lake_feed import fill_from_lake  # loads Iceberg, which few need
+
+        store = open_store(store_path(path), definition)
+        try:
+            records = fill_from_lake(store, location, definition.reads, self._go_on)
+        finally:
+            store.close()
+        note_origin(path, BuiltFrom("lake", origin_of(location.parent).beginning))
+        return records
 
     def delete(self) -> None:
         """Delete what is stored of the view. It answers no more until it is rebuilt or its host starts again."""

@@ -20,11 +20,11 @@ from tests.gateway.served import listening_on, served
 
 
 @contextmanager
-def serving(app: App, directory: Path) -> Iterator[tuple[Log, str]]:
+def serving(app: App, directory: Path, limits: Limits | None = None) -> Iterator[tuple[Log, str]]:
     """The log, and the gateway's address."""
     with EmbeddedBroker() as broker, Log(broker.bootstrap, timeout_s=60) as log:
         deploy(app, log)
         with ViewHost(tuple(app.views.values()), broker.bootstrap, directory) as host:
             with listening_on(create_host_app(host), listen_unix(directory / "s")):
-                with served(create_app(log, ForwardingBackend([directory / "s"]), Limits())) as client:
+                with served(create_app(log, ForwardingBackend([directory / "s"]), limits or Limits())) as client:
                     yield log, str(client.base_url)

@@ -2,22 +2,30 @@
 
 ``python -m mainstem.gateway.view_host_process --app FILE --bootstrap HOST:PORT --data DIR --socket PATH``. Prints
 ``ready: views PATH`` when it accepts, one line ``error: …`` when it cannot start. Stores lie in ``DATA/views/<app>``.
+``MAINSTEM_VERIFY_SHARE`` is the share of a processor that verifies the views in the background (0.02; 0: none does).
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from mainstem.errors import MainstemError
+from mainstem.errors import ConfigError, MainstemError
 from mainstem.exit_codes import told
 from mainstem.open_files import raise_open_files_limit
 from mainstem.pipelines.load import load_app
 
+if TYPE_CHECKING:
+    from mainstem.views.sampling import Sampling
+
 # A thread that computes must hand the interpreter lock over soon: appliers and stores take it for every record.
 _SWITCH_INTERVAL_S = 1e-4
+_VERIFY_SHARE = "MAINSTEM_VERIFY_SHARE"
+_SHARE = 0.02
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -52,12 +60,24 @@ def run(options: argparse.Namespace) -> None:
     if options.stop_with_parent:
         stop_with_parent()
     views, pipelines = tuple(app.views.values()), tuple(app.pipelines.values())
-    host = ViewHost(views, options.bootstrap, options.data / "views" / app.name, pipelines=pipelines)
+    directory, sampling = options.data / "views" / app.name, _sampling()
+    host = ViewHost(views, options.bootstrap, directory, pipelines=pipelines, sampling=sampling)
     host.start()
     try:
         serve(create_host_app(host), listening, f"ready: views {options.socket}")
     finally:
         host.stop()
+
+
+def _sampling() -> Sampling | None:
+    from mainstem.views.sampling import Sampling
+
+    text = os.environ.get(_VERIFY_SHARE, "")
+    try:
+        share = float(text or _SHARE)
+    except ValueError as error:
+        raise ConfigError(f"{_VERIFY_SHARE}={text!r} is no share of a processor, such as 0.02") from error
+    return Sampling(share) if share else None
 
 
 if __name__ == "__main__":

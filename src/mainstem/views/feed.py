@@ -33,7 +33,7 @@ from mainstem.views.batch_scan import scan_batches
 from mainstem.views.store import APPLY_COLUMNS, Bookmark
 from mainstem.views.topic_life import advanced, check_epochs, check_topic_id
 
-_FETCH_BYTES = 16 << 20
+FETCH_BYTES = 16 << 20
 _LOOK_AT_TOPIC_S = 30.0
 
 
@@ -57,8 +57,9 @@ class Feed:
         clock: Clock | None = None,
         *,
         columns: frozenset[str] = APPLY_COLUMNS,
+        fetch_bytes: int = FETCH_BYTES,
     ) -> None:
-        """Learns where the topic stands; records come with ``columns``.
+        """Learns where the topic stands; records come with ``columns``, about ``fetch_bytes`` of them at a time.
 
         Raises UnknownTopicError, ViewStoppedError, LogUnavailableError.
         """
@@ -66,6 +67,7 @@ class Feed:
         self._topic = topic
         self._until = until
         self._columns = columns
+        self._fetch_bytes = fetch_bytes
         self._bookmark = bookmark
         self._clock = clock or SystemClock()
         self.lag = 0
@@ -105,7 +107,7 @@ class Feed:
         if not wanted:
             return None
         fetched = self._client.fetch(
-            wanted, max_wait_ms=max_wait_ms, max_bytes=_FETCH_BYTES, partition_max_bytes=_FETCH_BYTES
+            wanted, max_wait_ms=max_wait_ms, max_bytes=self._fetch_bytes, partition_max_bytes=self._fetch_bytes
         )
         self._refuse_what_is_wrong(fetched)
         scans = {tp: scan_batches(part.records, self._offsets[tp], self._end_in(tp)) for tp, part in fetched.items()}

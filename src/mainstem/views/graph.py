@@ -34,7 +34,17 @@ from mainstem.views.graph_digest import NO_EDGE, edge_hash, edge_term, record_te
 from mainstem.views.graph_walks import neighbors, shortest_path, where_in
 from mainstem.views.json_reader import JsonColumn, JsonReader, last_of_each_key
 from mainstem.views.requests import Components, Neighbors, Path, Rank, Request, wrong_kind
-from mainstem.views.store import Account, Bookmark, DeadLetters, Digest, Row, Snapshot, StoreDefinition, ViewStore
+from mainstem.views.store import (
+    Account,
+    Bookmark,
+    Bucket,
+    DeadLetters,
+    Digest,
+    Row,
+    Snapshot,
+    StoreDefinition,
+    ViewStore,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,6 +65,11 @@ _KNOWN_EDGES_MAX = 200_000
 _IDLE_READERS_MAX = 4
 _BUSY_TIMEOUT_S = 10.0
 _FETCH_ROWS = 2_048
+_RECORD = "record "
+_WRONG_EDGES = """
+SELECT 'edge ' || source || ' → ' || target AS name, records, ifnull(found, 0)
+FROM edges LEFT JOIN (SELECT edge, count(*) AS found FROM supports GROUP BY edge) ON edge = id
+WHERE records <> ifnull(found, 0) ORDER BY name"""
 
 
 class GraphStore(ViewStore):
@@ -272,7 +287,16 @@ class GraphSnapshot(Snapshot):
             yield name, {"records": records}
         records = "SELECT key, source, target FROM supports JOIN edges ON edge = id ORDER BY key"
         for key, source, target in self._open.execute(records):
-            yield f"record {key}", {"source": source, "target": target}
+            yield f"{_RECORD}{key}", {"source": source, "target": target}
+
+    def sample(self, bucket: Bucket) -> Iterator[tuple[str, Row]]:
+        """The bucket's records; and, with the first bucket, each edge that has not the number of its records."""
+        if bucket.number == 0:
+            for name, records, found in self._open.execute(_WRONG_EDGES):
+                yield name, {"records": records, "found": found}
+        for name, row in self.entries():
+            if name.startswith(_RECORD) and bucket.has(name.removeprefix(_RECORD).encode()):
+                yield name, row
 
     def close(self) -> None:
         if self._reader is not None:

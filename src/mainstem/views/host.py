@@ -39,7 +39,8 @@ from mainstem.views.end_samples import EndSamples, committed_ends
 from mainstem.views.progress_follower import ProgressFollower
 from mainstem.views.read_options import WAIT_S, ReadOptions
 from mainstem.views.requests import Request
-from mainstem.views.status import RebuildFrom, RebuildResult, VerifyResult, ViewStatus
+from mainstem.views.sampling import Sampling, SamplingThread
+from mainstem.views.status import RebuildFrom, RebuildResult, Sampled, VerifyResult, ViewStatus
 from mainstem.views.store import Answer
 from mainstem.views.store_snapshots import EVERY_RECORDS
 from mainstem.views.stores import store_class
@@ -62,10 +63,12 @@ class ViewHost:
         pipelines: Iterable[Pipeline] = (),
         clock: Clock | None = None,
         snapshot_every: int = EVERY_RECORDS,
+        sampling: Sampling | None = None,
     ) -> None:
         """``pipelines``: those of the App, so that what they read is known before their first progress.
 
-        ``snapshot_every``: how many records lie between two snapshots of a view's store.
+        ``snapshot_every``: how many records lie between two snapshots of a view's store. ``sampling``: verify the views
+        in the background (`views.sampling`).
         """
         self._directory = directory
         self._clock = clock or SystemClock()
@@ -74,10 +77,13 @@ class ViewHost:
         self._log = Log(bootstrap, timeout_s=_LOG_TIMEOUT_S, client_id="mainstem-view-host")
         self._follower = ProgressFollower(self._log, self._coverage, self._changes)
         derived = frozenset(topic.name for pipeline in pipelines for topic in pipeline.outputs)
-        around = Surroundings(self._log, self._clock, self._changes, derived, _LOG_TIMEOUT_S, snapshot_every)
+        pace = sampling or Sampling()
+        around = Surroundings(self._log, self._clock, self._changes, derived, _LOG_TIMEOUT_S, snapshot_every, pace)
         self._views: Mapping[str, View] = {
             definition.name: View(definition, directory / definition.name, around) for definition in views
         }
+        samplers = [view.sampler for view in self._views.values()]
+        self._sampling = None if sampling is None else SamplingThread(samplers)
         self._ends_client = around.wire_client("ends")
         self._samples = EndSamples(partial(committed_ends, self._ends_client), self._coverage.upstream, self._clock)
         self._lock: TextIOWrapper | None = None
@@ -92,12 +98,16 @@ class ViewHost:
         self._follower.start()
         for view in self._views.values():
             view.start()
+        if self._sampling is not None:
+            self._sampling.start()
 
     def stop(self) -> None:
         """Stop every view and close its store. Idempotent."""
         if self._lock is None:
             return
         self._follower.stop()
+        if self._sampling is not None:
+            self._sampling.stop()
         for view in self._views.values():
             view.stop()
         self._ends_client.close()
@@ -158,6 +168,10 @@ class ViewHost:
         Raises UnknownViewError, UnavailableError.
         """
         return self._view(view).verify(full=full)
+
+    def sample(self, view: str) -> Sampled | None:
+        """Verify the next bucket of a view's keys now (`views.sampling`). Raises UnknownViewError."""
+        return self._view(view).sampler.round()
 
     def rebuild(self, view: str, source: RebuildFrom = "log") -> RebuildResult:
         """Build a view anew; the old one serves until then.

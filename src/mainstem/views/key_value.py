@@ -37,7 +37,17 @@ from mainstem.views.folding import ChangeReader, Folding, Latest
 from mainstem.views.hashing import digest_of
 from mainstem.views.requests import Get, Range, Request, wrong_kind
 from mainstem.views.rows import row_of
-from mainstem.views.store import Account, Bookmark, DeadLetters, Digest, Row, Snapshot, StoreDefinition, ViewStore
+from mainstem.views.store import (
+    Account,
+    Bookmark,
+    Bucket,
+    DeadLetters,
+    Digest,
+    Row,
+    Snapshot,
+    StoreDefinition,
+    ViewStore,
+)
 
 _RECORD = b"r"
 _AFTER_RECORDS = b"s"
@@ -163,6 +173,9 @@ class KeyValueSnapshot(Snapshot):
         for key, text in self._scan(b"", None):
             name = key.decode()
             yield name, row_of(name, text)
+
+    def sample(self, bucket: Bucket) -> Iterator[tuple[str, Row]]:
+        return ((key.decode(), row_of(key.decode(), text)) for key, text in self._scan(b"", None) if bucket.has(key))
 
     def close(self) -> None:
         self._iterator = None  # RocksDB lets the state go with its last reference

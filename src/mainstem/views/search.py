@@ -30,7 +30,7 @@ from mainstem.views.json_reader import JsonColumn, JsonReader, last_of_each_key
 from mainstem.views.requests import Request, SearchQuery, wrong_kind
 from mainstem.views.rows import KEY, row_of
 from mainstem.views.seal import Proof, Seal
-from mainstem.views.store import Bookmark, DeadLetters, Digest, Row, Snapshot, StoreDefinition, ViewStore
+from mainstem.views.store import Bookmark, Bucket, DeadLetters, Digest, Row, Snapshot, StoreDefinition, ViewStore
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -161,6 +161,10 @@ class SearchSnapshot(Snapshot):
 
     def entries(self) -> Iterator[tuple[str, Row]]:
         for key, text in sorted(self._everything()):
+            yield key, row_of(key, text)
+
+    def sample(self, bucket: Bucket) -> Iterator[tuple[str, Row]]:
+        for key, text in sorted(stored for stored in self._everything() if bucket.has(stored[0].encode())):
             yield key, row_of(key, text)
 
     def close(self) -> None:

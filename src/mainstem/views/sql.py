@@ -32,7 +32,7 @@ from mainstem.views.rows import plain
 from mainstem.views.seal import Proof, Seal
 from mainstem.views.sql_queries import FETCH_ROWS, Watchdog, answer
 from mainstem.views.sql_types import SqlColumns, identifier
-from mainstem.views.store import Bookmark, DeadLetters, Digest, Row, Snapshot, StoreDefinition, ViewStore
+from mainstem.views.store import Bookmark, Bucket, DeadLetters, Digest, Row, Snapshot, StoreDefinition, ViewStore
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -199,6 +199,9 @@ class SqlSnapshot(Snapshot):
         while rows := result.fetchmany(FETCH_ROWS):
             for row in rows:
                 yield row[0], dict(zip(names, map(plain, row), strict=True))
+
+    def sample(self, bucket: Bucket) -> Iterator[tuple[str, Row]]:
+        return (entry for entry in self.entries() if bucket.has(entry[0].encode()))
 
     def close(self) -> None:
         self._cursor.close()

@@ -65,6 +65,34 @@ class VerifyResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Sampled:
+    """What the background verification has found: up to ``position`` at ``time_ms``, of a ``share`` of all keys.
+
+    ``records`` were replayed in the last round. ``compared_from`` is as in VerifyResult.
+    """
+
+    position: Position
+    time_ms: int
+    share: float
+    equal: bool
+    records: int
+    compared_from: Position | None
+    differences: tuple[Difference, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The form in JSON documents."""
+        return {
+            "position": str(self.position),
+            "time_ms": self.time_ms,
+            "share": round(self.share, 4),
+            "equal": self.equal,
+            "records": self.records,
+            "compared_from": None if self.compared_from is None else str(self.compared_from),
+            "differences": [difference.to_json() for difference in self.differences],
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class BuiltFrom:
     """Where the records of a version came from, and where they began: later than 0 where the log had removed older."""
 
@@ -102,7 +130,7 @@ class ViewStatus:
     """``detail`` says what the state means here: what is waited for, why it stopped. ``lag`` counts offsets.
 
     ``drifted``: a verification found rows that differ from the log, and the view was not rebuilt since.
-    ``built_from`` is None while the view is not open.
+    ``built_from`` is None while the view is not open. ``sampled``: what the verification in the background found.
     ``location``: the directory of a lake's files, on the machine of the view host.
     """
 
@@ -122,6 +150,7 @@ class ViewStatus:
     drifted: bool
     built_from: BuiltFrom | None
     location: str | None = None
+    sampled: Sampled | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The form in JSON documents."""
@@ -142,4 +171,5 @@ class ViewStatus:
             "drifted": self.drifted,
             "built_from": None if self.built_from is None else self.built_from.to_json(),
             "location": self.location,
+            "sampled": None if self.sampled is None else self.sampled.to_json(),
         }

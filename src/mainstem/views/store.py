@@ -16,6 +16,7 @@ it.
 from __future__ import annotations
 
 import json
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -173,6 +174,18 @@ def no_dead_letters(poisons: Sequence[Poison]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Bucket:
+    """Some of all keys: those whose CRC-32 is ``number`` modulo ``count``."""
+
+    number: int
+    count: int
+
+    def has(self, key: bytes) -> bool:
+        """Whether the key is one of them."""
+        return zlib.crc32(key) % self.count == self.number
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The rows of a query, and the position that they reflect.
 
@@ -209,6 +222,14 @@ class Snapshot(ABC):
     @abstractmethod
     def entries(self) -> Iterator[tuple[str, Row]]:
         """What the digest is taken over, each with a name, in the order of the names' UTF-8 bytes."""
+
+    # Not every kind keeps its entries by keys.
+    def sample(self, bucket: Bucket) -> Iterator[tuple[str, Row]] | None:
+        """Of the entries, those that the records of a bucket's keys alone decide, in the order of their names.
+
+        A replay of these records gives the same. None: the kind's entries do not go by keys.
+        """
+        return None
 
     def intact(self) -> bool | None:
         """Whether this is what the store has written and nobody else, by its own account, without the log.

@@ -15,33 +15,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from mainstem.errors import ViewStoppedError
 from mainstem.model import Position
-from mainstem.views.feed import Feed
+from mainstem.views.feed import FETCH_BYTES, Feed
 from mainstem.views.status import Difference, VerifyResult
 from mainstem.views.store import APPLY_COLUMNS, Bookmark, Row, Snapshot, StoreDefinition, ViewStore, no_dead_letters
 from mainstem.views.stores import open_store
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from mainstem.client.wire.cluster import WireClient
 
 _DIFFERENCES_MAX = 20
 _WAIT_MS = 500
+
+Choose: TypeAlias = "Callable[[pa.RecordBatch], pa.RecordBatch]"
 
 
 class Replay:
     """A topic, replayed from its beginning to a position into a store of its own."""
 
     def __init__(
-        self, client: WireClient, topic: str, until: Position, columns: frozenset[str] = APPLY_COLUMNS
+        self,
+        client: WireClient,
+        topic: str,
+        until: Position,
+        columns: frozenset[str] = APPLY_COLUMNS,
+        *,
+        begin: Bookmark = Bookmark(),  # noqa: B008  # immutable
+        fetch_bytes: int = FETCH_BYTES,
     ) -> None:
-        """The records come with ``columns``.
+        """The records come with ``columns``, about ``fetch_bytes`` at a time; from ``begin`` on where that is given.
 
         Raises UnknownTopicError, LogUnavailableError, and ViewStoppedError when the log does not reach there.
         """
-        self._feed = Feed(client, topic, Bookmark(), until, columns=columns)
+        self._feed = Feed(client, topic, begin, until, columns=columns, fetch_bytes=fetch_bytes)
         if not self._feed.end.covers(until):
             raise ViewStoppedError(f"the log ends at {self._feed.end}, before the view's position {until}: rebuild it")
         self.records = 0
@@ -52,13 +63,14 @@ class Replay:
         beginning = self._feed.beginning
         return beginning if any(beginning.values()) else None
 
-    def into(self, store: ViewStore, go_on: Callable[[], None]) -> None:
-        """Apply everything. ``go_on`` is called at each step, and may raise to end it."""
+    def into(self, store: ViewStore, go_on: Callable[[], None], choose: Choose | None = None) -> None:
+        """Apply everything, or what is chosen. ``go_on`` is called at each step, and may raise to end it."""
         while not self._feed.is_at_end:
             go_on()
             step = self._feed.step(_WAIT_MS)
             if step is not None:
-                store.apply(step.arrow_batch, step.bookmark, no_dead_letters)
+                chosen = step.arrow_batch if choose is None else choose(step.arrow_batch)
+                store.apply(chosen, step.bookmark, no_dead_letters)
                 self.records += step.arrow_batch.num_rows
 
 
@@ -94,17 +106,17 @@ def compare(
             is_partial = replay.beginning is not None
             digest = snapshot.digest()
             equal = digest == expected.digest()
-            differences = () if equal else tuple(first_differences(expected, snapshot, is_partial=is_partial))
+            found = () if equal else tuple(first_differences(expected, snapshot, is_partial=is_partial))
     finally:
         store.close()
     return VerifyResult(
         view=view,
-        equal=equal or (is_partial and not differences),
+        equal=equal or (is_partial and not found),
         records=replay.records,
         entries=digest.entries,
         position=snapshot.position,
         compared_from=replay.beginning,
-        differences=differences,
+        differences=found,
         seconds=0.0,
         time_ms=0,
     )
@@ -112,8 +124,15 @@ def compare(
 
 def first_differences(expected: Snapshot, actual: Snapshot, *, is_partial: bool = False) -> Iterator[Difference]:
     """The first entries that differ. ``is_partial``: what is not expected is not compared."""
+    return differences(expected.entries(), actual.entries(), is_partial=is_partial)
+
+
+def differences(
+    expected: Iterator[tuple[str, Row]], actual: Iterator[tuple[str, Row]], *, is_partial: bool = False
+) -> Iterator[Difference]:
+    """The first entries that differ, of two that are in the order of their names; ``is_partial`` as above."""
     found = 0
-    for key, wanted, present in _side_by_side(expected.entries(), actual.entries()):
+    for key, wanted, present in _side_by_side(expected, actual):
         if wanted == present or (is_partial and wanted is None):
             continue
         yield Difference(key, wanted, present)

@@ -25,6 +25,7 @@ from mainstem.views.dead_letters import DeadLetterTopic
 from mainstem.views.feed import Feed, end_of
 from mainstem.views.requests import Get, Request
 from mainstem.views.runner import NotYetError, Runner
+from mainstem.views.sampling import Sampler, Sampling, Subject
 from mainstem.views.schemas import schema_of_view
 from mainstem.views.status import BuiltFrom, RebuildFrom, RebuildResult, VerifyResult, ViewStatus
 from mainstem.views.store import Answer, Poison, Row, Snapshot, StoreDefinition, ViewStore
@@ -54,6 +55,7 @@ class Surroundings:
     derived: frozenset[str]
     timeout_s: float
     snapshot_every: int
+    sampling: Sampling
 
     def wire_client(self, view: str) -> WireClient:
         """A connection to the log for one reader."""
@@ -78,15 +80,19 @@ class View:
         self._maintenance = threading.Lock()
         self._is_rebuilding = False
         self._verified: VerifyResult | None = None
+        sampling = surroundings.sampling
+        self.sampler = Sampler(self.topic, directory / "sample", surroundings.clock, sampling, self._subject)
 
     def start(self) -> None:
         """Begin to apply and to answer."""
         self._versions.sweep()
         shutil.rmtree(self._scratch, ignore_errors=True)
+        shutil.rmtree(self._directory / "sample", ignore_errors=True)
         self._runner.start()
 
     def stop(self) -> None:
         """Close everything; returns when no thread of the view works any more."""
+        self.sampler.end()
         self._runner.retire()
         with self._maintenance:
             pass  # a verification or a rebuild that was under way has given up
@@ -162,6 +168,7 @@ class View:
             verified=self._verified,
             drifted=drift is not None,
             built_from=None if version is None else version.built_from,
+            sampled=self.sampler.sampled,
             location=None if version is None else version.location,
         )
 
@@ -229,6 +236,7 @@ class View:
             if former is not None:
                 self._versions.remove(former)
             self._verified = None  # it was about the version before
+            self.sampler.forget()
             seconds = self._around.clock.monotonic_s() - started_s
             return RebuildResult(self.name, version.records, version.position, seconds, version.built_from)
 
@@ -248,6 +256,8 @@ class View:
         """Delete what is stored of the view. It answers no more until it is rebuilt or its host starts again."""
         with self._maintaining():
             self._runner.halt("deleted", "rebuild it, or start its host again, to have it back")
+            self._verified = None
+            self.sampler.forget()
             self._versions.delete()
 
     # ---- how
@@ -261,7 +271,8 @@ class View:
         if not self._maintenance.acquire(blocking=False):
             raise UnavailableError(f"view {self.name} is being rebuilt, verified or deleted just now: try again later")
         try:
-            yield
+            with self.sampler.giving_way():
+                yield
         finally:
             self._maintenance.release()
 
@@ -319,11 +330,16 @@ class View:
                 f"to build it from what is left: mainstem views rebuild {self.name} --from left"
             )
 
+    def _subject(self) -> Subject | None:
+        version = self._runner.version
+        return None if version is None else Subject(version, self._store_definition(), self._client())
+
     def _drift(self) -> str | None:
         """What a status says loudly when the view is not what its log gives."""
-        if self._verified is None or self._verified.equal:
+        findings = [result for result in (self._verified, self.sampler.sampled) if result and not result.equal]
+        if not findings:
             return None
-        named = ", ".join(repr(difference.key) for difference in self._verified.differences[:3])
+        named = ", ".join(repr(difference.key) for difference in findings[0].differences[:3])
         return f"DRIFTED: it differs from its log at {named}; to build it anew: mainstem views rebuild {self.name}"
 
     def _former(self) -> Path | None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -110,6 +111,11 @@ def test_an_answer_has_rows_and_says_what_it_reflects(client: Views) -> None:
             lambda v: v.get("k", max_lag_ms=0, at_least=None),
             ("GET", "/views/v/keys/k?max_lag_ms=0&timeout=30.0", None),
         ),
+        (
+            lambda v: v.get("k", as_of=datetime.datetime(2013, 1, 1, 10, tzinfo=datetime.UTC), timeout=2),
+            ("GET", "/views/v/keys/k?as_of=2013-01-01T10%3A00%3A00%2B00%3A00&timeout=2", None),
+        ),
+        (lambda v: v.get("k", as_of=17, timeout=2), ("GET", "/views/v/keys/k?as_of=17&timeout=2", None)),
         (lambda v: v.status(), ("GET", "/views/v", None)),
         (lambda v: v.verify(), ("POST", "/views/v/verify", None)),
         (lambda v: v.rebuild(), ("POST", "/views/v/rebuild", None)),

@@ -104,6 +104,17 @@ def test_an_answer_is_at_most_so_far_behind_the_log(api: httpx.Client, session_l
     session_log.append("people", None, key="d")
 
 
+def test_a_past_state_is_asked_by_position_and_by_time(api: httpx.Client, position: Position) -> None:
+    asked(api, "by-id/keys/b", position)
+    nothing = Position(dict.fromkeys(Position.parse(api.get("/views/by-id").json()["position"]), 0))
+    for as_of, rows in ((str(nothing), 0), ("1", 0), ("1999-12-31T23:59:59Z", 0), ("2999-01-01T00:00:00+02:00", 1)):
+        answer = api.get("/views/by-id/keys/b", params={"as_of": as_of, "timeout": 120})
+        assert (answer.status_code, len(answer.json()["rows"])) == (200, rows), (as_of, answer.text)
+    sql = {"query": 'SELECT count(*) AS n FROM "table"'}
+    counted = api.post("/views/table/sql", params={"as_of": str(nothing), "timeout": 120}, json=sql)
+    assert (counted.json()["rows"], counted.headers["Mainstem-Position"]) == ([{"n": 0}], str(nothing))
+
+
 def test_a_key_that_is_not_there_is_no_rows(api: httpx.Client, position: Position) -> None:
     assert asked(api, "by-id/keys/zz", position) == []
 
@@ -234,6 +245,14 @@ def test_a_query_that_never_ends_is_ended(api: httpx.Client) -> None:
         ("by-id/keys/a?timeout=nan", 400),
         ("by-id/keys/a?timeout=1e9", 400),
         ("by-id/keys/a?max_lag_ms=-1", 400),
+        ("by-id/keys/a?as_of=yesterday", 400),
+        ("by-id/keys/a?as_of=", 400),
+        ("by-id/keys/a?as_of=-5", 400),
+        ("by-id/keys/a?as_of=people/0:x", 400),
+        ("by-id/keys/a?as_of=elsewhere/0:1", 400),
+        ("by-id/keys/a?as_of=people/0:99999", 400),
+        ("by-id/keys/a?as_of=1&max_lag_ms=1", 400),
+        ("names/search?q=a&as_of=1", 400),
         ("by-id/keys/a?max_lag_ms=soon", 400),
         ("by-id/search?q=a", 400),
         ("names/search", 400),

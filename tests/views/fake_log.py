@@ -78,6 +78,9 @@ class FakeLog:
             return FetchedPartition.failed(OffsetOutOfRangeError(f"{tp} has no offset {offset}"))
         records = b""
         for batch in self.partitions[tp.partition]:
-            if read_header(batch).next_offset > offset and len(records) + len(batch) <= left:
-                records += batch
+            if read_header(batch).next_offset <= offset:
+                continue
+            if len(records) + len(batch) > left:
+                break
+            records += batch
         return FetchedPartition(memoryview(records), end, end, start, self.aborted)

@@ -80,6 +80,9 @@ MaxLag: TypeAlias = Annotated[
     int | None,
     typer.Option("--max-lag-ms", min=0, metavar="MS", help="Reflect all that was in the log so long ago, or wait."),
 ]
+AsOf: TypeAlias = Annotated[
+    str | None, typer.Option("--as-of", metavar="MOMENT", help="As of a past position or time (ISO 8601, or ms).")
+]
 Timeout: TypeAlias = Annotated[
     float, typer.Option("--timeout", min=0, max=300, metavar="SECONDS", help="How long to wait for that.")
 ]

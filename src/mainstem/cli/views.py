@@ -70,12 +70,13 @@ def _summary(status: dict[str, Any]) -> dict[str, Any]:
 
 
 @app.command()
-def query(
+def query(  # noqa: PLR0913 - a command's options are its parameters
     view: Name,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="A key, a SELECT, words, or a node.")],
     limit: Limit = 1_000,
     at_least: options.AtLeast = None,
     max_lag_ms: options.MaxLag = None,
+    as_of: options.AsOf = None,
     timeout: options.Timeout = 30.0,
     url: options.Url = options.DEFAULT_URL,
     json: options.Json = False,
@@ -83,7 +84,7 @@ def query(
     """Ask a view by its kind: a key-value view for a key, a SQL view, a search, a node's neighbors."""
     client = _view(url, view)
     kind = client.status()["kind"]
-    fresh = _fresh(at_least, max_lag_ms, timeout)
+    fresh = _fresh(at_least, max_lag_ms, timeout, as_of)
     if kind == "key-value":
         answer = client.get(text, **fresh)
     elif kind == "sql":
@@ -138,18 +139,19 @@ def _flat(answer: Answer) -> Answer:
 
 
 @app.command("range")
-def ask_range(
+def ask_range(  # noqa: PLR0913 - a command's options are its parameters
     view: Name,
     prefix: Annotated[str, typer.Option("--prefix", help="Only keys that start so.")] = "",
     limit: Limit = 1_000,
     at_least: options.AtLeast = None,
     max_lag_ms: options.MaxLag = None,
+    as_of: options.AsOf = None,
     timeout: options.Timeout = 30.0,
     url: options.Url = options.DEFAULT_URL,
     json: options.Json = False,
 ) -> None:
     """The rows of a key-value view, in the order of their keys."""
-    answer = _view(url, view).range(prefix=prefix, limit=limit, **_fresh(at_least, max_lag_ms, timeout))
+    answer = _view(url, view).range(prefix=prefix, limit=limit, **_fresh(at_least, max_lag_ms, timeout, as_of))
     _show(answer, as_json=json)
 
 
@@ -235,12 +237,12 @@ def _view(url: str, name: str) -> ViewClient:
     return views(url)[name]
 
 
-def _fresh(at_least: str | None, max_lag_ms: int | None, timeout: float) -> Fresh:
-    """How fresh an answer has to be."""
+def _fresh(at_least: str | None, max_lag_ms: int | None, timeout: float, as_of: str | None = None) -> Fresh:
+    """How fresh an answer has to be, or from when."""
     from mainstem.model import Position
 
     position = None if at_least is None else Position.parse(at_least)
-    return {"at_least": position, "max_lag_ms": max_lag_ms, "timeout": timeout}
+    return {"at_least": position, "max_lag_ms": max_lag_ms, "as_of": as_of, "timeout": timeout}
 
 
 def _show(answer: Answer, *, as_json: bool) -> None:

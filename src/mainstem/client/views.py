@@ -1,15 +1,16 @@
 """Ask views over HTTP: ``views("localhost:8080")["delays"].get("UA", at_least=position)``.
 
 Every read takes the words of ``Fresh``: ``at_least``, a position that the answer has to reflect, and ``max_lag_ms`` are
-waited for up to ``timeout`` seconds. Every answer says what it reflects. What goes wrong behind the gateway is raised
-here as the same error (``mainstem.problems``): PositionTimeoutError, UnknownViewError, QueryError …; a gateway that
-cannot be reached is a LogUnavailableError.
+waited for up to ``timeout`` seconds; ``as_of`` asks for a past state. Every answer says what it reflects. What goes
+wrong behind the gateway is raised here as the same error (``mainstem.problems``): PositionTimeoutError,
+UnknownViewError, QueryError …; a gateway that cannot be reached is a LogUnavailableError.
 
 Thread-safe: each thread keeps a connection of its own.
 """
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
@@ -21,6 +22,9 @@ from mainstem.model import Position
 Row: TypeAlias = dict[str, Any]
 Direction: TypeAlias = Literal["out", "in", "both"]
 
+Moment: TypeAlias = Position | datetime.datetime | int | str
+"""A position, or a time: a datetime (UTC where it has no zone), its ISO 8601 text, or milliseconds since the epoch."""
+
 _WAIT_S = 30.0
 
 
@@ -31,6 +35,8 @@ class Fresh(TypedDict, total=False):
     """What the answer has to reflect, of any topic upstream of the view."""
     max_lag_ms: int | None
     """The answer reflects all that was in the log so many milliseconds before the view was asked."""
+    as_of: Moment | None
+    """Key-value and SQL views: the answer as of a past moment, a position of the view or a time."""
     timeout: float
     """How many seconds to wait for that; 30 unless told."""
 
@@ -175,10 +181,18 @@ class ViewClient:
 
 def _parameters(fresh: Fresh) -> dict[str, Any]:
     """The query parameters that ask for it; no ``timeout`` when nothing has to be waited for."""
-    at_least, max_lag_ms = fresh.get("at_least"), fresh.get("max_lag_ms")
-    words: dict[str, Any] = {"at_least": None if at_least is None else str(at_least), "max_lag_ms": max_lag_ms}
+    at_least, as_of = fresh.get("at_least"), fresh.get("as_of")
+    words: dict[str, Any] = {
+        "at_least": None if at_least is None else str(at_least),
+        "max_lag_ms": fresh.get("max_lag_ms"),
+        "as_of": None if as_of is None else _moment_text(as_of),
+    }
     asked = {name: value for name, value in words.items() if value is not None}
     return {**asked, "timeout": fresh.get("timeout", _WAIT_S)} if asked else {}
+
+
+def _moment_text(moment: Moment) -> str:
+    return moment.isoformat() if isinstance(moment, datetime.datetime) else str(moment)
 
 
 class Views(Mapping[str, ViewClient]):

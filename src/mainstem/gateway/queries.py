@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mainstem.errors import QueryError
 from mainstem.model import Position
+from mainstem.views.moments import read_moment
 from mainstem.views.read_options import LAG_MS_MAX, WAIT_S, WAIT_S_MAX, ReadOptions
 from mainstem.views.requests import MetricsQuery
 
@@ -36,12 +37,19 @@ class WaitQuery(NoQuery):
         le=LAG_MS_MAX,
         description="the answer reflects all that was in the log so many milliseconds ago, or is 504",
     )
+    as_of: str | None = Field(
+        None,
+        description="key-value and SQL: the answer as of a past moment: a position of the view, or a time "
+        "(ISO 8601, or milliseconds since the epoch)",
+        examples=[_POSITION_EXAMPLE, "2013-01-01T10:00:00Z"],
+    )
     timeout: float = Field(WAIT_S, ge=0, le=WAIT_S_MAX, description="seconds to wait for that")
 
     def read_options(self) -> ReadOptions:
-        """The same for a view host. Raises PositionFormatError."""
+        """The same for a view host. Raises PositionFormatError, InputError, QueryError."""
         at_least = None if self.at_least is None else Position.parse(self.at_least)
-        return ReadOptions(at_least, self.timeout, self.max_lag_ms)
+        as_of = None if self.as_of is None else read_moment(self.as_of)
+        return ReadOptions(at_least, self.timeout, self.max_lag_ms, as_of)
 
 
 class VerifyQuery(NoQuery):

@@ -141,21 +141,19 @@ class ViewHost:
             self._changes.wait(seen, remaining_s)
 
     def query(self, view: str, request: Request, options: ReadOptions | None = None) -> Answer:
-        """The answer of a view, as fresh as ``options`` ask, for which it waits.
+        """The answer of a view, as fresh as ``options`` ask, for which it waits, or of the past moment that they name.
 
         Raises UnknownViewError, QueryError, PositionError (it can never be covered), PositionTimeoutError,
-        ViewStoppedError, LogUnavailableError, and UnavailableError while the view is not open yet.
+        HistoryRemovedError (of a past moment), ViewStoppedError, LogUnavailableError, and UnavailableError while the
+        view is not open yet.
         """
         chosen = self._view(view)
         options = options or ReadOptions()
-        deadline_s = self._clock.monotonic_s() + options.timeout_s
-        wanted = options.at_least or Position()
-        if options.max_lag_ms is not None:
-            patience_s = options.timeout_s + _LOG_TIMEOUT_S
-            wanted = wanted | self._samples.target(chosen.topic, options.max_lag_ms, patience_s)
-        if wanted:
-            self._wait(chosen, wanted, options, deadline_s)
-        answer = chosen.query(request)
+        if options.as_of is not None:
+            answer = chosen.query_as_of(request, options.as_of, options.timeout_s)
+        else:
+            self._wait_until_fresh(chosen, options)
+            answer = chosen.query(request)
         return replace(answer, covers=self._coverage.covers(chosen.topic, answer.position))
 
     def watch(self, view: str, request: WatchRequest, wake: Callable[[], None]) -> RowWatch:
@@ -200,6 +198,15 @@ class ViewHost:
         except KeyError:
             known = ", ".join(sorted(self._views)) or "none"
             raise UnknownViewError(f"there is no view {name!r}; there are: {known}") from None
+
+    def _wait_until_fresh(self, chosen: View, options: ReadOptions) -> None:
+        deadline_s = self._clock.monotonic_s() + options.timeout_s
+        wanted = options.at_least or Position()
+        if options.max_lag_ms is not None:
+            patience_s = options.timeout_s + _LOG_TIMEOUT_S
+            wanted = wanted | self._samples.target(chosen.topic, options.max_lag_ms, patience_s)
+        if wanted:
+            self._wait(chosen, wanted, options, deadline_s)
 
     def _wait(self, view: View, wanted: Position, options: ReadOptions, deadline_s: float) -> None:
         wait = self._coverage.wait(view.topic, wanted)

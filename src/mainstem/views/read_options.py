@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from mainstem.errors import QueryError
 from mainstem.model import Position
+from mainstem.views.moments import Moment
 
 WAIT_S = 30.0
 WAIT_S_MAX = 300.0
@@ -22,11 +23,14 @@ class ReadOptions:
 
     ``max_lag_ms``: the answer reflects everything that was in the log at some moment no earlier than so many
     milliseconds before the read came in. Both are waited for up to ``timeout_s`` seconds.
+
+    ``as_of``: the answer is that of a past moment (`views.moments`), built from the log if need be in ``timeout_s``.
     """
 
     at_least: Position | None = None
     timeout_s: float = WAIT_S
     max_lag_ms: int | None = None
+    as_of: Moment | None = None
 
     def __post_init__(self) -> None:
         """Raises QueryError."""
@@ -34,3 +38,5 @@ class ReadOptions:
             raise QueryError(f"timeout {self.timeout_s} s: it has to be from 0 to {WAIT_S_MAX:g} s")
         if self.max_lag_ms is not None and not 0 <= self.max_lag_ms <= LAG_MS_MAX:
             raise QueryError(f"max_lag_ms {self.max_lag_ms}: it has to be from 0 to {LAG_MS_MAX}")
+        if self.as_of is not None and (self.at_least is not None or self.max_lag_ms is not None):
+            raise QueryError("as_of asks for a past state, at_least and max_lag_ms for a fresh one: give one of them")

@@ -25,7 +25,7 @@ Making one, by the applier between two applies:
 4. ``000007.making`` is renamed to ``000007``, and that is fsynced,
 5. one too many is renamed to ``….removing``, and deleted.
 
-Concurrency: ``applied`` is the applier's; ``newest_within`` is safe from any thread beside it.
+Concurrency: ``applied`` is the applier's; ``newest_within`` and ``void`` are safe from any thread beside it.
 """
 
 from __future__ import annotations
@@ -85,6 +85,7 @@ class StoreSnapshots:
         self._bytes = 0
         self._written = 0
         self._snapshots = _found(directory)
+        self._number = max((found.number for found in self._snapshots), default=0)
 
     @property
     def all(self) -> tuple[StoreSnapshot, ...]:
@@ -120,10 +121,21 @@ class StoreSnapshots:
             if chosen is not None:
                 with self._lock:
                     self._leased[chosen.path] -= 1
+                    is_void = not self._leased[chosen.path] and chosen not in self._snapshots
+                if is_void:
+                    _remove(chosen.path)
+
+    def void(self) -> None:
+        """Delete them all, those that are leased when they are given back: the store was not what its log gives."""
+        with self._lock:
+            gone = [found for found in self._snapshots if not self._leased.get(found.path)]
+            self._snapshots = ()
+        for found in gone:
+            _remove(found.path)
 
     def _make(self, store: ViewStore) -> None:
-        number = self._snapshots[-1].number + 1 if self._snapshots else 1
-        path = self._directory / f"{number:06d}"
+        self._number += 1
+        path = self._directory / f"{self._number:06d}"
         making = path.with_name(path.name + _MAKING)
         shutil.rmtree(making, ignore_errors=True)  # of an attempt that failed
         making.mkdir(parents=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from mainstem.errors import ViewStoppedError
 from mainstem.model import Position
 from mainstem.views.feed import Feed, FeedStep
+from mainstem.views.past_stores import PastStores
 from mainstem.views.store import Poison, ViewStore
 from mainstem.views.store_snapshots import StoreSnapshots
 from mainstem.views.versions import origin_of
@@ -40,10 +41,12 @@ class Version:
         feed: Feed,
         send: Callable[[Version, Sequence[Poison]], None],
         snapshots: StoreSnapshots,
+        past: PastStores,
     ) -> None:
         """``send``: where the poison of this version goes."""
         self.path = path
         self.snapshots = snapshots
+        self.past = past
         self.records = 0
         """How many records this opening has applied."""
         self.built_from = origin_of(path)
@@ -122,6 +125,9 @@ class Version:
             if self._is_closed:
                 return
             self._is_closed = True
+        self.past.stop()
+        with self._idle:
             self._idle.wait_for(lambda: self._readers == 0)
+        self.past.close()
         self._feed.close()
         self._store.close()

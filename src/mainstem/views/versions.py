@@ -5,6 +5,7 @@
     DIRECTORY/v000003/built_from.json   where its records came from
     DIRECTORY/v000003/store/     the store's own files
     DIRECTORY/v000003/snapshots/   copies of them from the past (`views.store_snapshots`)
+    DIRECTORY/v000003/past/      past states that were asked for (`views.past_stores`), while the view is open
 
 ``current`` is replaced by a rename, so that a crash leaves either version in charge and never none; what it does not
 name is left over from a crash and swept away at the next start. One process owns the directory.
@@ -30,6 +31,7 @@ _DEFINITION = "definition.json"
 _ORIGIN = "built_from.json"
 _STORE = "store"
 _SNAPSHOTS = "snapshots"
+_PAST = "past"
 
 
 class Versions:
@@ -106,6 +108,11 @@ def origin_of(version: Path) -> BuiltFrom:
 def snapshots_path(version: Path) -> Path:
     """Where the snapshots of the version's store lie."""
     return version / _SNAPSHOTS
+
+
+def past_path(version: Path) -> Path:
+    """Where past states of the version are built."""
+    return version / _PAST
 
 
 def check_definition(version: Path, topic: str, definition: StoreDefinition) -> None:

@@ -17,12 +17,23 @@ from typing import TypeVar
 from mainstem.client.log import Log
 from mainstem.client.wire.cluster import WireClient
 from mainstem.clock import Clock
-from mainstem.errors import HistoryRemovedError, MainstemError, UnavailableError, UnknownTopicError, ViewStoppedError
+from mainstem.errors import (
+    HistoryRemovedError,
+    MainstemError,
+    QueryError,
+    UnavailableError,
+    UnknownTopicError,
+    ViewStoppedError,
+)
 from mainstem.model import Position
 from mainstem.pipelines.definitions import View as ViewDefinition
+from mainstem.pipelines.kinds import SQL, KeyValue
 from mainstem.views.changes import Changes
 from mainstem.views.dead_letters import DeadLetterTopic
 from mainstem.views.feed import Feed, end_of
+from mainstem.views.moments import Moment, position_at
+from mainstem.views.past_build import PastBuilder
+from mainstem.views.past_stores import PastStores
 from mainstem.views.requests import Get, Request
 from mainstem.views.runner import NotYetError, Runner
 from mainstem.views.sampling import Sampler, Sampling, Subject
@@ -33,7 +44,15 @@ from mainstem.views.store_snapshots import StoreSnapshots
 from mainstem.views.stores import open_store
 from mainstem.views.verify import Replay, by_account, compare
 from mainstem.views.version import Version
-from mainstem.views.versions import Versions, check_definition, note_origin, origin_of, snapshots_path, store_path
+from mainstem.views.versions import (
+    Versions,
+    check_definition,
+    note_origin,
+    origin_of,
+    past_path,
+    snapshots_path,
+    store_path,
+)
 from mainstem.views.watched_rows import RowWatch, WatchRequest
 from mainstem.views.watching import Watchers
 
@@ -117,32 +136,31 @@ class View:
 
     def query(self, request: Request) -> Answer:
         """Ask the view as it is now. Raises QueryError, ViewStoppedError, UnavailableError while it is not open yet."""
-        return self._read(lambda store: store.query(request))
+        return self._serving(lambda _, store: store.query(request))
+
+    def query_as_of(self, request: Request, as_of: Moment, timeout_s: float) -> Answer:
+        """Ask the view as it was at a past moment; its state is built from the log, if need be, up to ``timeout_s``.
+
+        Raises what ``query`` does, and PositionError, HistoryRemovedError, PositionTimeoutError, LogUnavailableError.
+        """
+        position = self._position_at(as_of)
+
+        def ask(version: Version, store: ViewStore) -> Answer:
+            with _state(version, store, position, timeout_s) as snapshot:
+                return Answer(snapshot.query(request), position)
+
+        return self._serving(ask)
 
     def rows_of(self, keys: Sequence[bytes]) -> tuple[list[tuple[str, Row | None]], Position]:
         """Key-value: the rows of keys, None for what is not there, all of one position, and that. Raises as ``query``.
 
         A key that is no text has no row and is left out.
         """
-        return self._read(lambda store: _rows(store, keys))
+        return self._serving(lambda _, store: _rows(store, keys))
 
     def watch(self, request: WatchRequest, wake: Callable[[], None]) -> RowWatch:
         """Listen to changes; ``wake`` says, from any thread, that there are some. Raises as RowWatch does."""
         return RowWatch(self, self._watchers, self._around.log, request, wake)
-
-    def _read(self, work: Callable[[ViewStore], T]) -> T:
-        while True:
-            self.refuse_if_stopped()
-            version = self._runner.version
-            if version is None:
-                state, detail = self._runner.state
-                raise UnavailableError(f"view {self.name} is not ready yet ({state}{f': {detail}' if detail else ''})")
-            try:
-                with version.lease() as store:
-                    return work(store)
-            except ViewStoppedError:
-                if self._runner.version is version:
-                    raise  # it was closed, and not swapped for another
 
     def status(self, covers: Callable[[str, Position], Position]) -> ViewStatus:
         """How the view is. ``covers``: what a position of a topic covers."""
@@ -192,6 +210,9 @@ class View:
                     if result.equal and result.compared_from is None:
                         store.vouch()
             seconds = self._around.clock.monotonic_s() - started_s
+            if not result.equal:  # nobody knows since when
+                version.snapshots.void()
+                version.past.forget()
             self._verified = replace(result, seconds=seconds, time_ms=self._around.clock.time_ms())
             return self._verified
 
@@ -262,6 +283,28 @@ class View:
 
     # ---- how
 
+    def _serving(self, work: Callable[[Version, ViewStore], T]) -> T:
+        """Do ``work`` with the version that serves, and its store; again with its successor, if it is swapped."""
+        while True:
+            self.refuse_if_stopped()
+            version = self._runner.version
+            if version is None:
+                state, detail = self._runner.state
+                raise UnavailableError(f"view {self.name} is not ready yet ({state}{f': {detail}' if detail else ''})")
+            try:
+                with version.lease() as store:
+                    return work(version, store)
+            except ViewStoppedError:
+                if self._runner.version is version:
+                    raise  # it was closed, and not swapped for another
+
+    def _position_at(self, moment: Moment) -> Position:
+        kind = self.definition.kind
+        if not isinstance(kind, KeyValue | SQL):
+            raise QueryError(f"a {kind.kind} view answers for now only: as_of and diff are for key-value and SQL views")
+        with self._client() as client:
+            return position_at(client, self.topic, moment)
+
     @property
     def _scratch(self) -> Path:
         return self._directory / "verify"
@@ -315,7 +358,10 @@ class View:
             raise
         if not store.position:
             note_origin(path, BuiltFrom("left" if any(feed.beginning.values()) else "log", feed.beginning))
-        return Version(path, store, feed, self._send, snapshots)
+        life = feed.bookmark.topic_ids
+        builder = PastBuilder(self.topic, life, definition, snapshots, self._client)
+        past = PastStores(past_path(path), builder.build, self._around.clock)
+        return Version(path, store, feed, self._send, snapshots, past)
 
     def _send(self, version: Version, poisons: Sequence[Poison]) -> None:
         """Send dead letters, but for those that the serving version of the same life has sent already."""
@@ -366,3 +412,14 @@ def _rows(store: ViewStore, keys: Sequence[bytes]) -> tuple[list[tuple[str, Row 
                 rows = snapshot.query(Get(key.decode()))
                 found.append((key.decode(), rows[0] if rows else None))
         return found, snapshot.position
+
+
+@contextmanager
+def _state(version: Version, store: ViewStore, position: Position, timeout_s: float) -> Iterator[Snapshot]:
+    """The state at ``position``: the newest one, if that is it, or a past one."""
+    with store.snapshot() as newest:
+        if newest.position == position and newest.bookmark.is_exact:
+            yield newest
+            return
+    with version.past.lease(position, timeout_s) as past, past.snapshot() as snapshot:
+        yield snapshot

@@ -1,0 +1,82 @@
+"""Which position of a topic a past moment is: a position that is checked, or a time that is looked up in the log.
+
+* A position has to name every partition of the topic, and nothing else, as the position of every answer does: a state
+  is that of all partitions. One beyond the committed records is refused.
+* A time means, in each partition, everything before the first record whose timestamp is that time or later; a later
+  record with an earlier timestamp does not count, one before it with a later timestamp cannot be there. Where the log
+  has removed records, and has none left from before the time, nobody knows which of those removed lay before it: that
+  is refused.
+
+Functions over a ``WireClient``, whose contract they have.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import TypeAlias
+
+from mainstem.client.start import end_offsets, partitions_of
+from mainstem.client.wire.cluster import EARLIEST, Isolation, WireClient
+from mainstem.errors import HistoryRemovedError, InputError, PositionError
+from mainstem.model import Position, TopicPartition
+
+Moment: TypeAlias = Position | int
+"""A position, or a time in milliseconds since the epoch."""
+
+_MS_DIGITS_MAX = 15
+
+
+def read_moment(text: str) -> Moment:
+    """Read a position, milliseconds since the epoch, or a time in ISO 8601 (UTC where it names no zone).
+
+    Raises PositionFormatError, InputError.
+    """
+    if "/" in text:
+        return Position.parse(text)
+    if text.isascii() and text.isdecimal() and len(text) <= _MS_DIGITS_MAX:
+        return int(text)
+    try:
+        time = datetime.datetime.fromisoformat(text)
+        zoned = time if time.tzinfo is not None else time.replace(tzinfo=datetime.UTC)
+        return max(0, -((-int(zoned.timestamp() * 1_000_000)) // 1_000))
+    except (ValueError, OverflowError) as error:
+        raise InputError(
+            f"{text[:100]!r} is no moment; give a position such as flights/0:17, milliseconds since the epoch, or a "
+            "time such as 2013-01-01T10:00:00Z"
+        ) from error
+
+
+def position_at(client: WireClient, topic: str, moment: Moment) -> Position:
+    """The position of ``topic``, with every partition in it, that ``moment`` is.
+
+    Raises PositionError, HistoryRemovedError, UnknownTopicError, LogUnavailableError.
+    """
+    tps = partitions_of(client, [topic])
+    ends = end_offsets(client, tps, read_committed=True)
+    if isinstance(moment, int):
+        return _at_time(client, ends, moment)
+    for tp in moment:
+        if tp not in ends:
+            raise PositionError(f"the position names {tp}, which is no partition of the view's topic {topic}")
+    for tp, end in ends.items():
+        if tp not in moment:
+            raise PositionError(
+                f"the position does not name {tp}: a past state is asked for by a position with every partition of "
+                f"{topic}, as every answer carries one; {tp}:0 stands for nothing of it"
+            )
+        if moment[tp] > end:
+            raise PositionError(f"the position {tp}:{moment[tp]} lies beyond the committed records, {tp}:{end}")
+    return moment
+
+
+def _at_time(client: WireClient, ends: dict[TopicPartition, int], time_ms: int) -> Position:
+    found = client.list_offsets(ends, time_ms, Isolation.READ_COMMITTED)
+    starts = client.list_offsets(ends, EARLIEST)
+    offsets = {tp: min(found.get(tp, end), end) for tp, end in ends.items()}
+    for tp, offset in offsets.items():
+        if 0 < starts[tp] == offset:
+            raise HistoryRemovedError(
+                f"the log has removed what {tp} held before offset {offset}, and nothing that is left of it is older "
+                "than that time: ask for a later time, or by a position"
+            )
+    return Position(offsets)

@@ -117,8 +117,8 @@ def test_an_answer_has_rows_and_says_what_it_reflects(client: Views) -> None:
         ),
         (lambda v: v.get("k", as_of=17, timeout=2), ("GET", "/views/v/keys/k?as_of=17&timeout=2", None)),
         (lambda v: v.status(), ("GET", "/views/v", None)),
-        (lambda v: v.verify(), ("POST", "/views/v/verify", None)),
-        (lambda v: v.rebuild(), ("POST", "/views/v/rebuild", None)),
+        (lambda v: v.verify(), ("POST", "/views/v/verify?full=true", None)),
+        (lambda v: v.rebuild(), ("POST", "/views/v/rebuild?from=log", None)),
     ],
 )
 def test_each_question_goes_to_its_route(

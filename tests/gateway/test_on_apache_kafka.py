@@ -1,0 +1,111 @@
+"""The gateway in front of Apache Kafka itself: all of it works, but for log features, which are refused by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+import mainstem as ms
+from mainstem.client.log import Log
+from mainstem.gateway.app import create_app
+from mainstem.gateway.forwarding import ForwardingBackend
+from mainstem.gateway.guard import Limits
+from mainstem.gateway.host_app import create_host_app
+from mainstem.gateway.serving import listen_unix
+from mainstem.pipelines.deploy import deploy
+from mainstem.views.host import ViewHost
+from tests.gateway.answering import working
+from tests.gateway.served import listening_on, served
+from tests.gateway.test_bad_input import is_problem
+from tests.support.apache_kafka import ApacheKafka
+
+pytestmark = pytest.mark.maven
+TOPIC = "people"
+
+
+def declared() -> ms.App:
+    app = ms.App("on-apache-kafka")
+    people = app.topic(TOPIC, schema="id STRING NOT NULL, name STRING", key="id", partitions=2)
+    app.view("by-id", people, ms.KeyValue())
+    app.view("table", people, ms.SQL())
+    return app
+
+
+@pytest.fixture(scope="module")
+def log() -> Iterator[Log]:
+    with ApacheKafka() as kafka, Log(kafka.bootstrap, timeout_s=30) as log:
+        deploy(declared(), log)
+        yield log
+
+
+@pytest.fixture(scope="module")
+def api(log: Log, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    directory = tmp_path_factory.mktemp("on-kafka")
+    with ViewHost(tuple(declared().views.values()), log.bootstrap, directory) as host:
+        with listening_on(create_host_app(host), listen_unix(directory / "s")):
+            with served(create_app(log, ForwardingBackend([directory / "s"]), Limits())) as client:
+                client.timeout = httpx.Timeout(120)
+                yield client
+
+
+def append(api: httpx.Client, key: str, **headers: str) -> httpx.Response:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    body = {"records": [{"key": key, "value": {"id": key, "name": key.upper()}}]}
+    return api.post(f"/topics/{TOPIC}/records", json=body, headers=named)
+
+
+def test_what_is_appended_is_read_and_seen_by_views(api: httpx.Client) -> None:
+    position = append(api, "ada").json()["position"]
+    fresh = {"at_least": position, "timeout": 100}
+    assert [row["name"] for row in api.get("/views/by-id/keys/ada", params=fresh).json()["rows"]] == ["ADA"]
+    answer = api.post("/views/table/sql", params=fresh, json={"query": "SELECT name FROM \"table\" WHERE id = 'ada'"})
+    assert answer.json()["rows"] == [{"name": "ADA"}], answer.text
+    values = [record["value"]["id"] for record in api.get(f"/topics/{TOPIC}/records").json()["records"]]
+    assert "ada" in values
+
+
+def test_a_key_is_read_by_a_scan_that_says_so(api: httpx.Client) -> None:
+    append(api, "bob")
+    answer = api.get(f"/topics/{TOPIC}/keys/bob")
+    assert [record["value"]["name"] for record in answer.json()["records"]] == ["BOB"]
+    assert answer.json()["scanned"] == "this log knows no key index"
+    assert "ETag" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    "headers", [{"If_Match": '"0"'}, {"If_None_Match": "*"}, {"Mainstem_Expect_End": "0"}, {"Idempotency_Key": "x"}]
+)
+def test_what_apache_kafka_cannot_promise_is_refused_before_it_is_sent(
+    api: httpx.Client, log: Log, headers: dict[str, str]
+) -> None:
+    before = log.end(TOPIC)
+    is_problem(append(api, "eve", **headers), 409, "Apache Kafka cannot do this")
+    assert log.end(TOPIC) == before
+
+
+def test_a_topic_is_streamed(api: httpx.Client) -> None:
+    append(api, "carol")
+    query = {"from": "earliest", "key": "carol"}
+    with api.stream("GET", f"/topics/{TOPIC}/stream", params=query) as events:
+        data = next(line for line in events.iter_lines() if line.startswith("data:"))
+    assert json.loads(data.removeprefix("data:"))["value"]["name"] == "CAROL"
+
+
+def test_a_request_is_answered_at_once_and_later(api: httpx.Client, log: Log) -> None:
+    log.create_topic("questions", partitions=2)
+    asked = api.post("/topics/questions/requests", json={"value": 20}, headers={"Prefer": "respond-async"})
+    assert asked.status_code == 202, asked.text
+    with working(log, "questions", lambda request: int(request.value or b"0") + 1):
+        answer = api.post("/topics/questions/requests", json={"value": 41, "timeout_s": 100})
+        later = api.get(asked.headers["Location"], params={"timeout": 100})
+    assert (answer.json()["reply"]["value"], later.json()["reply"]["value"]) == ("42", "21")
+
+
+def test_it_tells_topics_groups_and_settings(api: httpx.Client, log: Log) -> None:
+    assert TOPIC in [topic["name"] for topic in api.get("/topics").json()["topics"]]
+    assert api.get("/groups").status_code == api.get("/pipelines").status_code == api.get("/healthz").status_code == 200
+    [broker] = api.get("/config").json()["brokers"]
+    assert "log.retention.hours" in [config["name"] for config in broker["configs"]]

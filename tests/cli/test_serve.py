@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from mainstem.client.log import Log
+from mainstem.testing.embedded import EmbeddedBroker
 from tests.cli.commands import Commands
 
 SERVE = [sys.executable, "-m", "mainstem.cli.main", "serve"]
@@ -42,6 +43,17 @@ def failed(*arguments: str) -> tuple[int, str]:
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     return done.returncode, line.removeprefix("mainstem: error: ")
+
+
+def test_http_alone_serves_a_log_that_runs_already(tmp_path: Path, mainstem_broker: EmbeddedBroker) -> None:
+    where = ("--data", str(tmp_path), "--http-for", mainstem_broker.bootstrap, "--no-console", "--json")
+    with serving(*where) as (_, line):
+        ready = json.loads(line)["ready"]
+        assert ready["kafka"] == mainstem_broker.bootstrap
+        url = f"http://{ready['http']}"
+        assert httpx.get(f"{url}/healthz", trust_env=False, timeout=60).status_code == 200
+        assert httpx.get(f"{url}/metrics", trust_env=False, timeout=60).status_code == 404
+    assert not (tmp_path / "meta.properties").exists()
 
 
 def test_a_node_serves_log_and_http_and_stops_cleanly(tmp_path: Path) -> None:

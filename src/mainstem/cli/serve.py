@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from mainstem.cli import options
 from mainstem.cli.output import note, out, out_json
+from mainstem.errors import InputError
 
 
 def serve(  # noqa: PLR0913 - a command's options are its parameters
@@ -16,26 +21,35 @@ def serve(  # noqa: PLR0913 - a command's options are its parameters
     http_tls_cert: options.HttpTlsCert = None,
     http_tls_key: options.HttpTlsKey = None,
     no_console: options.NoConsole = False,
+    http_for: Annotated[
+        str | None,
+        typer.Option("--http-for", metavar="HOST:PORT", help="HTTP alone, for a log that runs already; no log here."),
+    ] = None,
     settings: options.Settings = None,
     insecure: options.Insecure = False,
     log_format: options.LogFormat = options.DEFAULT_LOG_FORMAT,
     json: options.Json = False,
 ) -> None:
-    """Start the log and the HTTP gateway; ctrl-C stops them."""
+    """Start the log and the HTTP gateway; ctrl-C stops them. With --http-for the gateway alone, for another log."""
     from mainstem.cli.foreground import stay_up, stopping_cleanly
     from mainstem.node.extras import require
     from mainstem.node.roles import HttpAccess, LogOutput
     from mainstem.node.stack import Stack
 
+    if no_http and http_for is not None:
+        raise InputError("--no-http and --http-for together leave nothing to start")
     if not no_http:
         require("gateway", otherwise=", or start the log alone with --no-http")
     with stopping_cleanly(), Stack(data, note) as stack:
         output = LogOutput.parse(log_format)
-        ready = {"kafka": stack.launch_log(listen, settings or (), insecure=insecure, output=output)}
+        own_log = http_for is None
+        address = http_for or stack.launch_log(listen, settings or (), insecure=insecure, output=output)
+        ready = {"kafka": address}
         if not no_http:
             access = HttpAccess(http_tokens, tuple(cors_origin or ()), http_tls_cert, http_tls_key, insecure)
-            ready["http"] = stack.launch_gateway(ready["kafka"], http, access=access, console=not no_console)
-        stack.supervisor.wait_ready("log")
+            ready["http"] = stack.launch_gateway(address, http, access=access, console=not no_console, own_log=own_log)
+        if own_log:
+            stack.supervisor.wait_ready("log")
         if not no_http:
             stack.supervisor.wait_ready("gateway")
         if json:

@@ -54,6 +54,7 @@ _READ_ALL: Final = Rule("read")
 ADMIN_ALL: Final = Rule("admin")
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    ("GET", "/"): _OPEN,
     ("GET", "/healthz"): _OPEN,
     ("GET", "/openapi.json"): _OPEN,
     ("GET", "/client.js"): _OPEN,

@@ -100,14 +100,18 @@ class HttpAccess:
 def gateway_role(
     bootstrap: str,
     http: str,
-    metrics: Path,
+    metrics: Path | None = None,
     view_hosts: Sequence[Path] = (),
     access: HttpAccess = HttpAccess(),  # immutable
     *,
     console: bool = False,
 ) -> Role:
-    """The gateway process, in front of the view hosts' sockets and of the log's metrics; with the console or not."""
-    arguments = ["--bootstrap", bootstrap, "--http", http, "--metrics-socket", str(metrics)]
+    """The gateway process, in front of the view hosts' sockets and, where they are, of the log's metrics; with the
+    console or not.
+    """
+    arguments = ["--bootstrap", bootstrap, "--http", http]
+    if metrics is not None:
+        arguments += ["--metrics-socket", str(metrics)]
     for socket in view_hosts:
         arguments += ["--view-host", str(socket)]
     arguments += access.arguments()

@@ -68,15 +68,17 @@ class Stack:
         views: bool = False,
         access: HttpAccess = HttpAccess(),  # noqa: B008  # immutable
         console: bool = True,
+        own_log: bool = True,
     ) -> str:
         """Start the gateway, before the view host's socket if there is one; its address.
 
-        It has the console unless that is not wanted, or not installed.
+        It has the console unless that is not wanted, or not installed, and metrics of a log that is this node's own.
         """
         address = settled(http)
         sockets = [self.layout.socket("views")] if views else []
         console = console and not missing_modules("console")
-        role = roles.gateway_role(bootstrap, address, self._metrics, sockets, access, console=console)
+        metrics = self._metrics if own_log else None
+        role = roles.gateway_role(bootstrap, address, metrics, sockets, access, console=console)
         self.supervisor.launch(role)
         return address
 

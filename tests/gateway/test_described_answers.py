@@ -46,6 +46,7 @@ CHECKS = [
 SLOW = {"post /views/{view}/verify": 3, "post /views/{view}/rebuild": 3, "delete /views/{view}": 3}
 EXAMPLES = 6
 WAIT_S = 0.01
+VIEWS = ("by-id", "table", "names", "friends", "figures", "folded", "archive")
 
 
 def declared() -> ms.App:
@@ -61,6 +62,9 @@ def declared() -> ms.App:
     app.view("table", topic, ms.SQL())
     app.view("names", topic, ms.Search("name"))
     app.view("friends", topic, ms.Graph(source="id", target="friend"))
+    app.view("figures", topic, ms.Metrics(by="friend"))
+    app.view("folded", topic, ms.KeyValue(fold=lambda state, record: {"last": record.offset}))
+    app.view("archive", topic, ms.Lake())
     app.view("victim", topic, ms.KeyValue())
     return app
 
@@ -151,7 +155,7 @@ def check(api: httpx.Client, operation: Any, mode: GenerationMode) -> None:
     def every(data: st.DataObject) -> None:
         case = data.draw(operation.as_strategy(generation_mode=mode))
         if data.draw(st.booleans()):
-            aimed(case, data.draw(st.sampled_from(["by-id", "table", "names", "friends"])))
+            aimed(case, data.draw(st.sampled_from(VIEWS)))
         bound(case)
         ask(api, case)
 

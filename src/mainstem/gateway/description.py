@@ -14,6 +14,7 @@ from typing import Any, Final
 from mainstem.gateway.answer_schemas import SCHEMAS
 from mainstem.problems import CONTENT_TYPE
 
+_NOT_MODIFIED: Final = 304
 _ALWAYS: Final = (400, 401, 403, 421, 500, 502, 503)
 _PROBLEMS: Final = {
     400: "A parameter, a body, a position or a query is wrong",
@@ -70,8 +71,10 @@ class Success:
 
     def document(self) -> dict[str, Any]:
         """The answer in OpenAPI's words."""
-        content = {self.media_type: {"schema": _schema(self.schema)}}
-        return {"description": self.text, "headers": _headers(self.headers), "content": content}
+        described = {"description": self.text, "headers": _headers(self.headers)}
+        if self.status == _NOT_MODIFIED:
+            return described
+        return {**described, "content": {self.media_type: {"schema": _schema(self.schema)}}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,13 @@ ANSWERS: Final[Mapping[tuple[str, str], Answers]] = {
     ("get", "/views/{view}/search"): _ROWS,
     ("get", "/views/{view}/neighbors"): _ROWS,
     ("get", "/views/{view}/path"): _ROWS,
+    ("get", "/views/{view}/metrics"): _ROWS,
+    ("get", "/views/{view}/prometheus"): Answers(
+        (Success(200, "Prometheus' text format", "Text", _AT, "text/plain"),), (409, 410, 416, 501)
+    ),
+    ("get", "/client.js"): Answers(
+        (Success(200, "The module", "Text", ("ETag",), "text/javascript"), Success(304, "As it was", "Text", ("ETag",)))
+    ),
     ("get", "/healthz"): Answers((Success(200, "The log answers", "Object"),)),
     ("get", "/pipelines"): Answers((Success(200, "The pipelines", "Object"),)),
     ("get", "/groups"): Answers((Success(200, "The groups", "Object"),)),

@@ -71,12 +71,7 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
             stack.launch_views(app.resolve(), ready["kafka"])
         access = HttpAccess(http_tokens, tuple(cors_origin or ()), http_tls_cert, http_tls_key)
         ready["http"] = stack.launch_gateway(
-            ready["kafka"],
-            http,
-            views=bool(declared.views),
-            access=access,
-            console=not no_console,
-            own_log=bootstrap is None,
+            ready["kafka"], http, views=bool(declared.views), access=access, console=not no_console
         )
         for name in ("gateway", *(["views"] if declared.views else []), *(["pipelines"] if declared.pipelines else [])):
             stack.supervisor.wait_ready(name)

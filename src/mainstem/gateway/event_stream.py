@@ -78,6 +78,7 @@ class EventStream(Response):
         self._streams = streams
         self._closing = closing
         self._stall_s = stall_s
+        self._is_stalled = False
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Serve the stream, as ASGI says."""
@@ -101,7 +102,7 @@ class EventStream(Response):
                 body.cancel()
                 gone.cancel()
                 await asyncio.gather(body, gone, return_exceptions=True)
-            if is_gone:
+            if is_gone or self._is_stalled:
                 return
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._stall_s):
@@ -115,7 +116,7 @@ class EventStream(Response):
             async for block in self._source:
                 await self._send(send, block)
         except TimeoutError:
-            return  # it takes nothing, so it cannot be told
+            self._is_stalled = True  # it takes nothing, so it cannot be told
         except MainstemError as error:
             with suppress(TimeoutError):
                 await self._send(send, problem(error))

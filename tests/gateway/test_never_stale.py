@@ -56,12 +56,20 @@ def by_node(http: httpx.Client, view: str, number: int, query: dict[str, Any]) -
     return http.get(f"/views/{view}/neighbors", params={"node": view, **query})
 
 
+def by_label(http: httpx.Client, view: str, number: int, query: dict[str, Any]) -> httpx.Response:
+    return http.get(f"/views/{view}/metrics", params={"label": f"origin={view}", "over": "origin", **query})
+
+
 def miles(rows: Rows) -> int:
     return int(rows[0]["miles"])
 
 
 def flights(rows: Rows) -> int:
     return int(rows[0]["flights"])
+
+
+def records(rows: Rows) -> int:
+    return int(rows[0]["records"])
 
 
 def node(rows: Rows) -> int:
@@ -75,6 +83,7 @@ ASKED: Mapping[str, tuple[Callable[..., httpx.Response], Callable[[Rows], int]]]
     "search": (by_words, miles),
     "graph": (by_node, node),
     "fold": (by_key, flights),
+    "metrics": (by_label, records),
 }
 
 

@@ -266,6 +266,10 @@ class ViewStore(ABC):
         their number to the bookmark's; when it raises, nothing was applied. Raises StorageError.
         """
 
+    forgets: ClassVar[bool] = False
+    """Whether a kill of the process takes back what was applied and shown. Such a store serves only when it has read on
+    to where the log ended at its opening, so that no reader sees the position go back."""
+
     # Most stores put nothing off.
     def settle(self) -> None:  # noqa: B027
         """Do some of what was put off: called by the applier between its steps, also when no records come.

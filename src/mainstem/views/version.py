@@ -65,6 +65,11 @@ class Version:
         return self._store.position
 
     @property
+    def forgets(self) -> bool:
+        """Whether the store, opened after a kill, may be further back than what it has shown."""
+        return self._store.forgets
+
+    @property
     def dead_letters(self) -> int:
         """How many records could not be applied."""
         return self._store.bookmark.dead_letters

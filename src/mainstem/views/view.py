@@ -336,13 +336,24 @@ class View:
         path = self._versions.current()
         if path is not None:
             check_definition(path, self.topic, definition)
-            return self._open(path, definition)
+            return self._open_as_shown(path, definition)
         with self._client() as client:
             if self.topic not in client.metadata([self.topic]):
                 raise NotYetError(f"for topic {self.topic}, which does not exist yet")
         path = self._versions.create(self.topic, definition)
         self._versions.make_current(path)
-        return self._open(path, definition)
+        return self._open_as_shown(path, definition)
+
+    def _open_as_shown(self, path: Path, definition: StoreDefinition) -> Version:
+        """Open a version that shall serve: no reader may see it further back than it has been."""
+        version = self._open(path, definition)
+        try:
+            if version.forgets:
+                self._catch_up(version)  # whatever was shown lies before the log's end
+        except BaseException:
+            version.close()
+            raise
+        return version
 
     def _open(self, path: Path, definition: StoreDefinition) -> Version:
         store = open_store(store_path(path), definition)

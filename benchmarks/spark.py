@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.brokers import ApacheKafka, BrokerUnderTest, Mainstem
 from benchmarks.report import Comparison, Goal
-from benchmarks.spark_data import fill, through
+from benchmarks.spark_data import FLIGHT_DDL, archive, fill, fill_flights, through
 from benchmarks.spark_process import SparkProgram
 from mainstem.client.log import Log
 
@@ -43,10 +43,14 @@ GOALS = (
     Goal("topic to topic: copy CPU", _CPU, at_most=True),
     Goal("stateful count: count", _RATE),
     Goal("stateful count: count CPU", _CPU, at_most=True),
+    Goal("history: typed query", _RATE, 10.0),
+    Goal("history: typed query CPU", _CPU, at_most=True),
+    Goal("history: whole records", _RATE, 10.0),
+    Goal("history: whole records CPU", _CPU, at_most=True),
     Goal("latency at 200/s: p50", _MS, 1.0, at_most=True),
     Goal("latency at 200/s: p99", _MS, at_most=True),
 )
-SECTIONS = ("scan", "cold", "projection", "copy", "count", "latency")
+SECTIONS = ("scan", "cold", "projection", "copy", "count", "latency", "lake")
 _PARTITIONS = 4
 _WARMING_ROUNDS = 2
 _SIZES = (("100 B", 100, 1.0), ("1 kB", 1_000, 0.2))
@@ -113,6 +117,8 @@ def _measure(run: Run, sections: set[str]) -> list[str]:
             _streams(run, log, sections)
         if "latency" in sections:
             said += _latencies(run, log)
+        if "lake" in sections:
+            _history(run, log)
     finally:
         log.stop()
     return said
@@ -221,6 +227,23 @@ def _streams(run: Run, log: BrokerUnderTest, sections: set[str]) -> None:
                     checkpoint = str(run.place / f"count-{connector}-{number}")
                     answer = program.order("count", checkpoint=checkpoint, options=limit, **where)
                     run.add(connector, "stateful count: ", "count", answer, records, number >= 0)
+
+
+def _history(run: Run, log: BrokerUnderTest) -> None:
+    """The same records by ``mainstem.spark.table``, whose history lies in a lake, and by spark-sql-kafka's scan."""
+    records = run.records(0.5)
+    with Log(log.bootstrap) as client:
+        client.create_topic("history", partitions=_PARTITIONS)
+    fill_flights(log.bootstrap, "history", records, _PARTITIONS)
+    lake = str(run.place / "lake")
+    archive(log.bootstrap, "history", lake)
+    where = {"bootstrap": log.bootstrap, "topic": "history", "lake": lake, "ddl": FLIGHT_DDL}
+    with SparkProgram(run.arguments.session) as program:
+        for number in range(-_WARMING_ROUNDS, run.rounds):
+            for name, what in (("typed query", "typed"), ("whole records", "records")):
+                for connector in _WHO:
+                    answer = program.order("history", format=connector, what=what, **where)
+                    run.add(connector, "history: ", name, answer, records, number >= 0)
 
 
 def _latencies(run: Run, log: BrokerUnderTest) -> list[str]:

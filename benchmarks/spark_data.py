@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,12 @@ from confluent_kafka import Consumer, Producer
 
 from mainstem.client.wire.cluster import WireClient
 from mainstem.model import TopicPartition
+from mainstem.pipelines.kinds import Lake
 from mainstem.record.arrow_encode import encode
+from mainstem.schema.infer import schema_of
+from mainstem.views.feed import Feed, end_of
+from mainstem.views.lake import LakeStore
+from mainstem.views.store import StoreDefinition, no_dead_letters
 
 KEYS = 10_000
 """Different keys of a topic."""
@@ -50,6 +56,43 @@ class Latencies(NamedTuple):
     p50: float
     p99: float
     records: int
+
+
+FLIGHT_DDL = "flight_id STRING, origin STRING, dest STRING, dep_delay DOUBLE, distance INT"
+
+
+def fill_flights(bootstrap: str, topic: str, records: int, partitions: int) -> None:
+    """So many flights as JSON of some 110 bytes, with their ids as keys, evenly over the partitions."""
+    generator = np.random.default_rng(records)
+    places = np.array(["EWR", "JFK", "LGA", "IAH", "SFO", "LAX"])
+    with WireClient(bootstrap, timeout_s=_TIMEOUT_S) as client:
+        for first in range(0, records, _ROWS):
+            count = min(_ROWS, records - first)
+            ids = range(first, first + count)
+            pairs = zip(ids, generator.choice(places, (count, 2)), generator.integers(-20, 600, count), strict=True)
+            values = [
+                f'{{"flight_id": "flight-{n}", "origin": "{a}", "dest": "{b}", '
+                f'"dep_delay": {d / 4}, "distance": {n % 3000}}}'
+                for n, (a, b), d in pairs
+            ]
+            keys = pa.array([b"flight-%d" % n for n in ids], pa.binary())
+            now_ms = time.time_ns() // 1_000_000
+            batches = encode(keys, pa.array(values), timestamps_ms=now_ms, max_batch_bytes=_BATCH_BYTES)
+            for batch in batches:
+                client.produce(TopicPartition(topic, (first // _ROWS) % partitions), batch)
+
+
+def archive(bootstrap: str, topic: str, directory: str) -> None:
+    """Everything that is in a topic into a lake, as a Lake view's applier does it."""
+    definition = StoreDefinition(topic, Lake(), schema_of(FLIGHT_DDL))
+    store = LakeStore(Path(directory), definition)
+    with WireClient(bootstrap, timeout_s=_TIMEOUT_S) as client:
+        feed = Feed(client, topic, store.bookmark, end_of(client, topic), columns=definition.reads)
+        while not feed.is_at_end:
+            if (step := feed.step(500)) is not None:
+                store.apply(step.arrow_batch, step.bookmark, no_dead_letters)
+                store.settle()
+    store.close()
 
 
 def through(bootstrap: str, source: str, derived: str, *, rate: int, warm_s: float, seconds: float) -> Latencies:

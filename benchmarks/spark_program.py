@@ -84,6 +84,25 @@ class Program:
         frame.write.format("noop").mode("overwrite").save()
         return {}
 
+    def history(self, order: Order) -> Answer:
+        """Lake and log by ``mainstem.spark.table``, or the log by Kafka's connector: two columns or all bytes."""
+        typed = order["what"] == "typed"
+        if order["format"] == "mainstem":
+            from mainstem.spark.history import table
+
+            read = {"lake": order["lake"], "bootstrap": order["bootstrap"], "spark": self._spark}
+            frame = table(order["topic"], schema=order["ddl"], records=not typed, **read)
+        else:
+            reader = self._spark.read.format("kafka").option("subscribe", order["topic"])
+            frame = reader.option("kafka.bootstrap.servers", order["bootstrap"]).load()
+            if typed:
+                value = sf.from_json(sf.col("value").cast("string"), order["ddl"])
+                frame = frame.select(value.alias("value")).select("value.*")
+        if typed:
+            frame = frame.groupBy("origin").agg(sf.avg("dep_delay"), sf.count("*"))
+        frame.write.format("noop").mode("overwrite").save()
+        return {}
+
     def ceiling(self, order: Order) -> Answer:
         """Read what a source gives that decodes nothing."""
         frame = self._spark.read.format("ceiling").options(**order["options"]).load()

@@ -21,6 +21,7 @@ from mainstem.schema.types import Column, TopicSchema
 from mainstem.views.lake import LakeLimits, LakeStore
 from mainstem.views.requests import Sql
 from mainstem.views.store import Bookmark, StoreDefinition, no_dead_letters
+from mainstem.views.verify import first_differences
 from tests.views.support import SCHEMA, TOPIC, apply, arrow_batch, flight, history, tombstone
 
 AT_ONCE = LakeLimits(commit_s=0.0)
@@ -281,3 +282,21 @@ def test_the_content_is_a_function_of_the_position_over_any_cut_and_upkeep(tmp_p
 def test_iceberg_is_loaded_only_with_the_first_lake() -> None:
     code = "import sys, mainstem.views.stores, mainstem.views.sql; sys.exit('pyiceberg' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=120, env=os.environ, check=False).returncode == 0
+
+
+def test_a_record_changed_by_hand_in_a_file_is_found_and_named(tmp_path: Path) -> None:
+    store, replay = open_lake(tmp_path / "lake"), open_lake(tmp_path / "replay")
+    for each in (store, replay):
+        apply(each, [flight(str(n), "A", "B", n) for n in range(5)])
+        each.commit()
+    [file] = data_files(tmp_path / "lake")
+    table = pq.read_table(file)
+    column = table.schema.get_field_index("miles")
+    pq.write_table(table.set_column(column, "miles", pa.array([0, 1, 2, 99, 4], pa.int32())), file)
+    with store.snapshot() as actual, replay.snapshot() as expected:
+        assert actual.digest() != expected.digest()
+        [difference] = first_differences(expected, actual)
+    assert difference.key == "0000000000/00000000000000000003"
+    assert [side and side["miles"] for side in (difference.expected, difference.actual)] == [3, 99]
+    store.close()
+    replay.close()

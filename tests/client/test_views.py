@@ -178,3 +178,12 @@ def test_a_gateway_that_is_not_there_is_unavailable() -> None:
 def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="http://HOST:PORT"):
         views(url)
+
+
+def test_a_diff_says_what_changed_and_where_to_read_on(client: Views, gateway: Gateway) -> None:
+    row = {"key": "a", "before": None, "after": {"n": 1}}
+    gateway.body = json.dumps({"rows": [row], "from": "t/0:1", "to": "t/0:9", "next": "a"}).encode()
+    diff = client["v"].diff(Position.of("t", 0, 1), limit=1, timeout=2)
+    assert gateway.asked == [("GET", "/views/v/diff?from=t%2F0%3A1&limit=1&timeout=2", None)]
+    assert [(change.key, change.before, change.after) for change in diff] == [("a", None, {"n": 1})]
+    assert (diff.start, diff.end, diff.next) == (Position.of("t", 0, 1), Position.of("t", 0, 9), "a")

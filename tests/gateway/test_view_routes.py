@@ -115,6 +115,17 @@ def test_a_past_state_is_asked_by_position_and_by_time(api: httpx.Client, positi
     assert (counted.json()["rows"], counted.headers["Mainstem-Position"]) == ([{"n": 0}], str(nothing))
 
 
+def test_what_changed_is_told(api: httpx.Client, position: Position) -> None:
+    asked(api, "by-id/keys/b", position)
+    answer = api.get("/views/by-id/diff", params={"from": "1", "limit": 2, "timeout": 120})
+    assert answer.status_code == 200, answer.text
+    assert [(row["key"], row["before"], row["after"]["id"]) for row in answer.json()["rows"]] == [
+        ("a/1", None, "a/1"),
+        ("b", None, "b"),
+    ]
+    assert (answer.json()["next"], answer.headers["Mainstem-Position"]) == ("b", answer.json()["to"])
+
+
 def test_a_key_that_is_not_there_is_no_rows(api: httpx.Client, position: Position) -> None:
     assert asked(api, "by-id/keys/zz", position) == []
 
@@ -246,6 +257,10 @@ def test_a_query_that_never_ends_is_ended(api: httpx.Client) -> None:
         ("by-id/keys/a?timeout=1e9", 400),
         ("by-id/keys/a?max_lag_ms=-1", 400),
         ("by-id/keys/a?as_of=yesterday", 400),
+        ("by-id/diff", 400),
+        ("by-id/diff?from=now", 400),
+        ("by-id/diff?from=1&limit=0", 400),
+        ("names/diff?from=1", 400),
         ("by-id/keys/a?as_of=", 400),
         ("by-id/keys/a?as_of=-5", 400),
         ("by-id/keys/a?as_of=people/0:x", 400),

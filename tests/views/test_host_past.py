@@ -10,6 +10,7 @@ from mainstem.client.log import Log
 from mainstem.clock import SystemClock
 from mainstem.errors import HistoryRemovedError, PositionError, QueryError, ViewStoppedError
 from mainstem.model import Position
+from mainstem.views.diff import DiffRequest
 from mainstem.views.host import ViewHost
 from mainstem.views.moments import Moment
 from mainstem.views.read_options import ReadOptions
@@ -126,3 +127,23 @@ def test_a_view_that_stopped_answers_for_no_moment(mainstem_log: Log, tmp_path: 
         host.delete("kv")
         with pytest.raises(ViewStoppedError, match="deleted"):
             host.query("kv", GET, as_of(position))
+
+
+@pytest.mark.parametrize("view", ["kv", "sql"])
+def test_what_changed_between_two_moments_is_told_by_key(mainstem_log: Log, tmp_path: Path, view: str) -> None:
+    setting = Setting(mainstem_log, tmp_path, (view,))
+    with setting.host() as host:
+        for key in "abc":
+            start = setting.append(key, miles=1)
+        setting.append("b", miles=2)
+        mainstem_log.append(setting.topic, None, key="c")
+        end = setting.append("d", miles=3)
+        host.query(view, REQUESTS[view], ReadOptions(at_least=end, timeout_s=WAIT_S))
+        answer = host.diff(view, DiffRequest(start, timeout_s=WAIT_S))
+        assert (answer.start, answer.end, answer.next) == (start, end, None)
+        miles = [(c.key, c.before and c.before["miles"], c.after and c.after["miles"]) for c in answer.changes]
+        assert miles == [("b", 1, 2), ("c", 1, None), ("d", None, 3)]
+        back = host.diff(view, DiffRequest(end, start, limit=1, timeout_s=WAIT_S))
+        assert ([change.key for change in back.changes], back.next) == (["b"], "b")
+        rest = host.diff(view, DiffRequest(end, start, after="b", timeout_s=WAIT_S))
+        assert [change.key for change in rest.changes] == ["c", "d"]

@@ -12,10 +12,12 @@ from typing import Any, cast
 
 import pytest
 
+from mainstem.clock import SystemClock
 from mainstem.errors import HistoryRemovedError, ViewStoppedError
 from mainstem.model import Position, TopicPartition
 from mainstem.pipelines.kinds import SQL, KeyValue
 from mainstem.record.writer import NewRecord, build_batch
+from mainstem.views.diff import Change, DiffRequest, changes_between
 from mainstem.views.feed import Feed
 from mainstem.views.past_build import PastBuilder
 from mainstem.views.store import Bookmark, Row, StoreDefinition, ViewStore, no_dead_letters
@@ -76,6 +78,23 @@ class Past:
         store.close()
         return rows
 
+    def diff(self, start: Position, end: Position, limit: int) -> list[tuple[str, Any, Any]]:
+        """All changes between two positions, ``limit`` at a time."""
+        stores = [self.build(start), self.build(end)]
+        found: list[Change] = []
+        after: str | None = None
+        with stores[0].snapshot() as before, stores[1].snapshot() as became:
+            while not found or after is not None:
+                request = DiffRequest(start, end, limit, after)
+                part, after = changes_between(before, became, request, SystemClock())
+                assert len(part) <= limit
+                found += part
+                if not part:
+                    break
+        for store in stores:
+            store.close()
+        return [(change.key, _bare(change.before), _bare(change.after)) for change in found]
+
     def model(self, position: Position) -> dict[str, Any]:
         """What the records before ``position`` make, in plain Python."""
         state: dict[str, Any] = {}
@@ -102,6 +121,10 @@ class Past:
     @property
     def end(self) -> Position:
         return position(len(self.records[0]), len(self.records[1]))
+
+
+def _bare(row: Row | None) -> Row | None:
+    return None if row is None else {name: value for name, value in row.items() if name != "_key"}
 
 
 def position(first: int, second: int) -> Position:
@@ -202,3 +225,19 @@ def test_a_build_ends_when_it_is_told_to(tmp_path: Path) -> None:
     with pytest.raises(ViewStoppedError, match="enough"):
         builder.build(tmp_path / "ended", at(6), go_on)
     assert heard == [Position(), at(1), at(2)]
+
+
+@pytest.mark.parametrize("kind", LATEST_VALUE, ids=lambda kind: kind.name)
+def test_a_diff_is_that_of_the_models_however_it_is_cut(kind: KindUnderTest, tmp_path: Path) -> None:
+    past = Past(kind, tmp_path, seed=11, every=5)
+    positions = list(past.positions(seed=4))
+    for start, end in ((positions[3], positions[14]), (positions[14], positions[3]), (positions[6], past.end)):
+        before, after = past.model(start), past.model(end)
+        expected = [
+            (key, before.get(key), after.get(key))
+            for key in sorted(before.keys() | after.keys(), key=str.encode)
+            if before.get(key) != after.get(key)
+        ]
+        for limit in (1, 3, 1_000):
+            assert past.diff(start, end, limit) == expected
+    assert past.diff(past.end, past.end, 1) == []

@@ -190,6 +190,30 @@ def path(  # noqa: PLR0913 - a command's options are its parameters
 
 
 @app.command()
+def diff(
+    view: Name,
+    start: Annotated[str, typer.Option("--from", metavar="MOMENT", help="A past position or time (ISO 8601, or ms).")],
+    end: Annotated[str | None, typer.Option("--to", metavar="MOMENT", help="The same; now unless told.")] = None,
+    limit: Limit = 1_000,
+    after: Annotated[str | None, typer.Option("--after", metavar="KEY", help="Read on behind this key.")] = None,
+    timeout: options.Timeout = 30.0,
+    url: options.Url = options.DEFAULT_URL,
+    json: options.Json = False,
+) -> None:
+    """The rows of a key-value or SQL view that changed between two moments."""
+    found = _view(url, view).diff(start, end, limit=limit, after=after, timeout=timeout)
+    rows = [{"key": change.key, "before": change.before, "after": change.after} for change in found]
+    if json:
+        out_json({"rows": rows, "from": str(found.start), "to": str(found.end), "next": found.next})
+        return
+    if rows:
+        out_rows(rows)
+    out(f"{len(rows)} row{'s' if len(rows) != 1 else ''} differ from {found.start} to {found.end}")
+    if found.next is not None:
+        out(f"there may be more: --from {found.start} --to {found.end} --after {found.next}")
+
+
+@app.command()
 def verify(
     view: Name,
     quick: Annotated[

@@ -61,6 +61,31 @@ class Answer:
         return len(self.rows)
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A row that differs: ``before`` is None where it was added, ``after`` where it was removed."""
+
+    key: str
+    before: Row | None
+    after: Row | None
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """The changes from the state at ``start`` to that at ``end``; ``next``: the key behind which to read on, if any."""
+
+    changes: list[Change]
+    start: Position
+    end: Position
+    next: str | None
+
+    def __iter__(self) -> Iterator[Change]:
+        return iter(self.changes)
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+
 class ViewClient:
     """One view by its name. Whether there is such a view, and of what kind, shows at the first question."""
 
@@ -142,6 +167,25 @@ class ViewClient:
             "buckets": str(buckets).lower(),
         }
         return self._ask("GET", "/metrics", query, fresh)
+
+    def diff(
+        self,
+        start: Moment,
+        end: Moment | None = None,
+        *,
+        limit: int = 1_000,
+        after: str | None = None,
+        timeout: float = _WAIT_S,
+    ) -> Diff:
+        """Key-value and SQL: the rows that changed between two moments (``end``: now), in the order of their keys.
+
+        To read on behind ``limit`` changes: ``diff(d.start, d.end, after=d.next)``, until ``next`` is None.
+        """
+        moments = {"from": _moment_text(start), "to": None if end is None else _moment_text(end)}
+        query = {**moments, "limit": limit, "after": after, "timeout": timeout}
+        answer = self._http.call("GET", f"{self._path}/diff", query, timeout_s=2 * timeout + _WAIT_S)
+        changes = [Change(row["key"], row["before"], row["after"]) for row in answer["rows"]]
+        return Diff(changes, Position.parse(answer["from"]), Position.parse(answer["to"]), answer["next"])
 
     def status(self) -> dict[str, Any]:
         """The view's kind, position and lag, what it covers and how it is."""

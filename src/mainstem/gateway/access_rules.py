@@ -77,6 +77,7 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("GET", "/views/{view}/search"): _READ_VIEW,
     ("GET", "/views/{view}/neighbors"): _READ_VIEW,
     ("GET", "/views/{view}/path"): _READ_VIEW,
+    ("GET", "/views/{view}/diff"): _READ_VIEW,
     ("GET", "/views/{view}/metrics"): _READ_VIEW,
     ("GET", "/views/{view}/prometheus"): _READ_VIEW,
     ("GET", "/views/{view}/stream"): _READ_VIEW,

@@ -9,9 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mainstem.errors import QueryError
 from mainstem.model import Position
+from mainstem.views.diff import DiffRequest
 from mainstem.views.moments import read_moment
 from mainstem.views.read_options import LAG_MS_MAX, WAIT_S, WAIT_S_MAX, ReadOptions
-from mainstem.views.requests import MetricsQuery
+from mainstem.views.requests import LIMIT_MAX, MetricsQuery
 
 _POSITION_EXAMPLE = "flights/0:17,flights/3:9"
 
@@ -100,6 +101,25 @@ class PathQuery(WaitQuery):
     start: str = Field(alias="from")
     end: str = Field(alias="to")
     direction: Literal["out", "in", "both"] = "out"
+
+
+class DiffQuery(NoQuery):
+    """Two moments of a view."""
+
+    start: str = Field(
+        alias="from",
+        description="a position of the view, or a time (ISO 8601, or milliseconds since the epoch)",
+        examples=[_POSITION_EXAMPLE, "2013-01-01T10:00:00Z"],
+    )
+    end: str | None = Field(None, alias="to", description="the same; now unless told")
+    limit: int = Field(1_000, ge=1, le=LIMIT_MAX)
+    after: str | None = Field(None, description="only keys behind this one: the `next` of the answer before")
+    timeout: float = Field(WAIT_S, ge=0, le=WAIT_S_MAX, description="seconds to wait for the past states")
+
+    def request(self) -> DiffRequest:
+        """The same for a view host. Raises PositionFormatError, InputError."""
+        end = None if self.end is None else read_moment(self.end)
+        return DiffRequest(read_moment(self.start), end, self.limit, self.after, self.timeout)
 
 
 class ReplyQuery(NoQuery):

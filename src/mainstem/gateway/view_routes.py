@@ -18,6 +18,7 @@ from mainstem.gateway.event_format import STREAM_ANSWERS
 from mainstem.gateway.gate import grants_of
 from mainstem.gateway.json_responses import POSITION_HEADER, json_response
 from mainstem.gateway.queries import (
+    DiffQuery,
     LastEventId,
     MetricsParameters,
     NeighborsQuery,
@@ -33,6 +34,7 @@ from mainstem.gateway.queries import (
 )
 from mainstem.model import Position
 from mainstem.views import requests
+from mainstem.views.diff import DiffRequest
 from mainstem.views.read_options import ReadOptions
 from mainstem.views.watched_rows import WatchRequest
 
@@ -48,6 +50,7 @@ def view_router(backend: ViewBackend) -> APIRouter:
     router = APIRouter(tags=["views"])
     _add_administration(router, backend)
     _add_key_value(router, backend)
+    _add_past(router, backend)
     _add_queries(router, backend)
     _add_metrics(router, backend)
     _add_stream(router, backend)
@@ -86,6 +89,12 @@ def _add_key_value(router: APIRouter, backend: ViewBackend) -> None:
     @router.get("/views/{view}/keys/{key:path}", summary="Key-value: the row of one key")
     async def get_key(http: Request, view: str, key: str, query: Annotated[WaitQuery, Query()]) -> Response:
         return await backend.respond(http, view, _asking(view, requests.Get(key), query))
+
+
+def _add_past(router: APIRouter, backend: ViewBackend) -> None:
+    @router.get("/views/{view}/diff", summary="Key-value and SQL: what changed between two moments")
+    async def diff(http: Request, view: str, query: Annotated[DiffQuery, Query()]) -> Response:
+        return await backend.respond(http, view, partial(_diff, view=view, request=query.request()))
 
 
 def _add_stream(router: APIRouter, backend: ViewBackend) -> None:
@@ -155,6 +164,11 @@ def _verify(host: ViewHost, *, view: str, full: bool) -> Response:
 
 def _rebuild(host: ViewHost, *, view: str, source: RebuildFrom) -> Response:
     return json_response(host.rebuild(view, source).to_json())
+
+
+def _diff(host: ViewHost, *, view: str, request: DiffRequest) -> Response:
+    answer = host.diff(view, request)
+    return json_response(answer.to_json(), position=answer.end)
 
 
 def _delete(host: ViewHost, *, view: str) -> Response:

@@ -35,6 +35,7 @@ from mainstem.pipelines.definitions import Pipeline
 from mainstem.pipelines.definitions import View as ViewDefinition
 from mainstem.views.changes import Changes
 from mainstem.views.coverage import Coverage, Hop, Wait
+from mainstem.views.diff import DiffAnswer, DiffRequest
 from mainstem.views.end_samples import EndSamples, committed_ends
 from mainstem.views.progress_follower import ProgressFollower
 from mainstem.views.read_options import WAIT_S, ReadOptions
@@ -159,6 +160,10 @@ class ViewHost:
     def watch(self, view: str, request: WatchRequest, wake: Callable[[], None]) -> RowWatch:
         """Listen to a view's changes until the watch is closed. Raises UnknownViewError, and as RowWatch does."""
         return self._view(view).watch(request, wake)
+
+    def diff(self, view: str, request: DiffRequest) -> DiffAnswer:
+        """What changed between two states of a view. Raises what ``query`` does of a past moment."""
+        return self._view(view).diff(request)
 
     def verify(self, view: str, *, full: bool = True) -> VerifyResult:
         """Compare a view with a replay of its topic; not ``full``: only where its store's own account does not suffice.

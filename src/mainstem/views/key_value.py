@@ -170,7 +170,10 @@ class KeyValueSnapshot(Snapshot):
         return sum(1 for _ in self._scan(b"", None))
 
     def entries(self) -> Iterator[tuple[str, Row]]:
-        for key, text in self._scan(b"", None):
+        return self.entries_after(None)
+
+    def entries_after(self, name: str | None) -> Iterator[tuple[str, Row]]:
+        for key, text in self._scan(b"" if name is None else name.encode() + b"\0", None):
             name = key.decode()
             yield name, row_of(name, text)
 

@@ -194,7 +194,12 @@ class SqlSnapshot(Snapshot):
         return int(_one(self._cursor, f"SELECT count(*) FROM {self._table}")[0])
 
     def entries(self) -> Iterator[tuple[str, Row]]:
-        result = self._cursor.execute(f"SELECT * FROM {self._table} ORDER BY _key")
+        return self.entries_after(None)
+
+    def entries_after(self, name: str | None) -> Iterator[tuple[str, Row]]:
+        behind = "" if name is None else "WHERE _key > ?"
+        arguments = [] if name is None else [name]
+        result = self._cursor.execute(f"SELECT * FROM {self._table} {behind} ORDER BY _key", arguments)
         names = [entry[0] for entry in result.description]
         while rows := result.fetchmany(FETCH_ROWS):
             for row in rows:

@@ -223,6 +223,11 @@ class Snapshot(ABC):
     def entries(self) -> Iterator[tuple[str, Row]]:
         """What the digest is taken over, each with a name, in the order of the names' UTF-8 bytes."""
 
+    def entries_after(self, name: str | None) -> Iterator[tuple[str, Row]]:
+        """The entries behind that name, all of them for None. Kinds that keep their past find the name at once."""
+        entries = self.entries()
+        return entries if name is None else (entry for entry in entries if entry[0].encode() > name.encode())
+
     # Not every kind keeps its entries by keys.
     def sample(self, bucket: Bucket) -> Iterator[tuple[str, Row]] | None:
         """Of the entries, those that the records of a bucket's keys alone decide, in the order of their names.

@@ -132,7 +132,7 @@ def differences(
 ) -> Iterator[Difference]:
     """The first entries that differ, of two that are in the order of their names; ``is_partial`` as above."""
     found = 0
-    for key, wanted, present in _side_by_side(expected, actual):
+    for key, wanted, present in side_by_side(expected, actual):
         if wanted == present or (is_partial and wanted is None):
             continue
         yield Difference(key, wanted, present)
@@ -141,7 +141,7 @@ def differences(
             return
 
 
-def _side_by_side(
+def side_by_side(
     left: Iterator[tuple[str, Row]], right: Iterator[tuple[str, Row]]
 ) -> Iterator[tuple[str, Row | None, Row | None]]:
     """Both in the order of their keys' bytes, joined by key."""

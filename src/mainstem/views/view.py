@@ -30,6 +30,7 @@ from mainstem.pipelines.definitions import View as ViewDefinition
 from mainstem.pipelines.kinds import SQL, KeyValue
 from mainstem.views.changes import Changes
 from mainstem.views.dead_letters import DeadLetterTopic
+from mainstem.views.diff import DiffAnswer, DiffRequest, changes_between
 from mainstem.views.feed import Feed, end_of
 from mainstem.views.moments import Moment, position_at
 from mainstem.views.past_build import PastBuilder
@@ -150,6 +151,19 @@ class View:
                 return Answer(snapshot.query(request), position)
 
         return self._serving(ask)
+
+    def diff(self, request: DiffRequest) -> DiffAnswer:
+        """What changed between two states of the view. Raises what ``query_as_of`` does."""
+        start = self._position_at(request.start)
+        end = None if request.end is None else self._position_at(request.end)
+
+        def compare(version: Version, store: ViewStore) -> DiffAnswer:
+            newest = store.snapshot() if end is None else _state(version, store, end, request.timeout_s)
+            with _state(version, store, start, request.timeout_s) as before, newest as after:
+                changes, next_key = changes_between(before, after, request, self._around.clock)
+                return DiffAnswer(changes, start, after.position if end is None else end, next_key)
+
+        return self._serving(compare)
 
     def rows_of(self, keys: Sequence[bytes]) -> tuple[list[tuple[str, Row | None]], Position]:
         """Key-value: the rows of keys, None for what is not there, all of one position, and that. Raises as ``query``.

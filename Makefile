@@ -59,6 +59,10 @@ bench: $(READY) ## Measure the log's own rates through librdkafka
 bench-spark: $(READY) ## Measure our Spark source and sink beside spark-sql-kafka
 	@exec $(BIN)/python -m benchmarks.spark $(ARGS)
 
+.PHONY: bench-views
+bench-views: $(READY) ## Measure views beside a hand-written loop, and reads of one's own writes over HTTP
+	@exec $(BIN)/python -m benchmarks.views $(ARGS)
+
 .PHONY: compatibility
 compatibility: $(READY) ## Write docs/compatibility.md from the table of APIs
 	@PYTHONPATH=src $(BIN)/python -m mainstem.broker.compatibility

@@ -21,7 +21,9 @@ from mainstem.errors import (
 )
 from mainstem.model import Position
 from mainstem.problems import problem_of
+from tests.test_problems import ERROR_CLASSES, example
 
+EVERY_ERROR = [example(error_class) for error_class in ERROR_CLASSES]
 ANSWER = {"rows": [{"carrier": "UA"}, {"carrier": "DL"}], "position": "delays/0:7", "covers": "flights/0:17"}
 
 
@@ -31,6 +33,7 @@ class Gateway:
     def __init__(self) -> None:
         self.status, self.body = 200, json.dumps(ANSWER).encode()
         self.asked: list[tuple[str, str, Any]] = []
+        self.authorizations: list[str | None] = []
         self.connections = 0
         self.keeps = True
         gateway = self
@@ -44,6 +47,7 @@ class Gateway:
 
             def answer(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                gateway.authorizations.append(self.headers.get("Authorization"))
                 gateway.asked.append((self.command, self.path, json.loads(body) if body else None))
                 self.send_response(gateway.status)
                 self.send_header("Content-Length", str(len(gateway.body)))
@@ -140,6 +144,26 @@ def test_what_went_wrong_behind_the_gateway_is_raised_as_itself(
     gateway.fail(error)
     with pytest.raises(type(error), match=str(error)):
         client["v"].get("k")
+
+
+@pytest.mark.parametrize("error", EVERY_ERROR, ids=lambda error: type(error).__name__)
+def test_every_problem_is_raised_as_the_error_that_it_was(
+    client: Views, gateway: Gateway, error: MainstemError
+) -> None:
+    gateway.fail(error)
+    with pytest.raises(MainstemError) as raised:
+        client["v"].get("k")
+    assert type(raised.value) is type(error)
+    assert (str(raised.value), vars(raised.value)) == (str(error), vars(error))
+
+
+def test_a_token_is_brought_with_each_request(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAINSTEM_TOKEN", "from-the-environment")
+    views(gateway.url, token="given")["v"].get("k")
+    views(gateway.url)["v"].get("k")
+    monkeypatch.delenv("MAINSTEM_TOKEN")
+    views(gateway.url)["v"].get("k")
+    assert gateway.authorizations == ["Bearer given", "Bearer from-the-environment", None]
 
 
 def test_a_position_that_was_not_reached_comes_with_both_positions(client: Views, gateway: Gateway) -> None:

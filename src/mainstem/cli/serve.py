@@ -42,13 +42,12 @@ def serve(  # noqa: PLR0913 - a command's options are its parameters
         require("gateway", otherwise=", or start the log alone with --no-http")
     with stopping_cleanly(), Stack(data, note) as stack:
         output = LogOutput.parse(log_format)
-        own_log = http_for is None
         address = http_for or stack.launch_log(listen, settings or (), insecure=insecure, output=output)
         ready = {"kafka": address}
         if not no_http:
             access = HttpAccess(http_tokens, tuple(cors_origin or ()), http_tls_cert, http_tls_key, insecure)
-            ready["http"] = stack.launch_gateway(address, http, access=access, console=not no_console, own_log=own_log)
-        if own_log:
+            ready["http"] = stack.launch_gateway(address, http, access=access, console=not no_console)
+        if http_for is None:
             stack.supervisor.wait_ready("log")
         if not no_http:
             stack.supervisor.wait_ready("gateway")

@@ -29,6 +29,7 @@ class Stack:
         self.layout = Layout(data.absolute())
         self.layout.make_directories()
         self.supervisor = Supervisor(self.layout.run, report)
+        self._has_log = False
 
     def launch_log(
         self,
@@ -52,6 +53,7 @@ class Stack:
         addresses = ",".join(_settled_listener(part) for part in listen.split(","))
         role = roles.log_role(self.layout.data, addresses, self._metrics, settings, insecure=insecure, output=output)
         self.supervisor.launch(role)
+        self._has_log = True
         return addresses.partition(",")[0].rpartition("://")[2]
 
     def start_log(self, listen: str, settings: Sequence[str] = ()) -> str:
@@ -68,16 +70,15 @@ class Stack:
         views: bool = False,
         access: HttpAccess = HttpAccess(),  # noqa: B008  # immutable
         console: bool = True,
-        own_log: bool = True,
     ) -> str:
         """Start the gateway, before the view host's socket if there is one; its address.
 
-        It has the console unless that is not wanted, or not installed, and metrics of a log that is this node's own.
+        It has the console unless that is not wanted, or not installed, and the log's metrics if it is this node's.
         """
         address = settled(http)
         sockets = [self.layout.socket("views")] if views else []
         console = console and not missing_modules("console")
-        metrics = self._metrics if own_log else None
+        metrics = self._metrics if self._has_log else None
         role = roles.gateway_role(bootstrap, address, metrics, sockets, access, console=console)
         self.supervisor.launch(role)
         return address

@@ -59,8 +59,8 @@ class Source:
 
 def served(source: Source, end_at: int | None = None, **client: Any) -> list[bytes]:
     async def scenario() -> list[bytes]:
-        streams, other = Streams(), Client(**client)
-        stream = EventStream(source.blocks(), streams, source.close, stall_s=0.05)
+        streams, other = Streams(stall_s=0.05), Client(**client)
+        stream = EventStream(source.blocks(), streams, source.close)
         serving = asyncio.create_task(stream({}, other.receive, other.send))
         while end_at is not None and len(other.sent) < end_at:
             await asyncio.sleep(0)

@@ -7,6 +7,8 @@ import os
 import re
 from pathlib import Path
 
+import pytest
+
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
 from mainstem.open_files import raise_open_files_limit
@@ -73,7 +75,8 @@ async def scenario(address: str, log: Log, topic: str, pid: int) -> tuple[list[l
 def test_a_thousand_readers_have_every_record_once(
     mainstem_broker: EmbeddedBroker, session_log: Log, mainstem_topic: str
 ) -> None:
-    assert raise_open_files_limit() > READERS + 500, "this machine does not allow a process so many connections"
+    if raise_open_files_limit() < 2 * READERS + 1_000:
+        pytest.skip("this machine does not allow a process so many open files: ulimit -Hn")
     topic = f"{mainstem_topic}-spread"
     session_log.create_topic(topic, partitions=3)
     with running(gateway("--bootstrap", mainstem_broker.bootstrap, "--http", "127.0.0.1:0")) as (process, line):

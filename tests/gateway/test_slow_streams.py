@@ -28,7 +28,7 @@ LARGE = "x" * 100_000
 
 def app_of(log: Log, limits: Limits | None = None) -> Any:
     """A gateway whose streams beat often and whose rings are small."""
-    streams = Streams()
+    streams = Streams(stall_s=600)
     topics = TopicStreams(log, beat_s=0.05, ring_bytes=1 << 20)
     routers = (topic_router(log), stream_router(log, streams, topics))
     return assemble("test", routers, limits or Limits(), streams=streams)

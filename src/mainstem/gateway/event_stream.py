@@ -36,7 +36,9 @@ Receive = Callable[[], Awaitable[Message]]
 class Streams:
     """The streams that are open in one process. ``end`` ends them, and every later one at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, stall_s: float = STALL_S) -> None:
+        """``stall_s``: how long a client may take nothing."""
+        self.stall_s = stall_s
         self._bodies: set[asyncio.Task[None]] = set()
         self._is_ending = False
 
@@ -70,14 +72,11 @@ class EventStream(Response):
         source: AsyncGenerator[bytes, None],
         streams: Streams,
         closing: Callable[[], Awaitable[None]] | None = None,
-        *,
-        stall_s: float = STALL_S,
     ) -> None:
         super().__init__(media_type=CONTENT_TYPE)
         self._source = source
         self._streams = streams
         self._closing = closing
-        self._stall_s = stall_s
         self._is_stalled = False
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
@@ -105,7 +104,7 @@ class EventStream(Response):
             if is_gone or self._is_stalled:
                 return
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._stall_s):
+                async with asyncio.timeout(self._streams.stall_s):
                     last = _STOPPING if self._streams.is_ending else b""
                     await send({"type": "http.response.body", "body": last, "more_body": False})
         if not body.cancelled() and (error := body.exception()) is not None:
@@ -122,7 +121,7 @@ class EventStream(Response):
                 await self._send(send, problem(error))
 
     async def _send(self, send: Send, block: bytes) -> None:
-        async with asyncio.timeout(self._stall_s):
+        async with asyncio.timeout(self._streams.stall_s):
             await send({"type": "http.response.body", "body": block, "more_body": True})
 
 

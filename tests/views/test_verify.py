@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 
@@ -116,6 +117,22 @@ def test_an_edge_that_was_changed_by_hand_is_found_and_named(mainstem_log: Log, 
     with setting.host() as host:
         host.wait("graph", lambda status: status.state == "live")
         assert [difference.key for difference in host.verify("graph").differences] == [named]
+
+
+def test_a_figure_that_was_changed_by_hand_is_found_and_named(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path, ("metrics",))
+    filled(setting, "metrics")
+    file = tmp_path / "metrics" / "v000001" / "store" / "metrics.json"
+    document = json.loads(file.read_text())
+    document["figures"][0][1]["records"] = 99
+    file.write_text(json.dumps(document))
+    with setting.host() as host:
+        host.wait("metrics", lambda status: status.state == "live")
+        [difference] = host.verify("metrics").differences
+    assert difference.key == '["A", "B"]'
+    assert difference.expected is not None
+    assert difference.actual is not None
+    assert (difference.expected["records"], difference.actual["records"]) == (5, 99)
 
 
 def test_where_history_was_removed_only_what_is_left_is_compared(mainstem_log: Log, tmp_path: Path) -> None:

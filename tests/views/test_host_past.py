@@ -8,7 +8,7 @@ import pytest
 
 from mainstem.client.log import Log
 from mainstem.clock import SystemClock
-from mainstem.errors import HistoryRemovedError, PositionError, QueryError, ViewStoppedError
+from mainstem.errors import HistoryRemovedError, PositionError, QueryError, UnavailableError, ViewStoppedError
 from mainstem.model import Position
 from mainstem.views.diff import DiffRequest
 from mainstem.views.host import ViewHost
@@ -90,7 +90,7 @@ def test_other_kinds_answer_for_now_only(mainstem_log: Log, tmp_path: Path) -> N
 
 def test_a_past_that_retention_removed_is_had_from_a_snapshot_or_refused(mainstem_log: Log, tmp_path: Path) -> None:
     setting = Setting(mainstem_log, tmp_path)
-    with ViewHost(tuple(setting.app.views.values()), mainstem_log.bootstrap, tmp_path, snapshot_every=1) as host:
+    with snapshotting(setting) as host:
         answers = []
         for number in range(4):  # each as large as what a snapshot writes
             at_least = setting.append(f"{number}", "A" * 50_000)
@@ -147,3 +147,37 @@ def test_what_changed_between_two_moments_is_told_by_key(mainstem_log: Log, tmp_
         assert ([change.key for change in back.changes], back.next) == (["b"], "b")
         rest = host.diff(view, DiffRequest(end, start, after="b", timeout_s=WAIT_S))
         assert [change.key for change in rest.changes] == ["c", "d"]
+
+
+def snapshotting(setting: Setting) -> ViewHost:
+    """A host of the setting's views that makes a snapshot at each step."""
+    views = tuple(setting.app.views.values())
+    return ViewHost(views, setting.log.bootstrap, setting.directory, snapshot_every=1)
+
+
+@pytest.mark.parametrize("view", ["kv", "sql"])
+def test_a_rebuild_may_begin_at_a_snapshot(mainstem_log: Log, tmp_path: Path, view: str) -> None:
+    setting = Setting(mainstem_log, tmp_path, (view,))
+    with snapshotting(setting) as host:
+        for key in "123":
+            before = setting.append(key, miles=1)
+        mainstem_log.append(setting.topic, b"no json", key="1")
+        host.query(view, REQUESTS[view], ReadOptions(at_least=before, timeout_s=WAIT_S))
+        end = setting.append("2", miles=2)
+        host.query(view, REQUESTS[view], ReadOptions(at_least=end, timeout_s=WAIT_S))
+        result = host.rebuild(view, "snapshot")
+        assert (result.built_from.source, result.records < 5, result.position) == ("snapshot", True, end)
+        assert host.verify(view).equal
+        [status] = host.status(view)
+        assert status.dead_letters == 1
+    assert len(list(mainstem_log.read(status.dead_letter_topic))) == 1
+
+
+def test_without_a_snapshot_a_rebuild_cannot_begin_at_one(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path)
+    with setting.host() as host:
+        host.query("kv", GET, ReadOptions(at_least=setting.append("1"), timeout_s=WAIT_S))
+        with pytest.raises(UnavailableError, match="no snapshot to begin at: rebuild it from the log"):
+            host.rebuild("kv", "snapshot")
+        assert len(host.query("kv", GET).rows) == 1
+        assert sorted(path.name for path in (tmp_path / "kv").iterdir()) == ["current", "v000001"]

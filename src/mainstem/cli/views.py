@@ -33,6 +33,7 @@ class Source(enum.StrEnum):
     LOG = "log"
     LEFT = "left"
     LAKE = "lake"
+    SNAPSHOT = "snapshot"
 
 
 Name = Annotated[str, typer.Argument(metavar="VIEW")]
@@ -241,7 +242,7 @@ def verify(
 def rebuild(
     view: Name,
     source: Annotated[
-        Source, typer.Option("--from", help="The whole log, what retention has left of it, or a Lake view.")
+        Source, typer.Option("--from", help="The whole log, what is left of it, a Lake view, or a snapshot.")
     ] = Source.LOG,
     url: options.Url = options.DEFAULT_URL,
     json: options.Json = False,

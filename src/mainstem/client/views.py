@@ -198,8 +198,10 @@ class ViewClient:
         """
         return self._http.call("POST", f"{self._path}/verify", {"full": str(full).lower()}, timeout_s=timeout)
 
-    def rebuild(self, *, source: Literal["log", "left", "lake"] = "log", timeout: float = 600.0) -> dict[str, Any]:
-        """Build the view anew from the log, from what retention has left of it, or from its topic's lake.
+    def rebuild(
+        self, *, source: Literal["log", "left", "lake", "snapshot"] = "log", timeout: float = 600.0
+    ) -> dict[str, Any]:
+        """Build the view anew: from the log, what retention has left of it, its topic's lake, or its newest snapshot.
 
         Raises HistoryRemovedError when the log has no longer everything and the source is "log", or there is no lake.
         """

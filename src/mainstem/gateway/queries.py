@@ -62,11 +62,11 @@ class VerifyQuery(NoQuery):
 class RebuildQuery(NoQuery):
     """What a view is rebuilt from."""
 
-    source: Literal["log", "left", "lake"] = Field(
+    source: Literal["log", "left", "lake", "snapshot"] = Field(
         "log",
         alias="from",
         description="`log`: everything, else 409; `left`: what retention has left of it; `lake`: what the topic's Lake "
-        "view has, and the log from there",
+        "view has, and the log from there; `snapshot`: the view's newest snapshot, and the log from there",
     )
 
 

@@ -180,7 +180,7 @@ class ViewHost:
         """Build a view anew; the old one serves until then.
 
         Raises UnknownViewError, UnavailableError, and HistoryRemovedError when the log has no longer everything and the
-        source is "log", or it is "lake" and there is none.
+        source is "log", or it is "lake" and there is none, or compaction has removed some behind a "snapshot".
         """
         chosen = self._view(view)
         return chosen.rebuild(source, self._lake_of(chosen.topic) if source == "lake" else None)

@@ -10,7 +10,7 @@ from mainstem.model import Position
 # How a view was verified: by a replay of its topic, or by the account that its store keeps of its own writes.
 Method: TypeAlias = Literal["replay", "account"]
 # Where a rebuild may take its records from: the whole log, or what retention has left of it.
-RebuildFrom: TypeAlias = Literal["log", "left", "lake"]
+RebuildFrom: TypeAlias = Literal["log", "left", "lake", "snapshot"]
 REBUILD_FROM: tuple[RebuildFrom, ...] = get_args(RebuildFrom)
 State: TypeAlias = Literal["starting", "waiting", "catching up", "live", "log unavailable", "stopped", "deleted"]
 

@@ -85,6 +85,11 @@ class Version:
         return self._store.location
 
     @property
+    def has_met_gap(self) -> bool:
+        """Whether records were missing from what this opening has read: compaction had removed them."""
+        return self._feed.has_met_gap
+
+    @property
     def topic_ids(self) -> frozenset[str]:
         """The lives of the topics that the store is built from."""
         return frozenset(self._feed.bookmark.topic_ids.values())

@@ -41,7 +41,7 @@ from mainstem.views.sampling import Sampler, Sampling, Subject
 from mainstem.views.schemas import schema_of_view
 from mainstem.views.status import BuiltFrom, RebuildFrom, RebuildResult, VerifyResult, ViewStatus
 from mainstem.views.store import Answer, Poison, Row, Snapshot, StoreDefinition, ViewStore
-from mainstem.views.store_snapshots import StoreSnapshots
+from mainstem.views.store_snapshots import StoreSnapshots, copy_store, sync_tree
 from mainstem.views.stores import open_store
 from mainstem.views.verify import Replay, by_account, compare
 from mainstem.views.version import Version
@@ -243,7 +243,8 @@ class View:
         """Build a new version from the log, beside the old one, which goes on serving; then they swap.
 
         ``source`` "left" takes what retention has left of the log; "log" raises HistoryRemovedError where that is not
-        everything; "lake" takes what ``lake`` has, and the log from there.
+        everything; "lake" takes what ``lake`` has, and the log from there; "snapshot" the newest snapshot that the view
+        has, and the log from there: a store that somebody else wrote to is not healed by that.
         """
         with self._maintaining():
             started_s = self._around.clock.monotonic_s()
@@ -253,15 +254,20 @@ class View:
             version = None
             try:
                 filled = 0 if lake is None else self._fill(path, definition, lake)
+                if source == "snapshot":
+                    self._begin_at_snapshot(path, definition)
                 version = self._open(path, definition)
                 version.records = filled
                 if source == "log":
                     self._refuse_what_is_left(version.built_from)
                 self._catch_up(version)
+                if source == "snapshot":
+                    self._refuse_gaps(version)
                 old = self._runner.adopt(version, lambda: self._versions.make_current(path))
             except BaseException:
-                if version is not None and self._runner.version is not version:
-                    version.close()
+                if version is None or self._runner.version is not version:
+                    if version is not None:
+                        version.close()
                     self._versions.remove(path)
                 raise
             finally:
@@ -286,6 +292,26 @@ class View:
             store.close()
         note_origin(path, BuiltFrom("lake", origin_of(location.parent).beginning))
         return records
+
+    def _begin_at_snapshot(self, path: Path, definition: StoreDefinition) -> None:
+        """Copy the newest snapshot of the version that serves. The log has what came since, or the feed says so."""
+        serving = self._runner.version
+        if serving is not None:
+            check_definition(serving.path, self.topic, definition)
+            with serving.snapshots.newest_within(serving.position) as snapshot:
+                if snapshot is not None:
+                    copy_store(snapshot, store_path(path))
+                    sync_tree(store_path(path))
+                    note_origin(path, BuiltFrom("snapshot", serving.built_from.beginning))
+                    return
+        raise UnavailableError(f"view {self.name} has no snapshot to begin at: rebuild it from the log")
+
+    def _refuse_gaps(self, version: Version) -> None:
+        if version.has_met_gap:
+            raise HistoryRemovedError(
+                f"compaction has removed records behind the snapshot of view {self.name}, among them, perhaps, "
+                "deletions: rebuild it from the log"
+            )
 
     def delete(self) -> None:
         """Delete what is stored of the view. It answers no more until it is rebuilt or its host starts again."""

@@ -101,16 +101,15 @@ def of_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     if len(set(labels)) < len(labels):
         return None  # several rows for one label: no chart that would be true
     kind = "bar" if across in words and len(rows) <= 60 else "line"
-    series = [
+    series: list[dict[str, Any]] = [
         {"name": name, "type": kind, "barMaxWidth": 34, "showSymbol": False, "data": [row.get(name) for row in rows]}
         for name in values
     ]
-    return {
-        **_base(),
-        "xAxis": _axis("category", data=labels),
-        "yAxis": _axis("value"),
-        "series": series,
-    }
+    axes = [_axis("value")]
+    if len(values) == 2 and _are_far_apart([[row.get(name) for row in rows] for name in values]):
+        series[1]["yAxisIndex"] = 1
+        axes = [_axis("value", values[0]), _axis("value", values[1], lines=False, align="right")]
+    return {**_base(), "xAxis": _axis("category", data=labels), "yAxis": axes, "series": series}
 
 
 def over_time(series: Mapping[str, Sequence[tuple[float, float]]], unit: str = "") -> dict[str, Any]:
@@ -134,9 +133,11 @@ def rings(center: str, hops: Mapping[str, int]) -> dict[str, Any]:
             by_ring.setdefault(distance, []).append(name)
     places: list[tuple[str, float, float, int]] = [(center, 0.0, 0.0, 0)]
     for distance, names in sorted(by_ring.items()):
+        steps = 1 + len(names) // 24  # many nodes stand in a zigzag, so that their names do not cover each other
         for number, name in enumerate(sorted(names)):
             angle = 2 * math.pi * number / len(names) + distance * 0.35
-            places.append((name, distance * 100 * math.cos(angle), distance * 100 * math.sin(angle), distance))
+            radius = 100 * (distance - 0.28 * (number % steps) / steps)
+            places.append((name, radius * math.cos(angle), radius * math.sin(angle), distance))
     edges = [(center, name) for name in by_ring.get(1, ())]
     names_of = {0: "the node", **{distance: f"{distance} hop{'s' * (distance > 1)}" for distance in by_ring}}
     return _graph(places, edges, names_of, len(places) <= 120)
@@ -174,6 +175,12 @@ def _graph(
     }
     legend = {**_base()["legend"], "data": [categories[kind] for kind in order]}
     return {**_base(), "tooltip": {"confine": True}, "legend": legend, "series": [series]}
+
+
+def _are_far_apart(columns: Sequence[Sequence[float | None]]) -> bool:
+    """Whether one of two columns would not be seen on the other's axis."""
+    low, high = sorted(max((abs(value) for value in column if value is not None), default=0) for column in columns)
+    return high > 8 * low
 
 
 def _is_number(value: Any) -> bool:

@@ -10,10 +10,11 @@ from html import escape
 
 from mainstem.console.flow_graph import Edge, Graph, Node
 
-_WIDTH, _HEIGHT = 196, 62
-_GAP_X, _GAP_Y = 118, 18
+_WIDTH, _HEIGHT = 156, 62
+_GAP_X, _GAP_Y = 94, 18
 _MARGIN = 10
-_NAME_MAX = 24
+_NAME_MAX = 20
+_SCALE_MIN = 0.78
 
 Point = tuple[float, float]
 
@@ -34,9 +35,9 @@ def picture(graph: Graph) -> str:
     height = 2 * _MARGIN + rows * (_HEIGHT + _GAP_Y) - _GAP_Y
     width = 2 * _MARGIN + len(graph.columns) * (_WIDTH + _GAP_X) - _GAP_X
     corners = _corners(graph, height)
-    parts = [
-        f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="group" aria-label="The flow">'
-    ]
+    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+    style = f"min-width: {width * _SCALE_MIN:.0f}px"  # a narrow screen scales it so far, then it scrolls
+    parts = [f'<svg {size} style="{style}" role="group" aria-label="The flow">']
     parts.append(
         '<defs><marker id="flow-tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
         'orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="var(--quiet)"/></marker></defs>'
@@ -87,7 +88,7 @@ def _node(node: Node, corner: Point, text_id: str) -> str:
         f'<a class="{node.kind}" href="{escape(node.address, quote=True)}" aria-label="{escape(node.label)} '
         f'{escape(node.name, quote=True)}"><title>{escape(node.name)}</title>'
         f'<rect x="{x:.0f}" y="{y:.1f}" width="{_WIDTH}" height="{_HEIGHT}" rx="10"/>'
-        f'<text class="kind" x="{x + 14:.0f}" y="{y + 18:.1f}">{escape(node.label.upper())}</text>'
-        f'<text x="{x + 14:.0f}" y="{y + 35:.1f}">{escape(name)}</text>'
-        f'<text class="sub" id="{text_id}" x="{x + 14:.0f}" y="{y + 52:.1f}"/></a>'
+        f'<text class="kind" x="{x + 12:.0f}" y="{y + 18:.1f}">{escape(node.label.upper())}</text>'
+        f'<text x="{x + 12:.0f}" y="{y + 35:.1f}">{escape(name)}</text>'
+        f'<text class="sub" id="{text_id}" x="{x + 12:.0f}" y="{y + 52:.1f}"/></a>'
     )

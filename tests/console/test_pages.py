@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
+ANSWERED = re.compile(r"^[\d,]+ rows? in .*as of$")
 PAGES = (
     "/",
     "/console/topics",
@@ -115,7 +117,7 @@ def test_a_view_of_each_kind_is_asked(open_at: Open, view: str, label: str, aske
     page = open_at(f"/console/views/{view}")
     page.get_by_label(label).fill(asked)
     page.locator("form button[type=submit]").click()
-    expect(page.get_by_text("as of").first).to_be_visible()
+    expect(page.get_by_text(ANSWERED).first).to_be_visible()
     expect(page.get_by_role("cell", name=answer).first).to_be_visible()
 
 
@@ -133,8 +135,8 @@ def test_a_curl_line_of_the_page_runs(open_at: Open) -> None:
     page = open_at("/console/views/con-by-key")
     page.get_by_label("Key (empty: all)").fill("F0042")
     page.locator("form button[type=submit]").click()
-    see(page, "as of")
-    line = page.locator(".curl code").filter(has_text="prefix=F0042").first.inner_text()
+    page.get_by_text(ANSWERED).first.wait_for()
+    line = page.locator(".content .curl code").filter(has_text="prefix=F0042").first.inner_text()
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=True)
     assert '"F0042"' in done.stdout
 
@@ -146,3 +148,12 @@ def test_every_page_fits_a_phone_and_follows_the_system_into_the_dark(open_at: O
         page.locator("h1").wait_for()
         page.wait_for_function("document.body.classList.contains('body--dark')")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+
+
+def test_a_past_moment_is_asked_for(open_at: Open) -> None:
+    from playwright.sync_api import expect
+
+    page = open_at("/console/views/con-by-key")
+    page.get_by_label("As of").fill("con-flights/0:0,con-flights/1:0")
+    page.get_by_label("As of").press("Enter")
+    expect(page.get_by_text("No rows").first).to_be_visible()

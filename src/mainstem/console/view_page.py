@@ -37,7 +37,7 @@ _DIFFERENCES = (
 )
 
 
-_SOURCES = {"log": "the whole log", "left": "what retention has left"}
+_SOURCES = {"log": "the whole log", "left": "what retention has left", "lake": "the topic's lake, then the log"}
 
 
 async def show(client: GatewayClient, view: str) -> None:

@@ -36,25 +36,30 @@ class QueryBox:
         self.view = view
         self._page = page
         self._at_least: ui.input | None = None
+        self._as_of: ui.input | None = None
         self._form = ui.element("form")
         self._answer = ui.element("div").props('aria-live="polite"')
         self._asking = 0
 
     @contextmanager
-    def form(self, submit: Callable[[], Any], button: str = "Ask") -> Iterator[None]:
-        """A form that asks on Enter and by its button; its fields go inside."""
+    def form(self, submit: Callable[[], Any], button: str = "Ask", *, has_past: bool = False) -> Iterator[None]:
+        """A form that asks on Enter and by its button; its fields go inside. ``has_past``: it answers as of then."""
         with self._form.on("submit.prevent", submit):
             with ui.element("div").classes("bar"):
                 yield
             with ui.element("div").classes("bar"):
                 ui.button(button).props("unelevated no-caps type=submit")
                 self._at_least = ui.input("At least (a position)").props("dense outlined clearable").classes("grow")
+                if has_past:
+                    self._as_of = ui.input("As of (a position or a time)").props("dense outlined clearable")
+                    self._as_of.classes("grow")
 
     async def run(self, asked: Asked, show: ShowRows) -> None:
         """Ask, and show the rows or the problem. Only the newest question's answer is shown."""
-        at_least = (self._at_least.value or "").strip() if self._at_least is not None else ""
-        if at_least:
-            asked = replace(asked, query={**asked.query, "at_least": at_least})
+        for name, field in (("at_least", self._at_least), ("as_of", self._as_of)):
+            moment = (field.value or "").strip() if field is not None else ""
+            if moment:
+                asked = replace(asked, query={**asked.query, name: moment})
         self._asking += 1
         number, started_s = self._asking, time.monotonic()
         try:

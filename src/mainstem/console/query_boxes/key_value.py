@@ -22,7 +22,7 @@ def show(box: QueryBox) -> None:
             query = {"prefix": key or None, "limit": _ROWS_MAX}
             await box.run(Asked(path("views", box.view, "keys"), query), rows_table)
 
-    with box.form(ask):
+    with box.form(ask, has_past=True):
         how = ui.select([_PREFIX, _ONE], value=_PREFIX, label="Find").props("dense outlined options-dense")
         how.classes("order")
         field = ui.input("Key (empty: all)").props("dense outlined clearable").classes("grow")

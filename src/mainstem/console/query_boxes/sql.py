@@ -20,7 +20,7 @@ def show(box: QueryBox) -> None:
         body = {"query": editor.value or "", "limit": _ROWS_MAX}
         await box.run(Asked(path("views", box.view, "sql"), {}, "POST", body), show_rows)
 
-    with box.form(ask, "Run"):
+    with box.form(ask, "Run", has_past=True):
         quoted = box.view if box.view.isidentifier() else '"' + box.view.replace('"', '""') + '"'
         editor = ui.textarea("One SELECT (Ctrl+Enter runs it)", value=f"SELECT * FROM {quoted} LIMIT 50")
         editor.props("dense outlined autogrow spellcheck=false").classes("grow editor")

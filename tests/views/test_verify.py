@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mainstem.client.log import Log
+from mainstem.errors import HistoryRemovedError
 from mainstem.model import Position
 from mainstem.views.read_options import ReadOptions
 from mainstem.views.status import VerifyResult
@@ -144,3 +145,17 @@ def test_where_history_was_removed_only_what_is_left_is_compared(mainstem_log: L
         result = host.verify("kv")
     assert (result.equal, result.records) == (True, 3)
     assert result.compared_from == Position.of(setting.topic, 0, 4)
+
+
+@pytest.mark.parametrize("view", ["fold", "metrics"])
+def test_rows_that_are_made_of_removed_records_are_not_called_wrong(
+    mainstem_log: Log, tmp_path: Path, view: str
+) -> None:
+    setting = Setting(mainstem_log, tmp_path, (view,))
+    filled(setting, view)
+    setting.remove_records_before(4)
+    with setting.host() as host:
+        host.wait(view, lambda status: status.state == "live")
+        with pytest.raises(HistoryRemovedError, match="cannot tell whether they are right"):
+            host.verify(view)
+        assert host.wait(view, lambda status: True).state == "live"

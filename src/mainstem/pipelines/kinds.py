@@ -233,3 +233,8 @@ class Metrics:
 Kind: TypeAlias = KeyValue | SQL | Search | Graph | Metrics | Lake
 KINDS: Final[tuple[type, ...]] = get_args(Kind)
 """Every kind, for ``isinstance``."""
+
+
+def needs_every_record(kind: Kind) -> bool:
+    """Whether a row is made of many records, so that a replay of the latest ones alone gives another row."""
+    return isinstance(kind, Metrics) or (isinstance(kind, KeyValue) and kind.fold is not None)

@@ -34,7 +34,7 @@ import pyarrow as pa
 from mainstem.clock import Clock
 from mainstem.errors import ConfigError, MainstemError
 from mainstem.model import Position
-from mainstem.pipelines.kinds import KeyValue
+from mainstem.pipelines.kinds import needs_every_record
 from mainstem.views.status import Difference, Sampled
 from mainstem.views.store import Bookmark, Bucket, Row, StoreDefinition, ViewStore
 from mainstem.views.stores import open_store
@@ -181,7 +181,7 @@ class Sampler:
                 replay = _BucketReplay(client, self._topic, subject.definition.reads, bucket, store)
                 replay.up_to(subject.version.position, self._pace.breather(self._sampling.share))
                 replay.up_to(subject.version.position, self._pace.breather(_FOLLOW_SHARE))
-                if replay.beginning is not None and _is_fold(subject.definition):
+                if replay.beginning is not None and needs_every_record(subject.definition.kind):
                     return None
                 return self._compare(subject.version, replay, bucket, store)
         finally:
@@ -269,7 +269,3 @@ def _now_and_then(entries: Iterator[tuple[str, Row]], breathe: Callable[[], None
         yield entry
         if number % _ENTRIES_A_BREATH == 0:
             breathe()
-
-
-def _is_fold(definition: StoreDefinition) -> bool:
-    return isinstance(definition.kind, KeyValue) and definition.kind.fold is not None

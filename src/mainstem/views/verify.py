@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from mainstem.errors import ViewStoppedError
+from mainstem.errors import HistoryRemovedError, ViewStoppedError
 from mainstem.model import Position
+from mainstem.pipelines.kinds import needs_every_record
 from mainstem.views.feed import FETCH_BYTES, Feed
 from mainstem.views.status import Difference, VerifyResult
 from mainstem.views.store import APPLY_COLUMNS, Bookmark, Row, Snapshot, StoreDefinition, ViewStore, no_dead_letters
@@ -97,7 +98,10 @@ def by_account(view: str, snapshot: Snapshot) -> VerifyResult | None:
 def compare(
     view: str, snapshot: Snapshot, replay: Replay, scratch: tuple[Path, StoreDefinition], go_on: Callable[[], None]
 ) -> VerifyResult:
-    """Compare ``snapshot`` with the replay up to its position; times are the caller's to fill in."""
+    """Compare ``snapshot`` with the replay up to its position; times are the caller's to fill in.
+
+    Raises HistoryRemovedError where that cannot be done: the log has lost records that rows are made of.
+    """
     path, definition = scratch
     store = open_store(path, definition)
     try:
@@ -106,6 +110,11 @@ def compare(
             is_partial = replay.beginning is not None
             digest = snapshot.digest()
             equal = digest == expected.digest()
+            if not equal and replay.beginning is not None and needs_every_record(definition.kind):
+                raise HistoryRemovedError(
+                    f"the log begins at {replay.beginning}: the rows of view {view} are made of all records, also of "
+                    "those that were removed, so a replay of what is left cannot tell whether they are right"
+                )
             found = () if equal else tuple(first_differences(expected, snapshot, is_partial=is_partial))
     finally:
         store.close()

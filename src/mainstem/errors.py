@@ -239,12 +239,16 @@ class IndexNotReadyError(UnavailableError):
 
 
 class PositionTimeoutError(UnavailableError):
-    """``at_least`` was not reached in time; carries what was asked and how far the view is."""
+    """``at_least`` was not reached in time; carries what was asked, how far the view is, and what holds it back."""
 
-    def __init__(self, message: str, *, wanted: Position, reached: Position) -> None:
+    def __init__(
+        self, message: str, *, wanted: Position, reached: Position, transactions: tuple[str, ...] = ()
+    ) -> None:
+        """``transactions``: those that are open before what was asked, as far as the log tells."""
         super().__init__(message)
         self.wanted = wanted
         self.reached = reached
+        self.transactions = transactions
 
 
 class TransactionTimeoutError(UnavailableError):

@@ -100,7 +100,8 @@ def title_of(error: MainstemError) -> str:
 def members_of(error: MainstemError) -> dict[str, Any]:
     """The extension members: what an error carries besides its text, in JSON's types."""
     if isinstance(error, PositionTimeoutError):
-        return {"wanted": str(error.wanted), "reached": str(error.reached)}
+        positions = {"wanted": str(error.wanted), "reached": str(error.reached)}
+        return {**positions, "transactions": list(error.transactions)} if error.transactions else positions
     if isinstance(error, ConditionFailedError):
         return {"condition": error.condition, "expected": error.expected, "actual": error.actual}
     if isinstance(error, RemoteError):
@@ -131,7 +132,8 @@ def error_from_problem(document: Mapping[str, Any]) -> MainstemError:
     error_class = _CLASSES.get(slug, MainstemError)
     if error_class is PositionTimeoutError:
         wanted, reached = (Position.parse(str(document.get(name, ""))) for name in ("wanted", "reached"))
-        return PositionTimeoutError(text, wanted=wanted, reached=reached)
+        transactions = tuple(map(str, document.get("transactions") or ()))
+        return PositionTimeoutError(text, wanted=wanted, reached=reached, transactions=transactions)
     if error_class is ConditionFailedError:
         expected, actual = (int(document.get(name, -1)) for name in ("expected", "actual"))
         condition = str(document.get("condition", ""))

@@ -121,6 +121,17 @@ def test_what_is_not_covered_in_time_is_a_time_out_with_both_positions(mainstem_
         assert (caught.value.wanted, caught.value.reached) == (wanted, Position())
 
 
+def test_a_time_out_names_the_open_transaction_that_holds_the_view_back(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path)
+    with setting.host() as host, mainstem_log.transaction(f"slow-{setting.topic}") as transaction:
+        transaction.append(setting.topic, {"origin": "A"}, key="1")
+        transaction._send_all()
+        wanted = setting.append("2")
+        with pytest.raises(PositionTimeoutError, match="hold it back") as caught:
+            host.query("kv", GET, ReadOptions(at_least=wanted, timeout_s=0.1))
+        assert caught.value.transactions == (f"slow-{setting.topic} (since {setting.topic}/0:0)",)
+
+
 def test_a_wait_ends_when_the_progress_comes(mainstem_log: Log, tmp_path: Path) -> None:
     setting = derived(mainstem_log, tmp_path)
     out = f"{setting.topic}-out"

@@ -19,6 +19,7 @@ from io import TextIOWrapper
 from pathlib import Path
 
 from mainstem.client.log import Log
+from mainstem.client.wire.cluster import WireClient
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import (
     DirectoryLockedError,
@@ -37,6 +38,7 @@ from mainstem.views.changes import Changes
 from mainstem.views.coverage import Coverage, Hop, Wait
 from mainstem.views.diff import DiffAnswer, DiffRequest
 from mainstem.views.end_samples import EndSamples, committed_ends
+from mainstem.views.open_transactions import holding_back
 from mainstem.views.progress_follower import ProgressFollower
 from mainstem.views.read_options import WAIT_S, ReadOptions
 from mainstem.views.requests import Request
@@ -49,6 +51,7 @@ from mainstem.views.view import Surroundings, View
 from mainstem.views.watched_rows import RowWatch, WatchRequest
 
 _LOG_TIMEOUT_S = 10.0
+_ASIDE_TIMEOUT_S = 2.0
 _LOCK = "__lock"  # no view has a name that begins so
 
 
@@ -241,11 +244,12 @@ class ViewHost:
 
     def _timeout(self, view: View, wait: Wait, timeout_s: float) -> PositionTimeoutError:
         reached = self._coverage.covers(view.topic, view.position).restrict(wait.at_least.topics)
-        return PositionTimeoutError(
-            f"view {view.name} did not reach {wait.at_least} in {timeout_s:g} s; it covers {reached or 'none of it'}",
-            wanted=wait.at_least,
-            reached=reached,
-        )
+        text = f"view {view.name} did not reach {wait.at_least} in {timeout_s:g} s; it covers {reached or 'none of it'}"
+        with WireClient(self._log.bootstrap, timeout_s=_ASIDE_TIMEOUT_S) as client:
+            transactions = holding_back(client, wait.at_least, view.topic)
+        if transactions:
+            text += f"; open transactions hold it back: {', '.join(transactions)}"
+        return PositionTimeoutError(text, wanted=wait.at_least, reached=reached, transactions=transactions)
 
 
 def _hop(pipeline: Pipeline) -> Hop:

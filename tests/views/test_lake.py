@@ -13,8 +13,10 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
-from mainstem.errors import DefinitionError, QueryError, StorageError, UnavailableError
+from mainstem.errors import DefinitionError, MissingDependencyError, QueryError, StorageError, UnavailableError
+from mainstem.lake.installed import require_iceberg
 from mainstem.model import Position
 from mainstem.pipelines.kinds import Lake
 from mainstem.schema.types import Column, TopicSchema
@@ -300,3 +302,21 @@ def test_a_record_changed_by_hand_in_a_file_is_found_and_named(tmp_path: Path) -
     assert [side and side["miles"] for side in (difference.expected, difference.actual)] == [3, 99]
     store.close()
     replay.close()
+
+
+def test_pyiceberg_reads_the_table_by_its_catalog(store: LakeStore, tmp_path: Path) -> None:
+    apply(store, [flight("1", "A", "B", 10), tombstone("1")])
+    store.commit()
+    catalog = SqlCatalog("mainstem", uri=f"sqlite:///{tmp_path}/lake/catalog.db")
+    table = catalog.load_table("mainstem.records")
+    assert table.scan().to_duckdb("flights").sql("SELECT origin, miles FROM flights ORDER BY _offset").fetchall() == [
+        ("A", 10),
+        (None, None),
+    ]
+    catalog.close()
+
+
+def test_without_iceberg_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingDependencyError, match=r"mainstem\[views\]"):
+        require_iceberg()

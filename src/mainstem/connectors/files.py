@@ -21,6 +21,7 @@ from mainstem.connectors.loads import Loaded, LoadOptions, LoadProgress
 from mainstem.connectors.sources import inner_suffix
 from mainstem.connectors.tables import EncodedRows, RowsFile, check_columns, pieces_of
 from mainstem.errors import InputError
+from mainstem.lake.installed import require_iceberg
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
@@ -50,7 +51,8 @@ def load(
     """
     options = options or LoadOptions()
     if Path(source).is_dir():
-        from mainstem.connectors.lake_source import load_lake
+        require_iceberg()
+        from mainstem.connectors.lake_source import load_lake  # loads Iceberg
 
         return load_lake(log, Path(source), topic, options, on_progress)
     started_s = time.monotonic()

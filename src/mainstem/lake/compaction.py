@@ -1,7 +1,8 @@
 """Which small files of a lake become one, and their records in its order. Pure, but for reading the files.
 
-Files grow by tiers: eight neighbors of a tier or below make one of the next, until a file has ``TARGET_BYTES``. So a
-record is rewritten once a tier, and a lake of n bytes has about n / ``TARGET_BYTES`` files and a few small ones.
+Files grow by tiers: eight neighbors of a tier or below make one of the next, until they have 4 MB or more; what is
+larger is left alone, because the applier waits for a merge: one rewrites ``TARGET_BYTES`` at most, or little more. So a
+record is rewritten once or twice a tier.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ import pyarrow.parquet as pq
 from mainstem.lake.columns import PARTITION
 from mainstem.lake.table import ROW_GROUP_ROWS, LakeFile
 
-TARGET_BYTES: Final = 64 << 20
-_TIERS: Final = (1 << 20, 8 << 20, TARGET_BYTES // 2)
+TARGET_BYTES: Final = 32 << 20
+_TIERS: Final = (512 << 10, 4 << 20)
 _FAN_IN: Final = 8
 _FAN_IN_MAX: Final = 64
 

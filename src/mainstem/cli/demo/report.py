@@ -78,6 +78,7 @@ class Report:
         out("")
         out_table(["step", "seconds"], [[name, value] for name, value in seconds.items()])
         if stays:
+            out(f"The console: {url}/")
             out(f"HTTP API: {url} (its description: {url}/openapi.json). To try, in another terminal:\n")
             out(f"  curl {url}/views/carriers/keys/UA")
             out(f"  mainstem views query airports kennedy --url {url}")

@@ -44,6 +44,7 @@ GOALS_MS = {"key-value": 15, "graph": 25, "sql": 35, "search": 60}
 _PARTITIONS = 4
 _PARTS = ("apply", "reads")
 _BACKGROUND_PER_S = 10_000
+_WARM_UP = 20
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -120,7 +121,8 @@ def _reads(root: Path, kind: str, count: int) -> str:
             http = stack.enter_context(_served(place, broker.bootstrap))
             view = views(http)[kind]
             stack.enter_context(_child("benchmarks.views", "--append-to", broker.bootstrap, kind, ready="appends"))
-            latencies = sorted(_read_own_write(log, view, kind, number) for number in range(-20, count))
+            in_turn = [_read_own_write(log, view, kind, number) for number in range(-_WARM_UP, count)]
+            latencies = sorted(in_turn[_WARM_UP:])
     finally:
         broker.stop()
     p50, p99 = latencies[len(latencies) // 2] * 1e3, latencies[int(len(latencies) * 0.99)] * 1e3
@@ -133,7 +135,7 @@ def _reads(root: Path, kind: str, count: int) -> str:
 
 
 def _read_own_write(log: Log, view: ViewClient, kind: str, number: int) -> float:
-    key, origin = f"own-{number}", f"O{number + 20}"
+    key, origin = f"own-{number}", f"O{number + _WARM_UP}"
     begin_s = time.perf_counter()
     position = log.append(kind, {**_flight(0), "origin": origin, "dest": "ZZZ"}, key=key)
     if kind == "key-value":

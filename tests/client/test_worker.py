@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
 from mainstem.client.request_reply import CORRELATION_ID, REPLY_TOPIC, reply_topic_of
+from mainstem.client.worker import Worker
+from mainstem.errors import UnknownTopicError
 from mainstem.model import Record
 from tests.gateway.answering import working
 
@@ -42,6 +46,12 @@ def test_a_worker_goes_on_where_the_last_one_ended(mainstem_log: Log, mainstem_t
         assert len(found) == expected
         put_requests(mainstem_log, mainstem_topic, 3)
     assert len(list(mainstem_log.read(reply_topic_of(mainstem_topic)))) == 6
+
+
+def test_a_topic_that_is_not_there_is_told(mainstem_log: Log) -> None:
+    with Worker(mainstem_log, "worker-of-nothing", lambda r: r.value) as worker:
+        with pytest.raises(UnknownTopicError, match="worker-of-nothing"):
+            worker.run()
 
 
 def test_what_is_no_request_is_passed_over(mainstem_log: Log, mainstem_topic: str) -> None:

@@ -124,8 +124,10 @@ class Worker:
         messages = [first, *self._consumer.consume(_ROUND_RECORDS - 1, 0)]
         for message in messages:
             error = message.error()
-            if error is not None and not error.retriable():
-                raise error_of(error.code(), f"requests of {self.topic!r} cannot be read", error.str())
+            if error is not None and error.code() != KafkaError._MAX_POLL_EXCEEDED:  # then it joins again by itself
+                found = error_of(error.code(), f"requests of {self.topic!r} cannot be read", error.str())
+                if not found.retriable:
+                    raise found
         return [message for message in messages if message.error() is None]
 
     def _round(self, messages: Sequence[Message]) -> None:

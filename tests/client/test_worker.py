@@ -10,6 +10,7 @@ from mainstem.client.request_reply import CORRELATION_ID, REPLY_TOPIC, reply_top
 from mainstem.client.worker import Worker
 from mainstem.errors import UnknownTopicError
 from mainstem.model import Record
+from mainstem.testing.embedded import EmbeddedBroker
 from tests.gateway.answering import working
 
 
@@ -46,6 +47,19 @@ def test_a_worker_goes_on_where_the_last_one_ended(mainstem_log: Log, mainstem_t
         assert len(found) == expected
         put_requests(mainstem_log, mainstem_topic, 3)
     assert len(list(mainstem_log.read(reply_topic_of(mainstem_topic)))) == 6
+
+
+def test_a_worker_goes_on_when_the_log_is_started_again() -> None:
+    with EmbeddedBroker() as broker, Log(broker.bootstrap) as log:
+        log.create_topic("requests", partitions=1)
+        with working(log, "requests", lambda r: r.offset):
+            for expected in (2, 4, 6):
+                with Log(broker.bootstrap) as anew:
+                    put_requests(anew, "requests", 2)
+                    assert len(replies(anew, "requests", expected)) == expected
+                broker.restart()
+        with Log(broker.bootstrap) as anew:
+            assert len(list(anew.read(reply_topic_of("requests")))) == 6
 
 
 def test_a_topic_that_is_not_there_is_told(mainstem_log: Log) -> None:

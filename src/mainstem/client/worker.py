@@ -68,6 +68,9 @@ class Worker:
             "bootstrap.servers": log.bootstrap,
             **log.security.to_librdkafka(),
             "socket.nagle.disable": True,
+            # With its default, librdkafka 2.16 makes a broker anew that was away, and a transaction's offsets wait for
+            # the former one for ever: its cache of coordinators still names that.
+            "metadata.recovery.strategy": "none",
             "reconnect.backoff.ms": 20,
             "reconnect.backoff.max.ms": 1000,
         }

@@ -29,7 +29,7 @@ serve: $(READY) ## Start the log and the HTTP gateway in ./mainstem-data
 .PHONY: test
 test: $(READY) ## Run every test, two at a time (ARGS="tests/log -k recovery" for some)
 	@scripts/setup-tests || printf 'make: the tests that need it are skipped\n' >&2
-	@exec $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadgroup)
+	@exec $(BIN)/python -m pytest $(or $(ARGS),-n 2)
 
 .PHONY: cluster-test
 cluster-test: $(READY) ## The example on a Spark and an Apache Kafka cluster that lose members (minutes, 5 GB)

@@ -126,16 +126,22 @@ class WireClient:
 
     # ---- what the cluster is
 
-    def metadata(self, topics: Iterable[str] | None = None, *, wait: bool = False) -> dict[str, TopicMetadata]:
+    def metadata(
+        self,
+        topics: Iterable[str] | None = None,
+        *,
+        wait: bool = False,
+        lives: Mapping[str, UUID] | None = None,
+    ) -> dict[str, TopicMetadata]:
         """The named topics, or all of them, freshly asked for. One that does not exist is not in the answer.
 
-        With ``wait``: wait until all named topics are there and each of their partitions has a leader (as brokers may
-        learn of a new topic late); UnknownTopicError when that does not come to pass within ``timeout_s``.
+        With ``wait``: wait until all named topics are there, those of ``lives`` with the ids given, and each of their
+        partitions has a leader (brokers learn of a new topic late); UnknownTopicError when not within ``timeout_s``.
         """
         names = None if topics is None else frozenset(topics)
         if not wait or names is None:
             return self._retrying(lambda deadline: self._ask_metadata(names, deadline))
-        return self._retrying(lambda deadline: self._complete(names, deadline))
+        return self._retrying(lambda deadline: self._complete(names, lives or {}, deadline))
 
     def partition_count(self, topic: str) -> int:
         """How many partitions a topic has, as of a minute ago or later. Raises UnknownTopicError."""
@@ -350,10 +356,12 @@ class WireClient:
         topics = self._cluster.topics
         return {name: topics[name] for name in (topics if names is None else names) if name in topics}
 
-    def _complete(self, names: frozenset[str], deadline: Deadline) -> dict[str, TopicMetadata]:
+    def _complete(
+        self, names: frozenset[str], lives: Mapping[str, UUID], deadline: Deadline
+    ) -> dict[str, TopicMetadata]:
         found = self._ask_metadata(names, deadline)
         for name in names:
-            if name not in found:
+            if name not in found or found[name].topic_id != lives.get(name, found[name].topic_id):
                 raise _MayHealError(UnknownTopicError(f"there is no topic {name!r}"))
             for partition in found[name].partitions:
                 self._leader(TopicPartition(name, partition))

@@ -26,6 +26,9 @@ def create_topic(
 ) -> TopicMetadata:
     """Create a topic, with the broker's defaults for what is not given, and return when it can be used.
 
+    A broker of Apache Kafka may know a deleted topic of the same name for a while yet, and take records for it, which
+    are lost: so this waits for the topic that was made, by its id.
+
     Raises TopicExistsError, InputError for a name that Kafka does not take, ConfigError for a config that it does not.
     """
     topic = CreatableTopic(
@@ -40,7 +43,8 @@ def create_topic(
     for result in answer.topics:
         if result.error_code != ErrorCode.NONE:
             raise error_of(result.error_code, f"topic {name!r} cannot be created", result.error_message)
-    return client.metadata([name], wait=True)[name]
+    lives = {result.name: result.topic_id for result in answer.topics if result.topic_id.int}
+    return client.metadata([name], wait=True, lives=lives)[name]
 
 
 def delete_topic(client: WireClient, name: str) -> None:

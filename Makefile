@@ -27,9 +27,9 @@ serve: $(READY) ## Start the log and the HTTP gateway in ./mainstem-data
 	@exec $(BIN)/mainstem serve $(ARGS)
 
 .PHONY: test
-test: $(READY) ## Run every test, two at a time (ARGS="tests/log -k recovery" for some)
+test: $(READY) ## Run every test (ARGS="tests/log -k recovery" for some, ARGS="-n 2" for two at a time)
 	@scripts/setup-tests || printf 'make: the tests that need it are skipped\n' >&2
-	@exec $(BIN)/python -m pytest $(or $(ARGS),-n 2)
+	@exec $(BIN)/python -m pytest $(ARGS)
 
 .PHONY: cluster-test
 cluster-test: $(READY) ## The example on a Spark and an Apache Kafka cluster that lose members (minutes, 5 GB)

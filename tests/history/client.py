@@ -144,7 +144,8 @@ def send(producer: Producer, topic: str, partition: int, value: str, done: Calla
 
 def plain(client: Client) -> None:
     """Sends with up to five in flight, and polls between them."""
-    producer, reader = client.producer(), client.assigned()
+    # A record that times out makes librdkafka take a new producer epoch, and send what may be there already once more.
+    producer, reader = client.producer(**{"delivery.timeout.ms": 120_000}), client.assigned()
     while not client.is_over():
         for _ in range(client.random.randrange(1, 6)):
             _plain_send(client, producer)

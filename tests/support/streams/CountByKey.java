@@ -4,6 +4,7 @@ import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
+import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.state.Stores;
 
@@ -32,6 +33,9 @@ public class CountByKey {
             .mapValues(String::valueOf)
             .to(arguments[3]);
         KafkaStreams streams = new KafkaStreams(builder.build(), settings);
+        // While the log is away for long, a thread may give up; what counts is that nothing is lost or counts twice.
+        streams.setUncaughtExceptionHandler(
+            error -> StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse.REPLACE_THREAD);
         streams.start();
         while (System.in.read() >= 0) {
         }

@@ -350,7 +350,7 @@ async def test_heartbeats_that_cannot_be_are_refused(client: Client) -> None:
     assert (await other.leave()).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-@with_broker(group_share_session_timeout_ms="200")
+@with_broker(group_share_session_timeout_ms="2000")
 async def test_a_silent_member_is_out_and_what_it_held_is_for_others(client: Client) -> None:
     member = await with_records(client, 1)
     await member.acquire()

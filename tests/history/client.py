@@ -101,6 +101,9 @@ class Client:
 
     def complain(self, error: KafkaException) -> None:
         """What went wrong, to standard error, for who looks into a history that failed."""
+        if not isinstance(error.args[0], KafkaError):
+            sys.stderr.write(f"{self.options.name} at {self.values}: {error.args[0]}\n")
+            return
         sys.stderr.write(f"{self.options.name} at {self.values}: {error.args[0].name()} {error.args[0].str()}\n")
 
     def is_over(self) -> bool:
@@ -205,7 +208,12 @@ def _transaction(client: Client, producer: Producer, reader: Reader) -> None:
             _send_within(producer, client.options.topic, number, value, acknowledged)
             steps.append(reader.poll(10, 0.01))
         if client.random.randrange(8) == 0:
+            # What is still on its way when librdkafka aborts leaves its sequence number to the next record, which the
+            # log then takes for that one, rightly: so nothing is on its way.
+            producer.flush(_CALL_S)
             producer.abort_transaction(_CALL_S)
+            if len(acknowledged) < len(sends):
+                raise SpentProducerError("a record of an aborted transaction was not acknowledged")
         else:
             status = commit(producer)
     except UnknownEndError:
@@ -236,9 +244,13 @@ def commit(producer: Producer) -> str:
             error = raised.args[0]
             if error.txn_requires_abort():
                 producer.abort_transaction(_CALL_S)
-                return FAIL
+                raise SpentProducerError(error) from raised  # its sequence numbers are not to be relied on
             if not error.retriable() or time.monotonic() > deadline_s:
                 raise UnknownEndError(error) from raised
+
+
+class SpentProducerError(KafkaException):
+    """The transaction is aborted, and the producer has to be made anew."""
 
 
 class UnknownEndError(KafkaException):

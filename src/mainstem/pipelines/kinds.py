@@ -28,11 +28,35 @@ BUCKETS: Final = (0.0, *(float(f"{digit}e{power}") for power in range(-3, 6) for
 _BUCKETS_MAX: Final = 200
 _MINUTES_MAX: Final = 1_440
 _LABELS_MAX: Final = 10_000
-_NOTHING_MORE: Final[frozenset[str]] = frozenset()
+
+
+class _KindOfView:
+    """What a kind is that needs no more than key and value: the others say what they have beyond it."""
+
+    kind: ClassVar[str]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The topic's columns that this kind needs to find."""
+        return ()
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """What it reads of a record beside key, value, partition and offset."""
+        return frozenset()
+
+    @property
+    def fault(self) -> str | None:
+        """What is wrong with the definition."""
+        return None
+
+    def document(self) -> dict[str, Any]:
+        """The definition as JSON."""
+        return {"kind": self.kind}
 
 
 @dataclass(frozen=True)
-class KeyValue:
+class KeyValue(_KindOfView):
     """The latest value of each key, or, with ``fold``, what a function makes of all its records: get, ranges, prefixes.
 
     ``fold(state, record)`` is called for each record of a key, in order, with the state before it, ``initial`` at
@@ -44,14 +68,9 @@ class KeyValue:
     initial: Any = field(default=None, hash=False)
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """The topic's columns that this kind needs to find."""
-        return ()
-
-    @property
     def reads(self) -> frozenset[str]:
         """What it reads of a record beside key, value, partition and offset."""
-        return _NOTHING_MORE if self.fold is None else frozenset({"timestamp", "headers"})
+        return frozenset() if self.fold is None else frozenset({"timestamp", "headers"})
 
     @property
     def fault(self) -> str | None:
@@ -65,33 +84,14 @@ class KeyValue:
 
 
 @dataclass(frozen=True)
-class SQL:
+class SQL(_KindOfView):
     """A table under the view's name, typed from the topic's schema; any SELECT."""
 
     kind: ClassVar[str] = "sql"
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The topic's columns that this kind needs to find."""
-        return ()
-
-    @property
-    def reads(self) -> frozenset[str]:
-        """What it reads of a record beside key, value, partition and offset."""
-        return _NOTHING_MORE
-
-    @property
-    def fault(self) -> str | None:
-        """What is wrong with the definition."""
-        return None
-
-    def document(self) -> dict[str, Any]:
-        """The definition as JSON."""
-        return {"kind": self.kind}
-
 
 @dataclass(frozen=True, init=False)
-class Search:
+class Search(_KindOfView):
     """Full text over ``fields``, columns of the topic."""
 
     kind: ClassVar[str] = "search"
@@ -106,11 +106,6 @@ class Search:
         return self.fields
 
     @property
-    def reads(self) -> frozenset[str]:
-        """What it reads of a record beside key, value, partition and offset."""
-        return _NOTHING_MORE
-
-    @property
     def fault(self) -> str | None:
         """What is wrong with the definition."""
         return None if self.fields else 'say which fields to search, e.g. Search("name", "city")'
@@ -121,7 +116,7 @@ class Search:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Graph:
+class Graph(_KindOfView):
     """One edge for each record, from the column ``source`` to the column ``target``: neighbors and paths."""
 
     kind: ClassVar[str] = "graph"
@@ -133,49 +128,25 @@ class Graph:
         """The topic's columns that this kind needs to find."""
         return (self.source, self.target)
 
-    @property
-    def reads(self) -> frozenset[str]:
-        """What it reads of a record beside key, value, partition and offset."""
-        return _NOTHING_MORE
-
-    @property
-    def fault(self) -> str | None:
-        """What is wrong with the definition."""
-        return None
-
     def document(self) -> dict[str, Any]:
         """The definition as JSON."""
         return {"kind": self.kind, "source": self.source, "target": self.target}
 
 
 @dataclass(frozen=True)
-class Lake:
+class Lake(_KindOfView):
     """An archive of every record in Parquet files, an Iceberg table: any SELECT, and whoever reads Parquet."""
 
     kind: ClassVar[str] = "lake"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The topic's columns that this kind needs to find."""
-        return ()
 
     @property
     def reads(self) -> frozenset[str]:
         """What it reads of a record beside key, value, partition and offset."""
         return frozenset({"headers", "timestamp", "timestamp_type"})
 
-    @property
-    def fault(self) -> str | None:
-        """What is wrong with the definition."""
-        return None
-
-    def document(self) -> dict[str, Any]:
-        """The definition as JSON."""
-        return {"kind": self.kind}
-
 
 @dataclass(frozen=True, kw_only=True)
-class Metrics:
+class Metrics(_KindOfView):
     """Figures of the records, each of which counts once: how many, and of ``values`` sum, extremes and distribution.
 
     Kept for each combination of the columns ``by``, at most ``labels_max`` of them, and by minute for the ``minutes``

@@ -8,17 +8,21 @@ by one event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx
+import aiohttp
 from starlette.requests import Request
 from starlette.responses import Response
 
 from mainstem.errors import UnavailableError, UnknownViewError
 from mainstem.gateway.backend import Work
 from mainstem.gateway.event_stream import EventStream, Streams
+from mainstem.gateway.unix_http import UnixHttp
 
 if TYPE_CHECKING:
     from mainstem.views.watched_rows import WatchRequest
@@ -33,7 +37,6 @@ _OWN_HEADERS = frozenset(
 )
 _PASSED_ON = ("content-type", "accept", "last-event-id")
 _BLOCK_END = b"\n\n"
-_NO_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=0)  # the guard bounds the streams
 # A host gives a sign of life more often than that.
 _SILENCE_S = 60.0
 
@@ -92,73 +95,77 @@ class _HostClient:
     """One view host's socket."""
 
     def __init__(self, socket: Path) -> None:
-        self._socket = socket
-        limits = httpx.Limits(max_connections=_CONNECTIONS_MAX, max_keepalive_connections=32)
-        self._client = httpx.AsyncClient(
-            transport=httpx.AsyncHTTPTransport(uds=str(socket), limits=limits),
-            base_url="http://localhost",
-            timeout=httpx.Timeout(_READ_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S),
-            trust_env=False,
+        self._http = UnixHttp(
+            socket, silence_s=_READ_TIMEOUT_S, connect_s=_CONNECT_TIMEOUT_S, connections_max=_CONNECTIONS_MAX
         )
-        self._streaming = httpx.AsyncClient(
-            transport=httpx.AsyncHTTPTransport(uds=str(socket), limits=_NO_LIMITS),
-            base_url="http://localhost",
-            timeout=httpx.Timeout(_SILENCE_S, connect=_CONNECT_TIMEOUT_S, pool=None),
-            trust_env=False,
+        self._streaming = UnixHttp(  # no bound: the guard bounds the streams
+            socket, silence_s=_SILENCE_S, connect_s=_CONNECT_TIMEOUT_S, connections_max=0, keeps=False
         )
 
     async def statuses(self) -> list[dict[str, Any]]:
-        answer = await self._send(self._client.build_request("GET", "/views"))
-        views: list[dict[str, Any]] = answer.json()["views"]
+        with _there():
+            answer = await self._http.send("GET", "/views")
+            views: list[dict[str, Any]] = json.loads(await answer.read())["views"]
         return views
 
     async def relay(self, http: Request) -> Response:
-        answer = await self._send(await _same(self._client, http))
-        return _relayed(answer)
+        with _there():
+            return await _relayed(await _sent_on(self._http, http))
 
     async def relay_stream(self, http: Request, streams: Streams) -> Response:
-        answer = await self._send(await _same(self._streaming, http), stream=True)
-        if answer.status_code != httpx.codes.OK:
-            await answer.aread()
-            return _relayed(answer)
-        return EventStream(_blocks(answer), streams, answer.aclose)
+        with _there():
+            answer = await _sent_on(self._streaming, http)
+            if answer.status != HTTPStatus.OK:
+                return await _relayed(answer)
+        return EventStream(_blocks(answer), streams, _closing(answer))
 
     async def close(self) -> None:
-        await self._client.aclose()
-        await self._streaming.aclose()
-
-    async def _send(self, request: httpx.Request, *, stream: bool = False) -> httpx.Response:
-        try:
-            return await (self._streaming if stream else self._client).send(request, stream=stream)
-        except httpx.TransportError as error:
-            raise UnavailableError(
-                "the view host does not answer; it is started again by itself: try again in a moment"
-            ) from error
+        await self._http.close()
+        await self._streaming.close()
 
 
-async def _same(client: httpx.AsyncClient, http: Request) -> httpx.Request:
-    """The request, as it came, for a host."""
-    target = httpx.URL("http://localhost", raw_path=http.scope["raw_path"] + _question_mark(http.scope["query_string"]))
+@contextmanager
+def _there() -> Iterator[None]:
+    """The host answers. Raises UnavailableError when it does not."""
+    try:
+        yield
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise UnavailableError(
+            "the view host does not answer; it is started again by itself: try again in a moment"
+        ) from error
+
+
+async def _sent_on(client: UnixHttp, http: Request) -> aiohttp.ClientResponse:
+    """The host's answer to the request, as it came."""
+    target = http.scope["raw_path"] + _question_mark(http.scope["query_string"])
     headers = {name: value for name in _PASSED_ON if (value := http.headers.get(name)) is not None}
-    return client.build_request(http.method, target, headers=headers, content=await http.body())
+    return await client.send(http.method, target.decode("latin-1"), headers, await http.body())
 
 
-def _relayed(answer: httpx.Response) -> Response:
-    relayed = {name: value for name, value in answer.headers.items() if name not in _OWN_HEADERS}
-    return Response(answer.content, answer.status_code, relayed)
+async def _relayed(answer: aiohttp.ClientResponse) -> Response:
+    content = await answer.read()
+    relayed = {name: value for name, value in answer.headers.items() if name.lower() not in _OWN_HEADERS}
+    return Response(content, answer.status, relayed)
 
 
-async def _blocks(answer: httpx.Response) -> AsyncGenerator[bytes, None]:
+def _closing(answer: aiohttp.ClientResponse) -> Callable[[], Awaitable[None]]:
+    async def close() -> None:
+        answer.close()
+
+    return close
+
+
+async def _blocks(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
     """What a host streams, block by block; no more is taken from it than the client takes. Its end is the stream's."""
     rest = b""
     try:
-        async for received in answer.aiter_raw():
+        async for received in answer.content.iter_any():
             rest += received
             whole = rest.rfind(_BLOCK_END) + len(_BLOCK_END)
             if whole >= len(_BLOCK_END):
                 yield rest[:whole]
                 rest = rest[whole:]
-    except httpx.TransportError:
+    except (aiohttp.ClientError, TimeoutError):
         return  # the host is gone, and started again: the client comes back
 
 

@@ -5,15 +5,17 @@ The log counts by itself and serves Prometheus' text format; the gateway adds no
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
 
-import httpx
+import aiohttp
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from mainstem.errors import UnavailableError
 from mainstem.gateway.queries import NoQuery
+from mainstem.gateway.unix_http import UnixHttp
 
 _TIMEOUT_S = 10.0
 
@@ -22,26 +24,22 @@ class LogMetrics:
     """The log's socket."""
 
     def __init__(self, socket: Path) -> None:
-        self._client = httpx.AsyncClient(
-            transport=httpx.AsyncHTTPTransport(uds=str(socket)),
-            base_url="http://localhost",
-            timeout=httpx.Timeout(_TIMEOUT_S),
-            trust_env=False,
-        )
+        self._client = UnixHttp(socket, silence_s=_TIMEOUT_S, connect_s=_TIMEOUT_S)
 
     async def page(self) -> Response:
         """What the log says now. Raises UnavailableError."""
         try:
-            answer = await self._client.get("/metrics")
-        except httpx.TransportError as error:
+            answer = await self._client.send("GET", "/metrics")
+            page = await answer.read()
+        except (aiohttp.ClientError, TimeoutError) as error:
             raise UnavailableError("the log does not tell its metrics; it is started again by itself") from error
-        if answer.status_code != httpx.codes.OK:
+        if answer.status != HTTPStatus.OK:
             raise UnavailableError("the log is telling its metrics to others; try again in a moment")
-        return Response(answer.content, headers={"Content-Type": answer.headers["content-type"]})
+        return Response(page, headers={"Content-Type": answer.headers["content-type"]})
 
     async def close(self) -> None:
         """Close the connections to the log."""
-        await self._client.aclose()
+        await self._client.close()
 
 
 def metrics_router(metrics: LogMetrics | None) -> APIRouter:

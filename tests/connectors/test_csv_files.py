@@ -10,6 +10,7 @@ import pytest
 
 from mainstem.connectors import csv_files
 from mainstem.connectors.csv_files import CsvFile
+from mainstem.connectors.tables import Wanted
 from mainstem.errors import InputError, SchemaError
 from mainstem.schema.infer import schema_of
 
@@ -22,7 +23,7 @@ def written(tmp_path: Path, data: str | bytes, name: str = "file.csv") -> Path:
 
 def rows_of(path: Path, schema: str | None = None, key: tuple[str, ...] = ()) -> list[dict[str, Any]]:
     file = CsvFile(path)
-    file.check(schema_of(schema) if schema else None)
+    file.check(Wanted(schema_of(schema) if schema else None, key))
     return [json.loads(value) for rows in file.encoded(key, {}) for value in rows.values.to_pylist()]
 
 
@@ -111,3 +112,18 @@ def test_a_row_longer_than_a_block_is_an_error(tmp_path: Path, monkeypatch: pyte
 def test_a_missing_file_is_an_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         rows_of(tmp_path / "none.csv")
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted", "reason"),
+    [
+        ("id,n\na,1\n,2\n", Wanted(None, ("id",)), "row 3: key column 'id' is null"),
+        ("a,b\nx,1\ny,\n", Wanted(None, ("id",), {"id": "{a}-{b}"}), "row 3: column 'b' is null; a derived column"),
+        ("n\n1\ninf\n", Wanted(schema_of("n DOUBLE")), "row 3: column 'n': 'inf' is not a double"),
+        ("a\n1\n", Wanted(None, (), {"a": "{a}"}), "has a column 'a' already"),
+    ],
+    ids=["key", "derived", "infinity", "twice"],
+)
+def test_the_first_pass_finds_what_the_second_would(tmp_path: Path, data: str, wanted: Wanted, reason: str) -> None:
+    with pytest.raises(SchemaError, match=reason):
+        CsvFile(written(tmp_path, data)).check(wanted)

@@ -182,3 +182,12 @@ def test_a_load_that_is_killed_again_and_again_loads_each_row_once(log: Log, sou
     done = files.load(log, source, topic, LoadOptions(key=("id",), partitions=2))
     assert done.records_before > 0
     assert loaded_ids(log, topic) == list(range(ROWS))
+
+
+def test_a_load_that_fails_leaves_no_transaction_that_readers_wait_for(log: Log, source: Path) -> None:
+    topic = new_topic()
+    with pytest.raises(StopError):
+        files.load(log, source, topic, LoadOptions(partitions=1), stop_after(2))
+    reader = log.read(topic)
+    assert list(reader) == []
+    assert reader.position == log.describe_topic(topic).end  # the marker included: nothing is open

@@ -10,6 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from mainstem.connectors.parquet_files import ParquetFile
+from mainstem.connectors.tables import Wanted
 from mainstem.errors import InputError, SchemaError
 
 
@@ -18,7 +19,7 @@ def test_rows_keep_their_types(tmp_path: Path) -> None:
     table = pa.table({"k": ["a", "b"], "n": pa.array([1, None], pa.int32()), "t": [time, None]})
     pa.parquet.write_table(table, tmp_path / "x.parquet")
     file = ParquetFile(tmp_path / "x.parquet")
-    file.check(None)
+    file.check(Wanted())
     (rows,) = file.encoded(("k",), {})
     assert file.columns == ("k", "n", "t")
     assert rows.keys.to_pylist() == ["a", "b"]
@@ -29,9 +30,41 @@ def test_rows_keep_their_types(tmp_path: Path) -> None:
 def test_what_is_no_parquet_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "x.parquet").write_text("a,b\n1,2\n")
     with pytest.raises(SchemaError, match="is not a Parquet file"):
-        ParquetFile(tmp_path / "x.parquet").check(None)
+        ParquetFile(tmp_path / "x.parquet").check(Wanted())
 
 
 def test_a_missing_file_is_an_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
-        ParquetFile(tmp_path / "x.parquet").check(None)
+        ParquetFile(tmp_path / "x.parquet").check(Wanted())
+
+
+@pytest.mark.parametrize(
+    ("last", "wanted", "reason"),
+    [
+        ({"k": None}, Wanted(None, ("k",)), "row 40000: key column 'k' is null"),
+        ({"k": None}, Wanted(None, (), {"id": "{k}"}), "row 40000: column 'k' is null; a derived column"),
+        ({"f": float("inf")}, Wanted(), "infinity"),
+        ({"took": datetime.timedelta(1)}, Wanted(), "has no JSON form"),
+    ],
+    ids=["key", "derived", "infinity", "duration"],
+)
+def test_a_row_that_does_not_fit_is_found_before_any_is_encoded(
+    tmp_path: Path, last: dict[str, object], wanted: Wanted, reason: str
+) -> None:
+    row = {"k": "a", "f": 1.0, "took": None}
+    table = pa.Table.from_pylist([row] * 39_999 + [{**row, **last}])
+    pa.parquet.write_table(table, tmp_path / "x.parquet")
+    with pytest.raises(SchemaError, match=reason):
+        ParquetFile(tmp_path / "x.parquet").check(wanted)
+
+
+def test_damage_in_a_later_part_is_found_before_any_row_is_encoded(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    table = pa.table({"k": [str(number) for number in range(10_000)]})
+    pa.parquet.write_table(table, path, row_group_size=5_000, use_dictionary=False, write_page_checksum=True)
+    at = pa.parquet.ParquetFile(path).metadata.row_group(1).column(0).data_page_offset + 100
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(b"\xff" * 64)
+    with pytest.raises(SchemaError, match="damaged after row"):
+        ParquetFile(path).check(Wanted())

@@ -1,8 +1,9 @@
 """CSV files as typed Arrow batches, in bounded memory.
 
-A file is read twice. The first pass finds every broken row, and the type of each column that the caller does not
-give, over the whole file and not over its first rows; nothing has been written anywhere by then. The second yields
-batches. Everything is parsed as text first, so an error can name its row.
+A file is read twice. The first pass finds every broken row, also a null in a key or where a derived column needs a
+value, and the type of each column that the caller does not give, over the whole file and not over its first rows;
+nothing has been written anywhere by then. The second yields batches. Everything is parsed as text first, so an error
+can name its row.
 
 Types that are found: BOOLEAN (true, false), BIGINT, DOUBLE, else STRING. A column becomes a number only when every
 value has the plain form of one: ``007`` and ``+1`` stay text, and so do whole numbers beyond 64 bits,
@@ -22,10 +23,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from mainstem.connectors.sources import Source, open_source
-from mainstem.connectors.tables import EncodedRows, encode_batch
+from mainstem.connectors.tables import EncodedRows, Wanted, encode_batch, require_values
 from mainstem.errors import SchemaError
 from mainstem.schema.arrow import arrow_type
-from mainstem.schema.types import TopicSchema
 
 _BLOCK_BYTES = 4 << 20
 _HEADER_BYTES_MAX = 1 << 20
@@ -46,11 +46,12 @@ class CsvFile:
     types: dict[str, pa.DataType] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
 
-    def check(self, schema: TopicSchema | None) -> None:
-        """Read the file once: every row has its columns, every column its type. Fills ``types`` and ``columns``.
+    def check(self, wanted: Wanted) -> None:
+        """Read the file once: every row has its columns and its key, every column its type.
 
-        Raises SchemaError, which names the row, or what is wrong with the header.
+        Fills ``types`` and ``columns``. Raises SchemaError, which names the row, or what is wrong with the header.
         """
+        schema = wanted.schema
         given = {column.name: _parsed_type(column.type) for column in schema.columns} if schema else {}
         rungs: dict[str, int] = {}
         rows = 0
@@ -58,11 +59,13 @@ class CsvFile:
             reader = self._open(source)
             self.columns = tuple(reader.schema.names)
             self._check_header()
+            wanted.check_names(self.path, self.columns)
             for batch in self._text_batches(reader):
                 _climb(batch, [name for name in self.columns if name not in given], rungs)
                 for name in self.columns:
                     if name in given:
                         self._typed(batch.column(name), name, given[name], rows)
+                require_values(batch, wanted, first_row=rows + _FIRST_ROW)
                 rows += batch.num_rows
         found = {name: _LADDER[max(rungs.get(name, 0), 1)] if rungs.get(name) else pa.string() for name in self.columns}
         self.types = {name: given.get(name, found[name]) for name in self.columns}
@@ -122,7 +125,7 @@ class CsvFile:
 
     def _typed(self, column: pa.Array, name: str, wanted: pa.DataType, rows_before: int) -> pa.Array:
         try:
-            return pc.cast(column, wanted)
+            return _cast(column, wanted)
         except pa.ArrowInvalid as error:
             for index, text in enumerate(column.to_pylist()):
                 if not _casts(text, wanted):
@@ -141,9 +144,17 @@ def _parsed_type(name: str) -> pa.DataType:
     return pa.string()
 
 
+def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Text as ``wanted``. Raises ArrowInvalid, also for an infinity: JSON has no form for it."""
+    typed = pc.cast(column, wanted)
+    if pa.types.is_floating(wanted) and pc.any(pc.is_inf(typed)).as_py():
+        raise pa.ArrowInvalid("an infinity")
+    return typed
+
+
 def _casts(text: str | None, wanted: pa.DataType) -> bool:
     try:
-        pc.cast(pa.array([text], pa.string()), wanted)
+        _cast(pa.array([text], pa.string()), wanted)
     except pa.ArrowInvalid:
         return False
     return True

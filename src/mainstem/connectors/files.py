@@ -1,8 +1,8 @@
 """``load``: a file's rows into a topic, as records with a key and a JSON value.
 
-The steps: look at the whole file (every row must fit, or nothing is written), create the topic when it is missing,
-append all rows in the file's order, and return the position after them. When the topic has a schema, its columns must
-be in the file and its types decide how text is read.
+The steps: look at the whole file (every row must fit, have its key and what derived columns need, or nothing is
+written), create the topic when it is missing, append all rows in the file's order, and return the position after them.
+When the topic has a schema, its columns must be in the file and its types decide how text is read.
 
 **Exactly once**: rows go out in transactions that also say how far the load is (``load_progress``). A load that is cut
 short, at any time and in any way, goes on where it was when it is run again; one that is done does nothing. Memory is
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from mainstem.connectors.load_progress import ResumableLoad, load_identity
 from mainstem.connectors.loads import Loaded, LoadOptions, LoadProgress
 from mainstem.connectors.sources import inner_suffix
-from mainstem.connectors.tables import EncodedRows, RowsFile, check_columns, pieces_of
+from mainstem.connectors.tables import EncodedRows, RowsFile, Wanted
 from mainstem.errors import InputError
 from mainstem.lake.installed import require_iceberg
 
@@ -59,7 +59,7 @@ def load(
     file = open_rows(Path(source), options)
     registered = _registered(log, topic)
     key = options.key or (registered[1] if registered else ())
-    _check(file, Path(source), registered[0] if registered else None, key, options)
+    file.check(Wanted(registered[0] if registered else None, key, options.derived))
     configs = {"cleanup.policy": "compact"} if options.compacted else {}
     info = log.create_topic(topic, partitions=options.partitions, configs=configs, exist_ok=True)
     written_with = (key, sorted(options.derived.items()), options.nulls, registered[0] if registered else None)
@@ -111,14 +111,3 @@ def _registered(log: Log, topic: str) -> tuple[TopicSchema, tuple[str, ...]] | N
 
     found = lookup(log, topic)
     return None if found is None else (found.schema, found.key)
-
-
-def _check(file: RowsFile, path: Path, schema: TopicSchema | None, key: tuple[str, ...], options: LoadOptions) -> None:
-    """Everything that can be wrong with the file, before a record is written."""
-    file.check(schema)
-    columns = (*file.columns, *options.derived)
-    named = {name for template in options.derived.values() for name in pieces_of(template)[1::2]}
-    check_columns(str(path), file.columns, {"a derived column needs": sorted(named)})
-    check_columns(str(path), columns, {"is the key": key})
-    if schema is not None:
-        check_columns(str(path), columns, {"the topic's schema asks for": schema.names})

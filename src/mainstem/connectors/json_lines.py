@@ -1,7 +1,7 @@
 """JSON lines: one JSON object a line. The text of a line is kept as it is, so nothing in it can be lost on the way.
 
-The file is read twice: the first pass finds every line that is no JSON object, before anything has been written. Lines
-that are empty are passed over. One thread uses one reader.
+The file is read twice: the first pass finds every line that is no JSON object, or lacks its key or what a derived
+column needs, before anything has been written. Lines that are empty are passed over. One thread uses one reader.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ import pyarrow as pa
 
 from mainstem.client.values import key_bytes
 from mainstem.connectors.sources import Source, open_source
-from mainstem.connectors.tables import EncodedRows, pieces_of
+from mainstem.connectors.tables import EncodedRows, Wanted, pieces_of
 from mainstem.errors import SchemaError
 from mainstem.schema.encoding import encode_key, encode_value
-from mainstem.schema.types import TopicSchema
 
 _RUN_LINES = 10_000
 _LINE_BYTES_MAX = 64 << 20
@@ -40,15 +39,20 @@ class JsonLinesFile:
     path: Path
     columns: tuple[str, ...] = ()
 
-    def check(self, schema: TopicSchema | None) -> None:
-        """Read the file once: every line is a JSON object with every column that may not be null."""
-        required = [column.name for column in schema.columns if not column.nullable] if schema else []
+    def check(self, wanted: Wanted) -> None:
+        """Read the file once: every line is a JSON object with its key and every column that may not be null."""
+        required = [column.name for column in wanted.schema.columns if not column.nullable] if wanted.schema else []
         with open_source(self.path) as source:
-            for number, _, row in self._rows(source):
-                self.columns = self.columns or tuple(row)
+            for number, text, row in self._rows(source):
+                if not self.columns:
+                    self.columns = tuple(row)
+                    wanted.check_names(self.path, self.columns)
                 for name in required:
-                    if row.get(name) is None:
+                    if row.get(name) is None and name not in wanted.derived:
                         raise SchemaError(f"{self.path}: line {number} has no {name!r}, which its schema requires")
+                self._record(number, text, row, wanted.key, wanted.derived)
+        if not self.columns:
+            wanted.check_names(self.path, self.columns)
 
     def encoded(self, key: Sequence[str], derived: Mapping[str, str]) -> Iterator[EncodedRows]:
         """All lines as they stand (derived columns appended), in the file's order."""
@@ -56,18 +60,26 @@ class JsonLinesFile:
         values: list[bytes] = []
         with open_source(self.path) as source:
             for number, text, row in self._rows(source):
-                try:
-                    row.update({name: _fill(template, row) for name, template in derived.items()})
-                    row_key = encode_key(row, key)
-                except SchemaError as error:
-                    raise SchemaError(f"{self.path}: line {number}: {error}") from error
+                row_key, value = self._record(number, text, row, key, derived)
                 if row_key is not None:
                     keys.append(row_key)
-                values.append((encode_value(row) or b"") if derived else text)
+                values.append(value)
                 if len(values) == _RUN_LINES:
                     yield _encoded(keys if key else None, values, source)
                     keys, values = [], []
             yield _encoded(keys if key else None, values, source)
+
+    def _record(
+        self, number: int, text: bytes, row: dict[str, Any], key: Sequence[str], derived: Mapping[str, str]
+    ) -> tuple[bytes | None, bytes]:
+        """A line's key and value; its derived columns are put into ``row``."""
+        try:
+            row.update({name: _fill(template, row) for name, template in derived.items()})
+            return encode_key(row, key), (encode_value(row) or b"") if derived else text
+        except SchemaError as error:
+            raise SchemaError(f"{self.path}: line {number}: {error}") from error
+        except UnicodeEncodeError as error:  # half of a surrogate pair, which JSON can name and UTF-8 cannot hold
+            raise SchemaError(f"{self.path}: line {number}: a value is not text that UTF-8 can hold") from error
 
     def _rows(self, source: Source) -> Iterator[tuple[int, bytes, dict[str, Any]]]:
         lines = io.BufferedReader(source.stream, 1 << 20)  # type: ignore[type-var]  # any readable stream will do

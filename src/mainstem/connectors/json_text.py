@@ -23,22 +23,33 @@ def keys(arrow_batch: pa.RecordBatch, names: Sequence[str], *, first_row: int) -
     """
     if not names:
         return None
-    columns = [_key_column(arrow_batch, name, first_row) for name in names]
+    columns = [key_column(arrow_batch, name, first_row) for name in names]
     return arrow_json.lone_key(columns[0]) if len(columns) == 1 else arrow_json.joint_key(columns)
 
 
 def key_texts(arrow_batch: pa.RecordBatch, name: str, first_row: int) -> pa.Array:
     """The text of a column, as it is in a key. Raises SchemaError for a null."""
-    column = arrow_json.plain_column(_key_column(arrow_batch, name, first_row))
-    return arrow_json.lone_key(column)
+    return arrow_json.lone_key(arrow_json.plain_column(source_column(arrow_batch, name, first_row)))
 
 
-def _key_column(arrow_batch: pa.RecordBatch, name: str, first_row: int) -> pa.Array:
+def key_column(arrow_batch: pa.RecordBatch, name: str, first_row: int) -> pa.Array:
+    """A column of the key. Raises SchemaError when it is missing or null."""
+    why = "a record without its key has no identity"
+    return _without_null(arrow_batch, name, f"key column {name!r}", why, first_row)
+
+
+def source_column(arrow_batch: pa.RecordBatch, name: str, first_row: int) -> pa.Array:
+    """A column that another is derived from. Raises SchemaError when it is missing or null."""
+    return _without_null(arrow_batch, name, f"column {name!r}", "a derived column needs its value", first_row)
+
+
+def _without_null(arrow_batch: pa.RecordBatch, name: str, what: str, why: str, first_row: int) -> pa.Array:
     index = arrow_batch.schema.get_field_index(name)
     if index < 0:
-        raise SchemaError(f"there is no key column {name!r}; there are {', '.join(arrow_batch.schema.names)}")
+        names = ", ".join(arrow_batch.schema.names)
+        raise SchemaError(f"there is no column {name!r}, or there are several; there are {names}")
     column = arrow_batch.column(index)
     if column.null_count:
         row = first_row + pc.index(pc.is_null(column), True).as_py()
-        raise SchemaError(f"row {row}: key column {name!r} is null; a record without its key has no identity")
+        raise SchemaError(f"row {row}: {what} is null; {why}")
     return column

@@ -15,6 +15,7 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -23,7 +24,7 @@ from mainstem.client.wire.cluster import WireClient
 from mainstem.client.wire.groups import committed_entries
 from mainstem.client.wire.transactions import TransactionalProducer
 from mainstem.connectors.bulk import BulkAppender, RecordFields
-from mainstem.errors import InputError
+from mainstem.errors import InputError, LogUnavailableError, MainstemError
 from mainstem.model import Position
 
 if TYPE_CHECKING:
@@ -64,7 +65,10 @@ def load_identity(topic: TopicInfo, path: Path, options: Sequence[object]) -> st
 
 
 class ResumableLoad:
-    """One run of a load, a context manager. ``progress`` is what earlier runs and this one have committed."""
+    """One run of a load, a context manager. ``progress`` is what earlier runs and this one have committed.
+
+    When it is left by an error, what is not committed yet is aborted.
+    """
 
     def __init__(self, log: Log, topic: str, identity: str, *, again: bool = False) -> None:
         """Take the load over from a run that may still live, and find how far it is; with ``again`` from the start.
@@ -123,6 +127,9 @@ class ResumableLoad:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._appender.close()
+        if error is not None and not isinstance(error, LogUnavailableError):
+            with suppress(MainstemError):  # another run has taken over, or the log aborts by itself: the error counts
+                self._producer.end(commit=False)  # else readers of committed records wait for the time-out
         self._client.close()
 
 

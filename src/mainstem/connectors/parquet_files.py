@@ -1,6 +1,7 @@
 """Parquet files as encoded rows, a few row groups' worth of memory at a time.
 
-The file brings its own types. Times become RFC 3339 in UTC, nested columns nested JSON. One thread uses one reader.
+The file brings its own types. Times become RFC 3339 in UTC, nested columns nested JSON. It is read twice: first every
+value of it, to find what is damaged, null in a key or without a JSON form. One thread uses one reader.
 """
 
 from __future__ import annotations
@@ -13,9 +14,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet
 
-from mainstem.connectors.tables import EncodedRows, encode_batch
+from mainstem.connectors.tables import EncodedRows, Wanted, check_batch, encode_batch
 from mainstem.errors import InputError, SchemaError
-from mainstem.schema.types import TopicSchema
 
 _BATCH_ROWS = 32_768
 
@@ -34,24 +34,32 @@ class ParquetFile:
     path: Path
     columns: tuple[str, ...] = ()
 
-    def check(self, schema: TopicSchema | None) -> None:
-        """Read the footer. Raises SchemaError when the file is no Parquet."""
+    def check(self, wanted: Wanted) -> None:
+        """Read the file once. Raises SchemaError when it is no Parquet, damaged, or a row does not fit."""
         with self._open() as file:
             self.columns = tuple(file.schema_arrow.names)
+            wanted.check_names(self.path, self.columns)
+            for rows, batch in self._batches(file):
+                check_batch(batch, wanted.key, wanted.derived, first_row=rows + 1)
 
     def encoded(self, key: Sequence[str], derived: Mapping[str, str]) -> Iterator[EncodedRows]:
         """All rows in the file's order."""
         size = self.path.stat().st_size
-        rows = 0
         with self._open() as file:
             total_rows = max(file.metadata.num_rows, 1)
-            try:
-                for batch in file.iter_batches(batch_size=_BATCH_ROWS):
-                    done = _RowsAsBytes(size * (rows + batch.num_rows) // total_rows, size)
-                    yield encode_batch(batch, done, key, derived, first_row=rows + 1)
-                    rows += batch.num_rows
-            except (pa.ArrowException, OSError) as error:
-                raise SchemaError(f"{self.path}: damaged after row {rows}: {error}") from error
+            for rows, batch in self._batches(file):
+                done = _RowsAsBytes(size * (rows + batch.num_rows) // total_rows, size)
+                yield encode_batch(batch, done, key, derived, first_row=rows + 1)
+
+    def _batches(self, file: pa.parquet.ParquetFile) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Each run of rows, with the number of those before it."""
+        rows = 0
+        try:
+            for batch in file.iter_batches(batch_size=_BATCH_ROWS):
+                yield rows, batch
+                rows += batch.num_rows
+        except (pa.ArrowException, OSError) as error:
+            raise SchemaError(f"{self.path}: damaged after row {rows}: {error}") from error
 
     def _open(self) -> pa.parquet.ParquetFile:
         try:

@@ -1,19 +1,23 @@
 """What ``load`` asks of a file, and the columns that it adds: encoded rows, key and value bytes.
 
-Every format is one class with the same three members: ``columns`` (known after ``check``), ``check`` (reads what it
-must to find errors before anything is written) and ``encoded`` (yields rows as bytes). Pure functions beside that.
+Every format is one class with the same three members: ``columns`` (known after ``check``), ``check`` (reads the whole
+file, to find errors before anything is written) and ``encoded`` (yields rows as bytes).
+
+Invariant: ``encoded`` yields every row of a file that ``check`` took, unless the file changes in between; a load that
+failed in its middle would leave rows that the mended file, another load, brings once more. Pure functions beside that.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mainstem.connectors.json_text import json_objects, key_texts, keys
+from mainstem.connectors.json_text import json_objects, key_column, key_texts, keys, source_column
 from mainstem.errors import InputError, SchemaError
 from mainstem.schema.types import TopicSchema
 
@@ -39,29 +43,81 @@ class Reading(Protocol):
     def total_bytes(self) -> int: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a file's rows must have: the topic's schema, the key's columns, and columns that are derived of others."""
+
+    schema: TopicSchema | None = None
+    key: Sequence[str] = ()
+    derived: Mapping[str, str] = field(default_factory=dict)
+
+    def check_names(self, path: object, columns: Sequence[str]) -> None:
+        """Raise SchemaError when the file's columns are not all that is needed; InputError for a bad template."""
+        twice = [name for name in self.derived if name in columns]
+        if twice:
+            raise SchemaError(f"{path} has a column {twice[0]!r} already; give the derived one another name")
+        all_columns = (*columns, *self.derived)
+        named = {name for template in self.derived.values() for name in pieces_of(template)[1::2]}
+        _check_columns(path, columns, "a derived column needs", sorted(named))
+        _check_columns(path, all_columns, "is the key", self.key)
+        if self.schema is not None:
+            _check_columns(path, all_columns, "the topic's schema asks for", self.schema.names)
+
+
 class RowsFile(Protocol):
     """One file's rows."""
 
     columns: tuple[str, ...]
 
-    def check(self, schema: TopicSchema | None) -> None:
+    def check(self, wanted: Wanted) -> None:
         """Find what is wrong with the file before anything is written. Raises SchemaError, which names the row."""
         ...
 
     def encoded(self, key: Sequence[str], derived: Mapping[str, str]) -> Iterator[EncodedRows]:
-        """All rows in the file's order. Raises SchemaError for a row without its key."""
+        """All rows in the file's order. Raises SchemaError for what ``check`` would have found."""
         ...
 
 
 def encode_batch(
     batch: pa.RecordBatch, reading: Reading, key: Sequence[str], derived: Mapping[str, str], *, first_row: int
 ) -> EncodedRows:
-    """Add the derived columns, and encode."""
-    for name, template in derived.items():
-        batch = batch.append_column(name, fill(template, batch, first_row))
+    """Add the derived columns, and encode. Raises SchemaError, which names the row."""
+    batch = _with_derived(batch, derived, first_row)
     return EncodedRows(
         keys(batch, key, first_row=first_row), json_objects(batch), reading.bytes_read, reading.total_bytes
     )
+
+
+def require_values(batch: pa.RecordBatch, wanted: Wanted, *, first_row: int) -> None:
+    """Raise SchemaError where a key's column, or one that another is derived of, is null."""
+    for template in wanted.derived.values():
+        for name in pieces_of(template)[1::2]:
+            source_column(batch, name, first_row)
+    for name in wanted.key:
+        if name not in wanted.derived:
+            key_column(batch, name, first_row)
+
+
+def check_batch(batch: pa.RecordBatch, key: Sequence[str], derived: Mapping[str, str], *, first_row: int) -> None:
+    """Raise SchemaError for what ``encode_batch`` cannot encode; what always has a JSON form is passed over."""
+    try:
+        batch = _with_derived(batch, derived, first_row)
+        keys(batch, key, first_row=first_row)
+        json_objects(batch.select([at for at, each in enumerate(batch.schema) if not _always_encodes(each.type)]))
+    except pa.ArrowException as error:  # more text in a run of rows than an array holds, for one
+        last = first_row + batch.num_rows - 1
+        reason = str(error).splitlines()[0]
+        raise SchemaError(f"rows {first_row} to {last}: a value has no JSON form: {reason}") from error
+
+
+def _with_derived(batch: pa.RecordBatch, derived: Mapping[str, str], first_row: int) -> pa.RecordBatch:
+    for name, template in derived.items():
+        batch = batch.append_column(name, fill(template, batch, first_row))
+    return batch
+
+
+def _always_encodes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind))
 
 
 def pieces_of(template: str) -> list[str]:
@@ -84,11 +140,9 @@ def fill(template: str, batch: pa.RecordBatch, first_row: int) -> pa.Array:
     return pc.binary_join_element_wise(*parts, "")
 
 
-def check_columns(path: str, columns: Sequence[str], wanted: Mapping[str, Sequence[str]]) -> None:
-    """Raise SchemaError when a column that is ``wanted`` (what for → names) is not among ``columns``."""
-    for purpose, names in wanted.items():
-        missing = [name for name in names if name not in columns]
-        if missing:
-            raise SchemaError(
-                f"{path} has no column {', '.join(map(repr, missing))}, which {purpose}; it has {', '.join(columns)}"
-            )
+def _check_columns(path: object, columns: Sequence[str], purpose: str, names: Sequence[str]) -> None:
+    missing = [name for name in names if name not in columns]
+    if missing:
+        raise SchemaError(
+            f"{path} has no column {', '.join(map(repr, missing))}, which {purpose}; it has {', '.join(columns)}"
+        )

@@ -17,6 +17,8 @@ from mainstem.spark import clients, own_producers
 from mainstem.spark.clients import borrowed
 from mainstem.spark.offsets import StreamOffsets
 from mainstem.spark.transactions import (
+    _DRIVERS,
+    LONGEST_TIMEOUT,
     SinkRun,
     decide_and_finish,
     resolve_abandoned,
@@ -203,6 +205,32 @@ def test_a_commit_finds_out_that_its_transaction_was_aborted_meanwhile(sink: Sin
     with pytest.raises(TransactionTimeoutError, match="aborted before the decision"):
         decide_and_finish(run, 0, prepared)
     assert sink.read() == []
+
+
+@pytest.mark.parametrize("is_decided", [False, True])
+def test_a_sink_leaves_those_alone_whose_names_begin_with_its_own(sink: Sink, is_decided: bool) -> None:
+    longer = Sink(sink.log.bootstrap, sink.topic)
+    longer.sink_id = f"{sink.sink_id}-eu"
+    runs = [SinkRun(each.log, each.sink_id, timeout_ms=LONGEST_TIMEOUT) for each in (sink, longer)]
+    prepared = [longer.task(runs[1], 0, 0)]
+    if is_decided:
+        with pytest.raises(KilledError):
+            decide_and_finish(runs[1], 0, prepared, steps=killing("driver:decided"))
+    sink.batch(runs[0], 0)
+    resolve_abandoned(sink.log, sink.sink_id)
+    decide_and_finish(runs[1], 0, prepared)
+    assert sink.read() == sorted([*truth(1), *(f"0-0-{row}" for row in range(10))])
+
+
+def test_a_run_outlasts_any_number_of_others_that_begin(sink: Sink) -> None:
+    run = sink.begin()
+    sink.batch(run, 0)
+    other = Sink(sink.log.bootstrap, sink.topic)
+    for _ in range(70):
+        other.begin()  # and is gone at once, as a query is that fails when it starts
+    sink.batch(run, 1)
+    assert sink.read() == truth(2)
+    assert len(_DRIVERS) < 70
 
 
 def test_a_commit_in_a_process_of_its_own_asks_for_no_more_than_it_needs(

@@ -3,7 +3,8 @@
 A transactional id belongs to one process for good: ``<group>-<process>-<n>``, where ``process`` is drawn at random. So
 whatever a task does that nobody waits for any more (its driver is gone, its executor was given up), it can fence and
 abort nobody but itself; were ids numbered by task, it could abort what another has prepared, after the decision.
-A process has as many as it prepares transactions in one micro-batch.
+A process has as many as it prepares transactions in one micro-batch. ``is_task_of`` knows them again: by their whole
+form, since one group's name may begin with another's.
 
 An id goes from micro-batch to micro-batch like this:
 1. *New*: InitProducerId. Nobody else has the id, so there is nothing to fence.
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -38,6 +40,8 @@ from mainstem.spark.producing import Producer
 _NEVER: Final = -1
 _EPOCH_LAST: Final = 2**15 - 2
 _GROUPS_MAX: Final = 64
+_WORD_BYTES: Final = 4
+_OWN: Final = re.compile(rf"-[0-9a-f]{{{2 * _WORD_BYTES}}}-\d+")
 
 
 @dataclass(slots=True)
@@ -54,7 +58,7 @@ class _Process:
     """What this process has; the first use after a fork starts anew."""
 
     pid: int = field(default_factory=os.getpid)
-    word: str = field(default_factory=lambda: secrets.token_hex(4))
+    word: str = field(default_factory=lambda: secrets.token_hex(_WORD_BYTES))
     numbers: itertools.count[int] = field(default_factory=itertools.count)
     terms: dict[tuple[LogOptions, int | None], Terms] = field(default_factory=dict)
     idle: dict[tuple[LogOptions, str], list[_Id]] = field(default_factory=dict)
@@ -146,6 +150,11 @@ class TransactionalProducer(Producer):
     def _init(self, client: WireClient) -> None:
         self._is_expected = False
         self._identity = init_producer(client, self._id.name, self._terms)
+
+
+def is_task_of(group: str, transactional_id: str) -> bool:
+    """Whether the id is one that a task of this very group takes, and not of one whose name begins alike."""
+    return transactional_id.startswith(group) and _OWN.fullmatch(transactional_id, len(group)) is not None
 
 
 def _this() -> _Process:

@@ -36,6 +36,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Protocol
+from weakref import WeakKeyDictionary
 
 from mainstem.client.wire.cluster import EARLIEST, WireClient
 from mainstem.client.wire.coordinated import TRANSACTION, coordinators
@@ -74,14 +75,13 @@ from mainstem.spark.decisions import (
 )
 from mainstem.spark.offsets import StreamOffsets
 from mainstem.spark.options import LogOptions, WriteOptions
-from mainstem.spark.own_producers import TransactionalProducer, terms_of
+from mainstem.spark.own_producers import TransactionalProducer, is_task_of, terms_of
 from mainstem.spark.producing import Producing
 
 NOT_DECIDED: Final = -1
 LONGEST_TIMEOUT: Final = 0
 _DRIVER_TIMEOUT_MS: Final = 60_000
 _SWEEP_EVERY_S: Final = 60.0
-_DRIVERS_MAX: Final = 64
 _LINGER_PAUSE_S: Final = 0.5
 
 
@@ -95,9 +95,11 @@ def no_steps(step: str) -> None:
     """Nobody wants to know."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class SinkRun:
     """One run of a query's sink. ``driver`` is who its decisions are made by; None: each decision begins a run.
+
+    Who began it holds it for as long as it decides: with it goes what is known of its driver.
 
     ``decided`` is the last micro-batch that was decided when the run began. ``timeout_ms`` is how long a transaction of
     a task may be open; None: until it is ended, where the log has that, and LONGEST_TIMEOUT for what it allows else.
@@ -193,7 +195,7 @@ def begin_run(log: LogOptions, sink_id: str, *, timeout_ms: int | None = None) -
         driver = _Driver.begun(client, run)
     decided = NOT_DECIDED if driver.decision is None else driver.decision.batch_id
     run = SinkRun(log, sink_id, driver.identity, decided, timeout_ms)
-    _keep(run, driver)
+    _DRIVERS[run] = os.getpid(), driver
     return run
 
 
@@ -212,10 +214,10 @@ def decide_and_finish(
     """
     chosen = sorted((each for each in prepared if each.records), key=lambda each: each.instance)
     with borrowed(run.log) as client:
-        driver = _DRIVERS.get((os.getpid(), run))
-        if driver is None and run.driver is None:
+        pid, driver = _DRIVERS.get(run, (None, None))
+        if run.driver is None:
             driver = _Driver.begun_to_decide(client, run, chosen)
-        elif driver is None:
+        elif driver is None or pid != os.getpid():
             driver = _Driver.resumed(client, run)
         return driver.decide(client, batch_id, chosen, digest(source), steps)
 
@@ -407,16 +409,15 @@ class _Driver:
             return []
         self._sweep_at_s = now_s + _SWEEP_EVERY_S
         kept = {each.instance for each in chosen}
-        found = open_transactions(client, f"{self._run.group}-")
-        return [each for each in found if each not in kept and each.transactional_id != self._name]
+        return [each for each in self._open(client) if each not in kept]
 
     def resolve(self, client: WireClient, *, has_asked: bool = False) -> list[Instance]:
         """Abort what is open, but for what this run began with; what was found.
 
         ``has_asked``: the client has just asked which brokers there are.
         """
-        found = open_transactions(client, f"{self._run.group}-", has_asked=has_asked)
-        strays = [each for each in found if each not in self._kept and each.transactional_id != self._name]
+        found = self._open(client, has_asked=has_asked)
+        strays = [each for each in found if each not in self._kept]
         if not strays:
             return found
         # The proof that no newer run has begun, whose transactions these might be.
@@ -428,8 +429,14 @@ class _Driver:
         self.resolved += len(strays)
         return found
 
+    def _open(self, client: WireClient, *, has_asked: bool = False) -> list[Instance]:
+        """What tasks of this sink have open; the name of another sink may begin with this one's."""
+        found = open_transactions(client, f"{self._run.group}-", has_asked=has_asked)
+        return [each for each in found if is_task_of(self._run.group, each.transactional_id)]
 
-_DRIVERS: dict[tuple[int, SinkRun], _Driver] = {}
+
+_DRIVERS: WeakKeyDictionary[SinkRun, tuple[int, _Driver]] = WeakKeyDictionary()
+"""The drivers of the runs that somebody holds, each with the process that it belongs to."""
 
 
 def _driver_name(run: SinkRun) -> str:
@@ -438,12 +445,6 @@ def _driver_name(run: SinkRun) -> str:
 
 def _instances(decision: Decision) -> set[Instance]:
     return {each.instance for each in decision.transactions}
-
-
-def _keep(run: SinkRun, driver: _Driver) -> None:
-    _DRIVERS[os.getpid(), run] = driver
-    while len(_DRIVERS) > _DRIVERS_MAX:
-        del _DRIVERS[next(iter(_DRIVERS))]
 
 
 def _ensure_topic(client: WireClient) -> None:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mainstem.client.log import Log
 from mainstem.errors import DefinitionError
+from mainstem.pipelines.app import App
 from mainstem.pipelines.changes import Choices
 from mainstem.pipelines.overview import Overview
-from tests.spark.flights_app import Flights
+from mainstem.pipelines.progress import PROGRESS_TOPIC
+from mainstem.spark.fingerprint import Fingerprint
+from mainstem.spark.options import LogOptions
+from mainstem.spark.rebuilding import Site, abandon, begin, swap
+from mainstem.spark.transactions import decide_and_finish
+from tests.spark.flights_app import NUMBERS, Flights
+from tests.spark.sink_world import Sink
 from tests.spark.test_changed_pipelines import declare
 
 pytestmark = pytest.mark.spark
@@ -36,6 +46,62 @@ def latest(world: Flights, topic: str) -> dict[str, int]:
     return {carrier: row["n"] for carrier, row in world.latest(topic).items() if row is not None}
 
 
+def shadows(log: Log, name: str) -> list[str]:
+    """The topics that stand beside the pipeline's own."""
+    own = f"__mainstem_dead_letters.{name.split('.')[0]}.{name}"
+    return [topic for topic in log.topics() if name in topic and topic != own and topic.startswith("__")]
+
+
+class Rebuilt:
+    """A pipeline that was never started, as a rebuild's steps see it; and a topic with what it had derived."""
+
+    def __init__(self, log: Log, checkpoints: Path, topic: str) -> None:
+        app = App("rebuilt")
+        app.pipeline(app.topic("orders", "id STRING", key="id"), into=topic, key="id", mode="update", name=topic)(sums)
+        self.pipeline = app.pipelines[topic]
+        self.site = Site(log, LogOptions(log.bootstrap), checkpoints)
+        for name in (topic, PROGRESS_TOPIC):
+            log.create_topic(name, partitions=1, exist_ok=True)
+        log.append_many(topic, [("0-0-0", "0-0-0"), ("gone", "gone")])
+
+    def begin(self) -> str:
+        """The shadow topic."""
+        return begin(self.site, self.pipeline, Fingerprint("plan", (), (), (), "update", "4", "3")).outputs[0].name
+
+    def left_open(self, shadow: str) -> None:
+        """Its new version's sink has derived a record, and then left one open that nobody waits for."""
+        sink = Sink(self.site.log.bootstrap, shadow)
+        run = sink.begin()
+        decide_and_finish(run, 0, [sink.task(run, 0, 0, rows=1)])
+        sink.task(run, 1, 0)
+        self.site.log.append(shadow, "added", key="added")
+        (self.site.beside(self.pipeline.name) / "offsets").mkdir(parents=True)
+        (self.site.beside(self.pipeline.name) / "offsets" / "0").write_text("v1\n")
+        (self.site.beside(self.pipeline.name) / "metadata").write_text(json.dumps({"id": sink.sink_id}))
+
+
+def test_what_the_new_version_left_open_hides_no_key(mainstem_log: Log, tmp_path: Path) -> None:
+    rebuilt = Rebuilt(mainstem_log, tmp_path, f"rebuilding-{next(NUMBERS)}")
+    rebuilt.left_open(rebuilt.begin())
+    (said,) = swap(rebuilt.site, rebuilt.pipeline)
+    assert said.endswith("1 added (added), 0 changed, 1 gone (gone), 1 as they were")
+
+
+@pytest.mark.parametrize("letters", [0, 236])
+def test_a_rebuild_takes_no_topic_of_anybodys_for_its_own(mainstem_log: Log, tmp_path: Path, letters: int) -> None:
+    name = f"rebuilding-{next(NUMBERS)}".ljust(letters, "x")
+    others = [f"{name}.rebuild", f"{name}-rebuild"]
+    for other in others:
+        mainstem_log.create_topic(other)
+    mainstem_log.append(others[0], "precious")
+    rebuilt = Rebuilt(mainstem_log, tmp_path, name)
+    rebuilt.begin()
+    assert len(shadows(mainstem_log, name[:190])) == 1
+    abandon(rebuilt.site, name, [name])
+    assert shadows(mainstem_log, name[:190]) == []
+    assert [record.value for record in mainstem_log.read(others[0])] == [b"precious"]
+
+
 def test_a_rebuild_swaps_what_differs_and_goes_on_whenever_it_is_killed(
     world: Flights, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,7 +126,7 @@ def test_a_rebuild_swaps_what_differs_and_goes_on_whenever_it_is_killed(
     (pipeline,) = [entry for entry in Overview(world.log).latest() if entry["name"].startswith(name)]
     assert (pipeline["name"], pipeline["lag"]) == (name, 0)
     assert world.progress(name)[-1].source.covers(position)
-    assert f"{name}.rebuild" not in world.log.topics()
+    assert shadows(world.log, name) == []
     assert [path.name for path in world.checkpoints.iterdir() if "rebuild" in path.name] == []
 
 
@@ -85,4 +151,4 @@ def test_a_topic_whose_rows_have_no_key_of_their_own_is_not_rebuilt(world: Fligh
     assert sorted(row["n"] for row in world.rows(name)) == [1, 2]
     declare(world, lambda flights: flights.selectExpr("carrier", "delay AS n"), mode="append")
     world.run_once()  # the edit was taken back: nothing of the rebuild is kept
-    assert f"{name}.rebuild" not in world.log.topics()
+    assert shadows(world.log, name) == []

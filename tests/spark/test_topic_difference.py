@@ -7,8 +7,10 @@ import itertools
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.errors import DefinitionError
+from mainstem.errors import DefinitionError, TransactionTimeoutError
 from mainstem.spark.topic_difference import TopicDifference
+from mainstem.spark.transactions import resolve_abandoned
+from tests.spark.sink_world import Sink
 
 NUMBERS = itertools.count(1)
 
@@ -49,6 +51,19 @@ def test_keys_that_came_twice_are_noticed(mainstem_log: Log) -> None:
     live, twice = topic(mainstem_log, ("a", "1")), topic(mainstem_log, ("a", "1"), ("a", "2"))
     assert TopicDifference.between(mainstem_log, live, twice).repeats
     assert not TopicDifference.between(mainstem_log, twice, live).repeats
+
+
+@pytest.mark.parametrize("hidden", ["live", "wanted"])
+def test_a_topic_whose_end_a_transaction_hides_is_not_compared(mainstem_log: Log, hidden: str) -> None:
+    topics = {name: topic(mainstem_log, ("a", "1")) for name in ("live", "wanted")}
+    stray = Sink(mainstem_log.bootstrap, topics[hidden])
+    stray.task(stray.begin(), 0, 0)  # nobody waits for it
+    mainstem_log.append_many(topics[hidden], [("a", "3"), ("b", "3")])
+    with pytest.raises(TransactionTimeoutError, match=f"an open transaction holds {topics[hidden]}/"):
+        TopicDifference.between(mainstem_log, topics["live"], topics["wanted"], wait_s=0.0)
+    resolve_abandoned(stray.log, stray.sink_id)
+    difference = TopicDifference.between(mainstem_log, topics["live"], topics["wanted"])
+    assert (difference.changed, difference.added or difference.gone) == ((b"a",), (b"b",))
 
 
 def test_records_without_a_key_cannot_be_compared(mainstem_log: Log) -> None:

@@ -52,7 +52,8 @@ class Pipeline:
     """A function from DataFrames to a DataFrame for each of ``outputs``, the topics that these are appended to.
 
     With ``each_batch`` it is a function of one micro-batch and its id instead, called for what it does by itself;
-    ``outputs`` are then the topics that it appends to, which may be none.
+    ``outputs`` are then the topics that it appends to, which may be none. ``stands_for`` is the pipeline whose new
+    version it is, while that is derived beside the old one.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Pipeline:
     each_batch: bool = False
     where: str = field(default="", compare=False)
     app: str = ""
+    stands_for: str = ""
 
     @property
     def streams(self) -> tuple[Topic, ...]:
@@ -72,7 +74,7 @@ class Pipeline:
     @property
     def dead_letter_topic(self) -> str:
         """Where records of typed streams go whose value does not parse."""
-        return f"__mainstem_dead_letters.{self.app}.{self.name}"
+        return f"__mainstem_dead_letters.{self.app}.{self.stands_for or self.name}"
 
     @property
     def tables(self) -> tuple[Topic, ...]:

@@ -3,11 +3,13 @@
 Readers go on undisturbed: the topic, its offsets and its old records stay, and what differs is appended to it.
 In brackets what ``Steps`` is told.
 
-1. Beside the topics that the pipeline derives, shadow topics are made (``<topic>.rebuild``), and a checkpoint of its
-   own (``__rebuild-<pipeline>``) with the new version's fingerprint. What another version left of these is removed
-   [rebuild:begun].
+1. Beside the topics that the pipeline derives, shadow topics are made (``__mainstem_rebuild.<topic>``), and a
+   checkpoint of its own (``__rebuild-<pipeline>``) with the new version's fingerprint. What another version left of
+   these is removed [rebuild:begun]. No topic and no pipeline of an App has a name that begins so, so that nothing of
+   anybody's is ever taken for a shadow.
 2. The new version derives all that there is into the shadow topics [rebuild:derived].
-3. What the old version's sink, or an earlier swap, left open in the topics is ended, so that all of them can be read.
+3. What the old version's sink, the new one's, or an earlier swap left open in the topics is ended, so that all of them
+   can be read to their ends; where they cannot, because somebody else has a transaction open, nothing is compared.
    Each is compared with its shadow, by the latest value of each key. Where rows cannot be told apart by their key, the
    rebuild is refused, and nothing was changed [rebuild:compared].
 4. The difference is appended in a transaction (in several, where it is large) [rebuild:appended].
@@ -28,6 +30,7 @@ import contextlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,6 +47,8 @@ from mainstem.spark.topic_difference import TopicDifference
 from mainstem.spark.transactions import Steps, no_steps, resolve_abandoned
 
 _BESIDE: Final = "__rebuild-"  # no pipeline has a name that begins so
+_SHADOW: Final = "__mainstem_rebuild."  # no topic of an App has
+_TOPIC_CHARS_MAX: Final = 249
 _MARKER: Final = "mainstem-swap.json"
 
 
@@ -58,7 +63,7 @@ class Site:
 
     def beside(self, pipeline: str) -> Path:
         """The checkpoint of a pipeline's new version."""
-        return self.checkpoints / (_BESIDE + pipeline)
+        return self.checkpoints / _new_version(pipeline)
 
     def resolve(self, checkpoint: Path) -> None:
         """End what the sink of a checkpoint left open."""
@@ -95,10 +100,11 @@ def begin(site: Site, pipeline: Pipeline, now: Fingerprint) -> Pipeline:
 
 
 def swap(site: Site, pipeline: Pipeline) -> list[str]:
-    """Steps 3 to 8; what differed, a line for each topic. Raises DefinitionError in step 3."""
+    """Steps 3 to 8; what differed, a line for each topic. Raises DefinitionError, TransactionTimeoutError in step 3."""
     site.steps("rebuild:derived")
     transactional_id = f"mainstem-rebuild-{pipeline.name}"
-    site.resolve(site.checkpoints / pipeline.name)
+    for checkpoint in (site.checkpoints / pipeline.name, site.beside(pipeline.name)):
+        site.resolve(checkpoint)
     with site.log.transaction(transactional_id):
         pass  # beginning one ends what an earlier swap has left open
     found = []
@@ -153,16 +159,25 @@ def _names(pipeline: Pipeline) -> list[str]:
 
 def _shadow_of(pipeline: Pipeline) -> Pipeline:
     outputs = tuple(replace(topic, name=_shadow(topic.name)) for topic in pipeline.outputs)
-    return replace(pipeline, name=_shadow(pipeline.name), outputs=outputs)
+    return replace(pipeline, name=_new_version(pipeline.name), outputs=outputs, stands_for=pipeline.name)
 
 
-def _shadow(name: str) -> str:
-    return f"{name}.rebuild"
+def _new_version(pipeline: str) -> str:
+    """What a pipeline's new version is called until it takes the old one's place; its checkpoint, too."""
+    return _BESIDE + pipeline
+
+
+def _shadow(topic: str) -> str:
+    """The topic beside it; of a long name as much as a name may have, and a digest of the whole."""
+    if len(_SHADOW) + len(topic) <= _TOPIC_CHARS_MAX:
+        return _SHADOW + topic
+    told = blake2b(topic.encode(), digest_size=16).hexdigest()
+    return f"{_SHADOW}{topic[: _TOPIC_CHARS_MAX - len(_SHADOW) - len(told) - 1]}-{told}"
 
 
 def _say_progress(site: Site, pipeline: str, outputs: tuple[str, ...]) -> None:
     """Step 7. The shadow's progress is gone when it was said already."""
-    with ProgressLog(site.options, _shadow(pipeline), tuple(map(_shadow, outputs))) as beside:
+    with ProgressLog(site.options, _new_version(pipeline), tuple(map(_shadow, outputs))) as beside:
         last = beside.last()
     if last is not None:
         said = replace(last, pipeline=pipeline, outputs=outputs, sink=site.log.end(*outputs))
@@ -174,7 +189,7 @@ def _remove_shadows(site: Site, pipeline: str, outputs: Iterable[str]) -> None:
     for topic in outputs:
         with contextlib.suppress(UnknownTopicError):
             site.log.delete_topic(_shadow(topic))
-    site.log.append(PROGRESS_TOPIC, None, key=_shadow(pipeline))
+    site.log.append(PROGRESS_TOPIC, None, key=_new_version(pipeline))
 
 
 def _write_marker(directory: Path, marker: dict[str, Any]) -> None:

@@ -3,11 +3,14 @@
 Two passes: the first keeps a digest for each key of both topics; the second reads the wanted topic again and appends
 its records of the keys that differ, and a tombstone for each key that it lacks. Memory grows with the number of keys
 (some 200 bytes each), not with their values.
+
+A topic is compared as a whole or not at all: a key that an open transaction hides would count as gone.
 """
 
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -15,12 +18,15 @@ from typing import Final
 
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
-from mainstem.errors import DefinitionError
+from mainstem.client.wire.deadline import Deadline, pauses_s
+from mainstem.clock import SystemClock
+from mainstem.errors import DefinitionError, TransactionTimeoutError
 from mainstem.model import Record, TopicPartition
 
 EXAMPLES_MAX: Final = 3
 _CHUNK_RECORDS: Final = 50_000
 _TRANSACTION_S: Final = 300.0
+_WAIT_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +51,14 @@ class TopicDifference:
     _latest: dict[bytes, _Latest]
 
     @classmethod
-    def between(cls, log: Log, live: str, wanted: str) -> TopicDifference:
-        """Compare the topics as they are now. Raises DefinitionError for a record without a key."""
-        before, _ = _latest_of(log, live)
-        after, repeats = _latest_of(log, wanted)
+    def between(cls, log: Log, live: str, wanted: str, *, wait_s: float = _WAIT_S) -> TopicDifference:
+        """Compare the topics as they are now.
+
+        Raises DefinitionError for a record without a key, TransactionTimeoutError when an open transaction hides the
+        end of one for longer than ``wait_s``.
+        """
+        before, _ = _latest_of(log, live, wait_s)
+        after, repeats = _latest_of(log, wanted, wait_s)
         return cls(
             live=live,
             wanted=wanted,
@@ -85,11 +95,11 @@ class TopicDifference:
             yield NewRecord(None, key=key)
 
 
-def _latest_of(log: Log, topic: str) -> tuple[dict[bytes, _Latest], bool]:
+def _latest_of(log: Log, topic: str, wait_s: float) -> tuple[dict[bytes, _Latest], bool]:
     """The latest record of each key that is not deleted, and whether a key came more than once."""
     latest: dict[bytes, _Latest] = {}
     repeats = False
-    for record in log.read(topic):
+    for record in _whole(log, topic, wait_s):
         if record.key is None:
             raise DefinitionError(
                 f"topic {topic} has records without a key ({record.partition}:{record.offset}): what differs cannot be "
@@ -101,6 +111,26 @@ def _latest_of(log: Log, topic: str) -> tuple[dict[bytes, _Latest], bool]:
         else:
             latest[record.key] = _Latest(_place(record), hashlib.blake2b(record.value, digest_size=16).digest())
     return latest, repeats
+
+
+def _whole(log: Log, topic: str, wait_s: float) -> Iterator[Record]:
+    """The topic's records up to its end as it is now, once all of them can be read.
+
+    Apache Kafka answers the end of a transaction before readers may pass it; so there is something to wait for.
+    """
+    end, deadline = log.end(topic), Deadline(SystemClock(), wait_s)
+    for pause_s in pauses_s():
+        records = log.read(topic)
+        if records.end.covers(end):
+            return records
+        if deadline.left_s() <= pause_s:
+            break
+        time.sleep(pause_s)
+    hidden = [f"{tp} at {records.end.get(tp, 0)}" for tp, offset in end.items() if records.end.get(tp, 0) < offset]
+    raise TransactionTimeoutError(
+        f"an open transaction holds {', '.join(hidden)}, so topic {topic} cannot be compared as a whole, and nothing "
+        "was changed; run it again when that has ended (kafka-transactions.sh list names what is open)"
+    )
 
 
 def _place(record: Record) -> tuple[TopicPartition, int]:

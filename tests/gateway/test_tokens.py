@@ -17,6 +17,7 @@ from mainstem.gateway.access_rules import RULES, rule_for
 from mainstem.gateway.app import create_app
 from mainstem.gateway.forwarding import ForwardingBackend
 from mainstem.gateway.guard import Limits
+from mainstem.gateway.key_paths import KEY
 from mainstem.gateway.tokens import Grants, TokenFile, digest_of, new_token, read_tokens, write_tokens
 from tests.gateway.served import served
 from tests.gateway.test_bad_input import is_problem
@@ -122,7 +123,7 @@ def test_the_python_client_brings_its_token_and_raises_the_same_errors(
 def test_every_route_of_the_description_has_a_rule(gated: httpx.Client) -> None:
     paths = gated.get("/openapi.json").json()["paths"]
     described = {(method.upper(), path) for path, operations in paths.items() for method in operations}
-    ruled = {(method, path.replace(":path}", "}")) for method, path in RULES}
+    ruled = {(method, path.replace(KEY, "{key}")) for method, path in RULES}
     assert described - ruled == set()
 
 

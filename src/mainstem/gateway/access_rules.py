@@ -15,6 +15,7 @@ from starlette.routing import compile_path
 
 from mainstem.client.request_reply import RequestId
 from mainstem.errors import UnknownRequestError
+from mainstem.gateway.key_paths import KEY
 from mainstem.gateway.tokens import Grants, Kind, Scope
 
 
@@ -62,7 +63,7 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("GET", "/topics/{topic}"): _READ_TOPIC,
     ("POST", "/topics/{topic}/records"): _WRITE_TOPIC,
     ("GET", "/topics/{topic}/records"): _READ_TOPIC,
-    ("GET", "/topics/{topic}/keys/{key:path}"): _READ_TOPIC,
+    ("GET", "/topics/{topic}/keys/" + KEY): _READ_TOPIC,
     ("GET", "/topics/{topic}/stream"): _READ_TOPIC,
     ("POST", "/topics/{topic}/requests"): _WRITE_TOPIC,
     ("GET", "/requests/{request}"): _WRITE_TOPIC,  # the id names the topic, and has to be known besides
@@ -72,7 +73,7 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("POST", "/views/{view}/verify"): _ADMIN_VIEW,
     ("POST", "/views/{view}/rebuild"): _ADMIN_VIEW,
     ("GET", "/views/{view}/keys"): _READ_VIEW,
-    ("GET", "/views/{view}/keys/{key:path}"): _READ_VIEW,
+    ("GET", "/views/{view}/keys/" + KEY): _READ_VIEW,
     ("POST", "/views/{view}/sql"): _READ_VIEW,
     ("GET", "/views/{view}/search"): _READ_VIEW,
     ("GET", "/views/{view}/neighbors"): _READ_VIEW,

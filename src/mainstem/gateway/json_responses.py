@@ -34,11 +34,22 @@ def json_bytes(document: Any) -> bytes:
     return text.encode(errors="replace")
 
 
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): _without_nan(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(entry) for entry in value]
-    return value
+def _without_nan(document: Any) -> Any:
+    """A copy with null for what is no number. Not recursive: how deep a document nests is not ours to say."""
+    root: list[Any] = [document]
+    unread: list[Any] = [root]
+    while unread:
+        copy = unread.pop()
+        for place, entry in enumerate(copy) if isinstance(copy, list) else copy.items():
+            if isinstance(entry, float):
+                copy[place] = entry if math.isfinite(entry) else None
+            elif isinstance(entry, Mapping | list | tuple):
+                copy[place] = _copied(entry)
+                unread.append(copy[place])
+    return root[0]
+
+
+def _copied(container: Any) -> Any:
+    if isinstance(container, Mapping):
+        return {str(key): entry for key, entry in container.items()}
+    return list(container)

@@ -15,6 +15,7 @@ from mainstem.gateway.bodies import body_of, read_json
 from mainstem.gateway.conditions import asks_of, entity_tag
 from mainstem.gateway.gate import grants_of
 from mainstem.gateway.json_responses import json_response
+from mainstem.gateway.key_paths import KEY
 from mainstem.gateway.queries import KeyQuery, NoQuery, ReadQuery, TopicsQuery
 from mainstem.gateway.reads import BoundedRead, read
 from mainstem.gateway.record_bodies import AppendBody, NewRecordBody
@@ -70,7 +71,7 @@ def topic_router(log: Log) -> APIRouter:
         document = {"topic": topic, "records": answer.records, "position": str(answer.position)}
         return json_response(document, position=answer.position)
 
-    @router.get("/topics/{topic}/keys/{key:path}", summary="One key's records; the entity tag is its last offset")
+    @router.get("/topics/{topic}/keys/" + KEY, summary="One key's records; the entity tag is its last offset")
     async def read_key(topic: str, key: str, query: Annotated[KeyQuery, Query()]) -> Response:
         check_name(topic)
         what = BoundedRead(topic, query.start, query.end, key, query.limit)

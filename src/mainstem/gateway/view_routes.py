@@ -17,6 +17,7 @@ from mainstem.gateway.bodies import body_of, read_json
 from mainstem.gateway.event_format import STREAM_ANSWERS
 from mainstem.gateway.gate import grants_of
 from mainstem.gateway.json_responses import POSITION_HEADER, json_response
+from mainstem.gateway.key_paths import KEY
 from mainstem.gateway.queries import (
     DiffQuery,
     LastEventId,
@@ -86,7 +87,7 @@ def _add_key_value(router: APIRouter, backend: ViewBackend) -> None:
         request = requests.Range(query.prefix, query.start, query.end, query.limit)
         return await backend.respond(http, view, _asking(view, request, query))
 
-    @router.get("/views/{view}/keys/{key:path}", summary="Key-value: the row of one key")
+    @router.get("/views/{view}/keys/" + KEY, summary="Key-value: the row of one key")
     async def get_key(http: Request, view: str, key: str, query: Annotated[WaitQuery, Query()]) -> Response:
         return await backend.respond(http, view, _asking(view, requests.Get(key), query))
 

@@ -1,0 +1,28 @@
+"""The part of a path that is a record's key: all that follows, whatever it is.
+
+The framework's own ``path`` ends at a line break, so a key that ends in one would be answered with another key's data,
+and one that has one inside would be nowhere. A key has any text. Routes and access rules take ``KEY``, so that both
+read the same key; that it is known to the framework is this module's doing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.convertors import Convertor, register_url_convertor
+
+
+class _KeyConvertor(Convertor[str]):
+    """Any text up to the very end of the path."""
+
+    regex = r"[\s\S]*\Z"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("record_key", _KeyConvertor())
+KEY: Final = "{key:record_key}"

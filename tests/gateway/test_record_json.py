@@ -1,0 +1,47 @@
+"""Records as JSON: what nests without end is shown as the text that it is, and harms no answer."""
+
+from __future__ import annotations
+
+import json
+
+import httpx
+import pytest
+
+from mainstem.client.log import Log
+from mainstem.gateway.json_responses import json_bytes
+from mainstem.gateway.record_json import DEPTH_MAX
+from tests.gateway.sse import reading
+
+
+def nested(depth: int, inner: str = "") -> str:
+    return "[" * depth + inner + "]" * depth
+
+
+@pytest.mark.parametrize("text", [nested(970), nested(700, "1e999"), '{"a":' * 600 + "1" + "}" * 600])
+def test_a_record_that_nests_deeply_harms_no_read_and_no_stream(
+    api: httpx.Client, session_log: Log, mainstem_topic: str, text: str
+) -> None:
+    session_log.append_many(mainstem_topic, [(None, text), (None, "next")])
+    read = api.get(f"/topics/{mainstem_topic}/records")
+    assert read.status_code == 200, read.text
+    assert [record["value"] for record in read.json()["records"]] == [text, "next"]
+    with reading(api, f"/topics/{mainstem_topic}/stream", from_="earliest") as stream:
+        assert [event.data["value"] for event in stream.take(2)] == [text, "next"]
+
+
+def test_what_nests_no_deeper_than_the_bound_comes_as_json(
+    api: httpx.Client, session_log: Log, mainstem_topic: str
+) -> None:
+    brackets_in_text = json.dumps(["[" * 10 * DEPTH_MAX, '\\"[' * DEPTH_MAX])
+    many_side_by_side = "[" + ",".join(["[]"] * 10 * DEPTH_MAX) + "]"
+    texts = [nested(DEPTH_MAX), nested(DEPTH_MAX + 1), brackets_in_text, many_side_by_side]
+    session_log.append_many(mainstem_topic, [(None, text) for text in texts])
+    shown = [record["value"] for record in api.get(f"/topics/{mainstem_topic}/records").json()["records"]]
+    assert shown == [json.loads(nested(DEPTH_MAX)), texts[1], json.loads(brackets_in_text), [[]] * 10 * DEPTH_MAX]
+
+
+def test_what_json_cannot_say_is_null_however_deep_it_lies() -> None:
+    document = json.loads('{"a": [1e999, {"b": NaN}], "c": ' + nested(DEPTH_MAX, "-1e999") + "}")
+    said = json.loads(json_bytes(document))
+    assert said["a"] == [None, {"b": None}]
+    assert json.dumps(said["c"]) == nested(DEPTH_MAX, "null")

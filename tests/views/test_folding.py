@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,17 @@ def test_a_record_that_the_fold_refuses_is_poison_and_the_state_stays(tmp_path: 
     )
     assert "KeyError: 'amount'" in poisons[1].error
     assert (store.query(Get("a")).rows, store.bookmark.dead_letters) == ([{"_key": "a", "value": 6}], 2)
+    store.close()
+
+
+def test_a_fold_that_exits_makes_poison_and_not_an_end(tmp_path: Path) -> None:
+    def leave(state: int, record: FoldRecord) -> int:
+        return sys.exit("enough") if record.value["n"] == 2 else state + 1
+
+    store = opened(tmp_path, leave)
+    [poison] = apply(store, [record("a", n=1), record("a", n=2), record("a", n=3)])
+    assert "SystemExit: enough" in poison.error
+    assert store.query(Get("a")).rows == [{"_key": "a", "value": 2}]
     store.close()
 
 

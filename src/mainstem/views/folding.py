@@ -6,8 +6,8 @@
 2. A tombstone deletes the state; the next record of the key begins with the initial one. For any other record the
    function is called with the state, read anew from its JSON, so that it may change it in place.
 3. What it returns is written as JSON. None deletes the key. What is no JSON, would be read back as something else (keys
-   that are no text, tuples), is nested too deep or is too large, and any exception, makes the record poison; the state
-   stays as it was.
+   that are no text, tuples), is nested too deep or is too large, and any exception, also that of ``sys.exit``, makes
+   the record poison; the state stays as it was.
 4. At the end of the batch each key is written once.
 
 So what a record does depends on the records of its key before it alone, never on how they were cut into batches. The
@@ -111,7 +111,7 @@ class Folding:
                 texts[record.key] = self._state_after(texts[record.key], record._replace(value=value_of(value)))
             except MemoryError:
                 raise
-            except Exception as error:  # noqa: BLE001 - whatever the user's function raises
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's function raises
                 poisons.append(self._poison(error, record, table.column("value")[index].as_py()))
         poisons.sort(key=lambda poison: (poison.partition, poison.offset))
         changed = ((key.encode(), None if text is None else text.encode()) for key, text in texts.items())
@@ -125,12 +125,12 @@ class Folding:
         state = self._fold(json.loads(self._initial if text is None else text), record)
         return None if state is None else _text_of(state)
 
-    def _poison(self, error: Exception, record: FoldRecord, value: bytes) -> Poison:
+    def _poison(self, error: BaseException, record: FoldRecord, value: bytes) -> Poison:
         reason = str(error) if isinstance(error, _RefusedStateError) else f"{type(error).__name__}: {error}"
         text = f"the fold {self._place}{self._line(error)}: {reason}"[:_ERROR_CHARS_MAX]
         return Poison(record.partition, record.offset, record.key.encode(), value, text)
 
-    def _line(self, error: Exception) -> str:
+    def _line(self, error: BaseException) -> str:
         """Where in the fold's own file it went wrong, as far in as that goes."""
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == self._file]
         return f", line {lines[-1]} of {Path(str(self._file)).name}" if lines else ""

@@ -134,7 +134,7 @@ class Runner:
                 self._turn()
         except MainstemError as error:
             self._become("stopped", str(error))
-        except Exception as error:
+        except BaseException as error:  # a panic of a library in Rust is no Exception; nobody else would tell of it
             _LOGGER.exception("view %s stopped on an error that nobody foresaw", self._name)
             self._become("stopped", f"unexpected {type(error).__name__}: {error}; restart the view host or rebuild")
 
@@ -165,6 +165,8 @@ class Runner:
         version, old = successor.version, self._version
         if old is not None and successor.old_serves and old.topic_ids == version.topic_ids:
             self._catch_up(version, old)
+        if self._stopping.is_set():
+            return  # it may lie behind what was shown: the old version stays in charge
         successor.swapped()
         with self._lock:
             self._version, self._successor = version, None

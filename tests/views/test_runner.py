@@ -1,0 +1,91 @@
+"""The thread of a view, over versions that do nothing but what a test lets them do."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+
+from mainstem.errors import UnavailableError
+from mainstem.model import Position
+from mainstem.views.changes import Changes
+from mainstem.views.runner import Runner
+
+WAIT_S = 120.0
+
+
+class PanicError(BaseException):
+    """As a library in Rust raises: no Exception."""
+
+
+class ScriptedVersion:
+    """A version that stands still; ``stepped`` is set at each step, which waits for ``may``, and raises ``fails``."""
+
+    lag = 0
+    topic_ids = frozenset({"a life"})
+
+    def __init__(self, position: int, fails: BaseException | None = None) -> None:
+        self.position = Position.of("t", 0, position)
+        self.fails = fails
+        self.stepped, self.may = threading.Event(), threading.Event()
+        self.may.set()
+
+    def step(self, max_wait_ms: int, applied: Any = None) -> bool:
+        self.stepped.set()
+        assert self.may.wait(WAIT_S)
+        if self.fails is not None:
+            raise self.fails
+        return True
+
+    def interrupt(self) -> None:
+        """Nothing waits."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def runner_of(version: ScriptedVersion, changes: Changes | None = None) -> Runner:
+    return Runner("v", lambda: cast(Any, version), changes or Changes())
+
+
+@pytest.fixture
+def old() -> Iterator[ScriptedVersion]:
+    yield (version := ScriptedVersion(100))
+    version.may.set()
+
+
+@pytest.mark.parametrize("error", [PanicError("in Rust"), SystemExit(3), ValueError("a bug")])
+def test_a_view_whose_thread_ends_is_stopped_whatever_ended_it(error: BaseException) -> None:
+    runner = runner_of(ScriptedVersion(0, error))
+    runner.start()
+    assert runner._thread is not None
+    runner._thread.join(WAIT_S)
+    state, detail = runner.state
+    assert (state, type(error).__name__ in detail) == ("stopped", True)
+
+
+def test_a_stop_while_a_successor_catches_up_leaves_the_old_version_in_charge(old: ScriptedVersion) -> None:
+    runner, successor, swapped = runner_of(old), ScriptedVersion(10), threading.Event()
+    told: list[UnavailableError] = []
+
+    def adopt() -> None:
+        try:
+            runner.adopt(cast(Any, successor), swapped.set)
+        except UnavailableError as error:
+            told.append(error)
+
+    runner.start()
+    assert old.stepped.wait(WAIT_S)
+    successor.may.clear()
+    adopting = threading.Thread(target=adopt)
+    adopting.start()
+    assert successor.stepped.wait(WAIT_S)
+    stopping = threading.Thread(target=runner.retire)
+    stopping.start()
+    assert runner._stopping.wait(WAIT_S)
+    successor.may.set()
+    stopping.join(WAIT_S)
+    adopting.join(WAIT_S)
+    assert (swapped.is_set(), len(told)) == (False, 1)

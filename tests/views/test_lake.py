@@ -17,6 +17,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from mainstem.errors import DefinitionError, MissingDependencyError, QueryError, StorageError, UnavailableError
 from mainstem.lake.installed import require_iceberg
+from mainstem.lake.reading import read_lake
 from mainstem.model import Position
 from mainstem.pipelines.kinds import Lake
 from mainstem.schema.types import Column, TopicSchema
@@ -314,6 +315,16 @@ def test_pyiceberg_reads_the_table_by_its_catalog(store: LakeStore, tmp_path: Pa
         (None, None),
     ]
     catalog.close()
+
+
+def test_a_copy_of_a_lake_is_read_where_it_lies_before_any_view_has_opened_it(tmp_path: Path) -> None:
+    store = open_lake(tmp_path / "lake")
+    apply(store, [flight("1", "A", "B"), flight("2", "A", "B")])
+    store.close()
+    (tmp_path / "lake").rename(tmp_path / "moved")
+    lake = read_lake(tmp_path / "moved")
+    assert (lake.rows, lake.position) == (2, Position.of(TOPIC, 0, 2))
+    assert [len(part) for part in lake.records(0)] == [2]
 
 
 def test_without_iceberg_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

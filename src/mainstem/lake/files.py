@@ -1,4 +1,9 @@
-"""How pyiceberg reads and writes a lake's files: local paths, and every written file is on the disk when it is closed.
+"""How pyiceberg reads and writes a lake's files: in the lake's own directory, and on the disk when they are closed.
+
+An Iceberg table names its files by absolute paths. Of such a name only the end counts here, ``data/…`` or
+``metadata/…``: the file is the one of that name in the directory in which the lake was opened. So however the path to a
+lake is spelled, and wherever it was moved or copied to, its own files are read and written, and never those of the lake
+that it was copied from.
 
 pyiceberg's own file access does not sync. Because it writes in the order data, manifest, manifest list, metadata and
 only then changes the catalog, files that are durable when they are closed make the whole commit durable: the catalog
@@ -10,12 +15,17 @@ from __future__ import annotations
 import io
 import os
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream
+from pyiceberg.typedef import EMPTY_DICT, Properties
 
 DURABLE_FILES = f"{__name__}.DurableFiles"
 """The name by which pyiceberg finds the class."""
+DIRECTORY: Final = "mainstem.lake.directory"
+"""The catalog's property that tells it the lake's directory."""
+TABLE_FILES: Final = "table"
+_PARTS: Final = ("data", "metadata")
 
 
 class _Synced(io.FileIO):
@@ -29,44 +39,65 @@ class _Synced(io.FileIO):
 
 
 class _In(InputFile):
+    def __init__(self, location: str, path: Path) -> None:
+        super().__init__(location)
+        self._path = path
+
     def __len__(self) -> int:
-        return Path(self.location).stat().st_size
+        return self._path.stat().st_size
 
     def exists(self) -> bool:
-        return Path(self.location).exists()
+        return self._path.exists()
 
     def open(self, seekable: bool = True) -> InputStream:
-        stream: Any = Path(self.location).open("rb")  # noqa: SIM115
+        stream: Any = self._path.open("rb")
         return stream  # type: ignore[no-any-return]  # it reads, seeks and closes as an InputStream does
 
 
 class _Out(OutputFile):
+    def __init__(self, location: str, path: Path) -> None:
+        super().__init__(location)
+        self._path = path
+
     def __len__(self) -> int:
-        return Path(self.location).stat().st_size
+        return self._path.stat().st_size
 
     def exists(self) -> bool:
-        return Path(self.location).exists()
+        return self._path.exists()
 
     def to_input_file(self) -> InputFile:
-        return _In(self.location)
+        return _In(self.location, self._path)
 
     def create(self, overwrite: bool = False) -> OutputStream:
-        stream: Any = create(Path(self.location), overwrite=overwrite)
+        stream: Any = create(self._path, overwrite=overwrite)
         return stream  # type: ignore[no-any-return]
 
 
 class DurableFiles(FileIO):
     """pyiceberg's port to files; see the module."""
 
+    def __init__(self, properties: Properties = EMPTY_DICT) -> None:
+        super().__init__(properties)
+        self._directory = Path(properties[DIRECTORY])
+
     def new_input(self, location: str) -> InputFile:
-        return _In(location)
+        return _In(location, own_path(self._directory, location))
 
     def new_output(self, location: str) -> OutputFile:
-        return _Out(location)
+        return _Out(location, own_path(self._directory, location))
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
-        path = location if isinstance(location, str) else location.location
-        Path(path).unlink(missing_ok=True)
+        name = location if isinstance(location, str) else location.location
+        own_path(self._directory, name).unlink(missing_ok=True)
+
+
+def own_path(directory: Path, location: str) -> Path:
+    """The file that a table's name for it means in the lake in ``directory``. Raises ValueError for another's name."""
+    named = Path(location)
+    part = named.parent.name
+    if part not in _PARTS or named.name in {"", ".."}:
+        raise ValueError(f"{location} is no name of a lake's file")
+    return directory / TABLE_FILES / part / named.name
 
 
 def create(path: Path, *, overwrite: bool = False) -> BinaryIO:

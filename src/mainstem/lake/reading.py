@@ -93,7 +93,7 @@ def read_lake(path: Path) -> Lake:
             position = Position.from_json(bookmark["position"])
             topic = next(iter(position.topics))
             topic_id = str(bookmark["topic_ids"].get(topic, ""))
-            return Lake(directory, topic, topic_id, position, files_of(table), plain_schema(table), text)
+            return Lake(directory, topic, topic_id, position, files_of(table, directory), plain_schema(table), text)
         finally:
             catalog.close()
     except (OSError, ValueError, KeyError, StopIteration, NoSuchTableError, ValidationError, SQLAlchemyError) as error:
@@ -101,7 +101,8 @@ def read_lake(path: Path) -> Lake:
 
 
 def _store_directory(path: Path) -> Path | None:
-    """The directory of the catalog: the path itself, or what the view's ``current`` names."""
+    """The directory of the catalog: the path itself, or what the view's ``current`` names; absolute."""
+    path = path.resolve()
     if (path / CATALOG).is_file():
         return path
     try:

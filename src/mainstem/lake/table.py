@@ -19,6 +19,10 @@ the first's number. So the order of names is, within each partition, the order o
 Old snapshots are expired in the same commit, so that metadata, and with it the cost of a commit, stays small. The data
 files that compaction replaced stay for ``KEEP_S``, for readers that have begun with them. What nobody names any more is
 swept away at the opening, and now and then. For one thread; one process owns the directory.
+
+A lake that was moved or copied is read as it lies (`mainstem.lake.files`). The absolute paths in its table, which other
+readers of Iceberg follow, are mended when it is next opened for writing: a new catalog is made beside the old one, with
+a table of the same schema, files and properties in this place, and takes the old one's name.
 """
 
 from __future__ import annotations
@@ -26,7 +30,8 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -42,6 +47,7 @@ from pyiceberg.io.pyarrow import (
     schema_to_pyarrow,
 )
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table import Table
 from pyiceberg.table.update.snapshot import ExpireSnapshots
 from pyiceberg.typedef import Record
@@ -49,7 +55,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from mainstem.errors import StorageError
 from mainstem.lake.columns import OFFSET, PARTITION, RECORD
-from mainstem.lake.files import DURABLE_FILES, create, sync_directory
+from mainstem.lake.files import DIRECTORY, DURABLE_FILES, TABLE_FILES, create, own_path, sync_directory
 
 CATALOG: Final = "catalog.db"
 NAMESPACE: Final = "mainstem"
@@ -59,6 +65,7 @@ _RETIRED: Final = "retired.json"
 _SNAPSHOTS_MAX: Final = 12
 _STRAY_S: Final = 600.0
 ROW_GROUP_ROWS: Final = 65_536
+_FILE_PATH: Final = 1  # where a DataFile has its path
 _PROPERTIES: Final = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "4",
@@ -92,14 +99,13 @@ class LakeTable:
 
         Raises StorageError when it cannot be read, or when a column has another type than it had.
         """
-        self._directory = directory
         try:
+            directory = self._directory = directory.resolve()
             if not (directory / CATALOG).exists():
                 _create(directory, typed)
-            self._catalog = open_catalog(directory / CATALOG)
-            self._table: Table = self._catalog.load_table((NAMESPACE, TABLE))
+            self._catalog, self._table = _at_home(directory)
             self._add_columns(typed)
-            self.files = files_of(self._table)
+            self.files = files_of(self._table, directory)
         except (OSError, NoSuchTableError, SQLAlchemyError, ValidationError, ValueError) as error:
             raise StorageError(f"the lake in {directory} cannot be opened: {error}") from error
         self._retired = self._read_retired()
@@ -142,7 +148,7 @@ class LakeTable:
     def sweep(self, *, at_opening: bool = False) -> int:
         """Delete files that no kept snapshot names, and that no reader can be at; how many there were."""
         now_s = time.time()
-        named = _named_files(self._table)
+        named = _named_files(self._table, self._directory)
         doomed = [path for path in self._present() if path not in named and self._is_over(path, now_s, at_opening)]
         for path in doomed:
             path.unlink(missing_ok=True)
@@ -158,7 +164,7 @@ class LakeTable:
     def _write(self, number: int, parts: Iterable[pa.Table]) -> LakeFile:
         schema = self.arrow_schema
         name = f"{number:010d}-{self.schema_id:04d}-{uuid.uuid4().hex[:12]}.parquet"
-        path = self._directory / "table" / "data" / name
+        path = self._directory / TABLE_FILES / "data" / name
         try:
             with create(path) as file:
                 with pq.ParquetWriter(file, schema, compression="zstd", store_decimal_as_integer=True) as writer:
@@ -167,7 +173,7 @@ class LakeTable:
                 metadata = writer.writer.metadata
         except OSError as error:
             raise StorageError(f"the lake's file {path} cannot be written: {error}") from error
-        return _lake_file(self._entry(path, metadata))
+        return _lake_file(self._entry(path, metadata), self._directory)
 
     def _entry(self, path: Path, metadata: Any) -> DataFile:
         schema = self._table.schema()
@@ -237,7 +243,7 @@ class LakeTable:
             raise StorageError(f"{self._directory / _RETIRED} cannot be read: {error}") from error
 
     def _present(self) -> list[Path]:
-        table = self._directory / "table"
+        table = self._directory / TABLE_FILES
         return [path for part in ("data", "metadata") for path in (table / part).glob("*") if path.is_file()]
 
     def _is_over(self, path: Path, now_s: float, at_opening: bool) -> bool:
@@ -258,17 +264,66 @@ def properties_of(table: Table) -> Mapping[str, str]:
 def _create(directory: Path, typed: pa.Schema) -> None:
     """Make an empty lake; it is one when its catalog has its name."""
     directory.mkdir(parents=True, exist_ok=True)
-    making = directory / f"{CATALOG}.making"
-    making.unlink(missing_ok=True)
-    catalog = open_catalog(making)
-    catalog.create_namespace(NAMESPACE)
-    schema = pa.schema([*RECORD, *typed])
-    catalog.create_table(
-        (NAMESPACE, TABLE), schema=schema, location=str(directory.absolute() / "table"), properties=_PROPERTIES
-    )
-    catalog.close()
-    making.rename(directory / CATALOG)
+    with _making(directory) as catalog:
+        schema = pa.schema([*RECORD, *typed])
+        location = str(directory / TABLE_FILES)
+        catalog.create_table((NAMESPACE, TABLE), schema=schema, location=location, properties=_PROPERTIES)
+
+
+@contextmanager
+def _making(directory: Path) -> Iterator[SqlCatalog]:
+    """A new catalog, to be filled; behind the block it is the lake's."""
+    beside = directory / f"{CATALOG}.making"
+    beside.unlink(missing_ok=True)
+    with closing(open_catalog(beside)) as catalog:
+        catalog.create_namespace(NAMESPACE)
+        yield catalog
+    beside.replace(directory / CATALOG)
     sync_directory(directory)
+
+
+def _at_home(directory: Path) -> tuple[SqlCatalog, Table]:
+    """The catalog and the table, whose location is where the lake lies now."""
+    catalog = open_catalog(directory / CATALOG)
+    table = catalog.load_table((NAMESPACE, TABLE))
+    if _lies_at(directory / TABLE_FILES, Path(table.metadata.location)):
+        return catalog, table
+    _move(table, directory)
+    catalog.close()
+    catalog = open_catalog(directory / CATALOG)
+    return catalog, catalog.load_table((NAMESPACE, TABLE))
+
+
+def _lies_at(here: Path, location: Path) -> bool:
+    try:
+        return location.samefile(here)
+    except OSError:  # nothing is there, or nothing that may be looked at
+        return False
+
+
+def _move(table: Table, directory: Path) -> None:
+    """Let the lake's table name its files as they lie in ``directory``; see the module."""
+    files, location = files_of(table, directory), directory / TABLE_FILES
+    nowhere: dict[str, Any] = {
+        "current_snapshot_id": None,
+        "snapshots": [],
+        "snapshot_log": [],
+        "metadata_log": [],
+        "refs": {},
+    }
+    metadata = table.metadata.model_copy(update={"location": str(location), **nowhere})
+    name = str(location / "metadata" / f"00000-{uuid.uuid4()}.metadata.json")
+    ToOutputFile.table_metadata(metadata, table.io.new_output(name))
+    with _making(directory) as catalog:
+        moved = catalog.register_table((NAMESPACE, TABLE), name)
+        if table.current_snapshot() is None:
+            return
+        with moved.transaction() as transaction:
+            update = transaction.update_snapshot(snapshot_properties=dict(properties_of(table)))
+            with update.merge_append() as snapshot:
+                for file in files:
+                    file.entry[_FILE_PATH] = str(file.path)
+                    snapshot.append_data_file(file.entry)
 
 
 def plain_schema(table: Table) -> pa.Schema:
@@ -281,30 +336,31 @@ def plain_schema(table: Table) -> pa.Schema:
 
 def open_catalog(path: Path) -> SqlCatalog:
     """The catalog in a file; the caller closes it."""
-    properties = {"uri": f"sqlite:///{path.absolute()}", "py-io-impl": DURABLE_FILES}
+    path = path.absolute()
+    properties = {"uri": f"sqlite:///{path}", "py-io-impl": DURABLE_FILES, DIRECTORY: str(path.parent)}
     return SqlCatalog(NAMESPACE, **properties)
 
 
-def files_of(table: Table) -> tuple[LakeFile, ...]:
-    """The data files of the newest snapshot, in order."""
-    found = [_lake_file(task.file) for task in table.scan().plan_files()]
+def files_of(table: Table, directory: Path) -> tuple[LakeFile, ...]:
+    """The data files of the newest snapshot of the lake in ``directory``, in order."""
+    found = [_lake_file(task.file, directory) for task in table.scan().plan_files()]
     return tuple(sorted(found, key=lambda file: file.path.name))
 
 
-def _lake_file(entry: DataFile) -> LakeFile:
-    path = Path(entry.file_path)
+def _lake_file(entry: DataFile, directory: Path) -> LakeFile:
+    path = own_path(directory, entry.file_path)
     number, schema_id, _ = path.stem.split("-")
     return LakeFile(path, int(number), int(schema_id), int(entry.record_count), int(entry.file_size_in_bytes), entry)
 
 
-def _named_files(table: Table) -> set[Path]:
-    """Every file that a kept snapshot needs, and the kept metadata files."""
-    named = {Path(table.metadata_location), *(Path(entry.metadata_file) for entry in table.metadata.metadata_log)}
+def _named_files(table: Table, directory: Path) -> set[Path]:
+    """Every file of the lake in ``directory`` that a kept snapshot needs, and the kept metadata files."""
+    named = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
     manifests: dict[str, Any] = {}
     for snapshot in table.metadata.snapshots:
-        named.add(Path(snapshot.manifest_list))
+        named.add(snapshot.manifest_list)
         manifests |= {manifest.manifest_path: manifest for manifest in snapshot.manifests(table.io)}
     for path, manifest in manifests.items():
-        named.add(Path(path))
-        named |= {Path(entry.data_file.file_path) for entry in manifest.fetch_manifest_entry(table.io)}
-    return named
+        named.add(path)
+        named |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io)}
+    return {own_path(directory, name) for name in named}

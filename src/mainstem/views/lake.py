@@ -79,7 +79,7 @@ class LakeStore(ViewStore):
         columns = SqlColumns.of(definition.schema)
         self._typed = typed_columns(definition.schema)
         self._limits = limits or DEFAULT_LIMITS
-        self._path = path.absolute()
+        self._path = path.resolve()
         self._view = definition.view
         self._columns = columns
         self._table = LakeTable(path, self._typed)

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from mainstem.lake.columns import RECORD
+from mainstem.lake.files import own_path
+from mainstem.lake.table import LakeTable
+
+NO_COLUMNS = pa.schema([])
+
+
+def rows(first: int, count: int = 3) -> pa.Table:
+    """Records of partition 0 from that offset on."""
+    nothing = {name: pa.nulls(count, RECORD.field(name).type) for name in RECORD.names}
+    offsets = pa.array(range(first, first + count), pa.int64())
+    return pa.table({**nothing, "_partition": pa.array([0] * count, pa.int32()), "_offset": offsets}, schema=RECORD)
+
+
+def append(directory: Path, first: int) -> None:
+    table = LakeTable(directory, NO_COLUMNS)
+    table.append(rows(first), {"mainstem.bookmark": str(first + 3)})
+    table.close()
+
+
+def offsets(directory: Path) -> list[int]:
+    """What the lake in ``directory`` has, opened as a view host opens it."""
+    table = LakeTable(directory, NO_COLUMNS)
+    found = [offset for file in table.files for offset in pq.read_table(file.path)["_offset"].to_pylist()]
+    assert int(table.properties["mainstem.bookmark"]) == len(found)
+    table.close()
+    return found
+
+
+def files(directory: Path) -> set[Path]:
+    return {path.relative_to(directory) for path in directory.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    append(tmp_path / "real" / "lake", 0)
+    return tmp_path / "real" / "lake"
+
+
+@pytest.mark.parametrize("spelling", ["link/lake", "other/../real/lake"])
+def test_a_lake_is_the_same_however_its_path_is_spelled(lake: Path, tmp_path: Path, spelling: str) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    (tmp_path / "other").mkdir()
+    append(tmp_path / spelling, 3)
+    assert offsets(lake) == [*range(6)]
+    assert offsets(tmp_path / spelling) == [*range(6)]
+
+
+def test_a_relative_path_is_that_of_the_same_lake(lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    append(Path("real/lake"), 3)
+    monkeypatch.chdir(lake)
+    assert offsets(Path()) == [*range(6)]
+
+
+def test_a_copy_and_the_lake_that_it_was_copied_from_go_on_apart(lake: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(lake, copy)
+    append(copy, 3)
+    in_copy = files(copy)
+    append(lake, 3)
+    append(lake, 6)
+    assert files(copy) == in_copy
+    assert (offsets(copy), offsets(lake)) == ([*range(6)], [*range(9)])
+
+
+def test_a_lake_that_was_moved_goes_on_where_it_is(lake: Path, tmp_path: Path) -> None:
+    append(lake, 3)
+    moved = lake.rename(tmp_path / "moved")
+    append(moved, 6)
+    assert offsets(moved) == [*range(9)]
+    assert not lake.exists()
+
+
+def test_other_readers_of_iceberg_find_the_files_of_a_lake_that_was_moved(lake: Path, tmp_path: Path) -> None:
+    moved = lake.rename(tmp_path / "moved")
+    LakeTable(moved, NO_COLUMNS).close()
+    catalog = SqlCatalog("mainstem", uri=f"sqlite:///{moved}/catalog.db")
+    assert catalog.load_table("mainstem.records").scan().to_arrow()["_offset"].to_pylist() == [0, 1, 2]
+    catalog.close()
+
+
+def test_an_empty_lake_may_be_moved_too(tmp_path: Path) -> None:
+    LakeTable(tmp_path / "lake", NO_COLUMNS).close()
+    moved = (tmp_path / "lake").rename(tmp_path / "moved")
+    append(moved, 0)
+    assert offsets(moved) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "/lake/table/data/..", "x", "/lake/retired.json"])
+def test_a_name_that_is_no_lake_file_s_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="no name"):
+        own_path(tmp_path, name)

@@ -199,6 +199,15 @@ def test_a_read_by_key_looks_in_the_keys_partition_or_in_all(log: Log, new_topic
     assert sorted(values(log, topic, key="UA", every_partition=True), key=str) == [b"away", b"home"]
 
 
+def test_a_read_by_key_begins_at_a_position_that_names_all_partitions(log: Log, new_topic: NewTopic) -> None:
+    topic = new_topic(partitions=4)
+    middle = log.append_many(topic, [("UA", "1"), ("DL", "-"), ("AA", "-"), ("B6", "-"), ("EV", "-")])
+    log.append(topic, "2", key="UA")
+    assert values(log, topic, key="UA", start=middle) == [b"2"]
+    with pytest.raises(UnknownTopicError, match="no partition"):
+        log.read(topic, key="UA", start=f"{topic}/4:0")
+
+
 def test_reading_an_unknown_topic_is_an_error(log: Log) -> None:
     with pytest.raises(UnknownTopicError, match="'no-such'"):
         log.read("no-such")

@@ -83,6 +83,20 @@ def test_records_are_read_from_an_offset(open_at: Open) -> None:
     see(page, "0 : 100")
 
 
+def test_more_goes_on_once_however_often_it_is_clicked_and_whatever_the_form_says(open_at: Open) -> None:
+    from playwright.sync_api import expect
+
+    page = open_at("/console/topics/con-flights")
+    rows = page.get_by_label("Records", exact=True).get_by_role("listitem")
+    expect(rows).to_have_count(50)
+    page.get_by_label("Key", exact=True).fill("F0042")
+    page.get_by_role("button", name="More").evaluate("(button) => { button.click(); button.click(); }")
+    rows.nth(99).wait_for()
+    expect(page.get_by_role("button", name="More")).to_be_enabled()
+    shown = page.locator(".record summary .mono").all_inner_texts()
+    assert len(set(shown)) == len(shown) >= 100
+
+
 def test_a_record_is_appended_by_the_form(open_at: Open, stage: Stage) -> None:
     page = open_at("/console/topics/con-carriers")
     page.get_by_text("Append a record").click()

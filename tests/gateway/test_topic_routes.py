@@ -75,6 +75,16 @@ def test_topics_are_listed_and_described(api: httpx.Client, mainstem_topic: str)
     assert described["configs"]["cleanup.policy"] == "delete"
 
 
+def test_a_topic_tells_where_its_committed_records_end(
+    api: httpx.Client, mainstem_topic: str, mainstem_log: Log
+) -> None:
+    committed = appended(api, mainstem_topic, {"value": 1})
+    with mainstem_log.transaction(f"{mainstem_topic}-open") as transaction:
+        transaction.append_many(mainstem_topic, ["x" * 100_000] * 6)  # so many that they are sent before the end
+        described = api.get(f"/topics/{mainstem_topic}").json()
+    assert (described["committed_end"], described["end"] == committed) == (committed, False)
+
+
 def test_every_topic_is_listed_with_what_it_holds(api: httpx.Client, mainstem_topic: str) -> None:
     position = appended(api, mainstem_topic, {"key": "k", "value": 1}, {"key": "k", "value": 2})
     listed = {topic["name"]: topic for topic in api.get("/topics", params={"offsets": "true"}).json()["topics"]}

@@ -54,11 +54,15 @@ class TopicInfo:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic with what it holds and how it is configured. ``records`` counts offsets, gaps and markers included."""
+    """A topic with what it holds and how it is configured. ``records`` counts offsets, gaps and markers included.
+
+    ``committed_end`` is the last stable offset of each partition: readers of committed records get no further.
+    """
 
     info: TopicInfo
     beginning: Position
     end: Position
+    committed_end: Position
     configs: Mapping[str, str | None]
 
     @property
@@ -177,12 +181,12 @@ class Log:
         Raises UnknownTopicError, OffsetOutOfRangeError.
         """
         with self._pool.borrow() as client:
-            partitions = partitions_of(client, [topic])
+            partitions = existing = partitions_of(client, [topic])
             wanted = key_bytes(key)
             if wanted is not None and not every_partition:
                 partitions = [partitions[partition_for(wanted, len(partitions))]]
             ends = end_offsets(client, partitions, read_committed=True)
-            begin = start_offsets(client, ends, start)
+            begin = start_offsets(client, ends, start, existing=existing)
             bound = bounds(client, ends, end)
         if wanted is not None and not every_partition:
             return KeyReader(self._pool, begin, bound, key=wanted, limit=limit)
@@ -210,7 +214,8 @@ class Log:
             partitions = partitions_of(client, [topic])
             number = partition_for(wanted, len(partitions)) if partition is None else partition
             ends = end_offsets(client, [TopicPartition(topic, number)], read_committed=True)
-            begin, bound = start_offsets(client, ends, start), bounds(client, ends, end)
+            begin = start_offsets(client, ends, start, existing=partitions)
+            bound = bounds(client, ends, end)
         return KeyReader(self._pool, begin, bound, key=wanted, limit=limit)
 
     def follow(self, *topics: str, start: Moment = "latest", fetch_bytes: int = FETCH_BYTES) -> Follower:
@@ -287,6 +292,7 @@ class Log:
                 _info(client.metadata([name], wait=True)[name]),
                 Position(client.list_offsets(partitions, EARLIEST)),
                 Position(end_offsets(client, partitions, read_committed=False)),
+                Position(end_offsets(client, partitions, read_committed=True)),
                 wire_topics.topic_configs(client, name),
             )
 

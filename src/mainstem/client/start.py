@@ -34,8 +34,10 @@ def end_offsets(client: WireClient, partitions: Iterable[TopicPartition], *, rea
     return client.list_offsets(partitions, LATEST, isolation)
 
 
-def start_offsets(client: WireClient, ends: Mapping[TopicPartition, int], start: Moment) -> Offsets:
-    """The offset in each partition of ``ends`` where ``start`` is.
+def start_offsets(
+    client: WireClient, ends: Mapping[TopicPartition, int], start: Moment, *, existing: Iterable[TopicPartition] = ()
+) -> Offsets:
+    """The offset in each partition of ``ends`` where ``start`` is; a position may name other ``existing`` ones, too.
 
     Raises OffsetOutOfRangeError for an offset or a position beyond the end; a partition that a position does not name
     starts at its beginning.
@@ -50,7 +52,7 @@ def start_offsets(client: WireClient, ends: Mapping[TopicPartition, int], start:
         return _from_offset(ends, start)
     beginnings = client.list_offsets(ends, EARLIEST)
     if isinstance(start, Position):
-        return _from_position(ends, beginnings, start)
+        return _from_position(ends, beginnings, start, frozenset(existing))
     if start == "earliest":
         return beginnings
     raise InputError(f"start={start!r}: give 'earliest', 'latest', an offset, a position or a datetime")
@@ -90,10 +92,12 @@ def _from_offset(ends: Mapping[TopicPartition, int], offset: int) -> Offsets:
     return {tp: min(offset, end) for tp, end in ends.items()}
 
 
-def _from_position(ends: Mapping[TopicPartition, int], beginnings: Offsets, position: Position) -> Offsets:
+def _from_position(
+    ends: Mapping[TopicPartition, int], beginnings: Offsets, position: Position, existing: frozenset[TopicPartition]
+) -> Offsets:
     topics = {tp.topic for tp in ends}
     for tp, offset in position.items():
-        if tp.topic in topics and tp not in ends:
+        if tp.topic in topics and tp not in ends and tp not in existing:
             raise UnknownTopicError(f"there is no partition {tp}")
         if tp in ends and offset > ends[tp]:
             raise OffsetOutOfRangeError(f"{tp}:{offset} is beyond the end of the log, {tp}:{ends[tp]}")

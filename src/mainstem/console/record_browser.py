@@ -1,7 +1,7 @@
 """``RecordBrowser``: a topic's records, newest or oldest first, or from an offset, a position or a time, or of a key.
 
-* Oldest first, and from somewhere, is one bounded read; its position is where the next page begins.
-* Newest first reads the same number of offsets back from the end in each partition, and sorts by time.
+* What pages there are is ``record_pages``' work; the question is taken from the form when it is sent, and “More”
+  goes on with that one.
 * A record's details are built when it is opened. A long value is cut; the curl line beside it gets all of it.
 
 Used by one page.
@@ -9,7 +9,6 @@ Used by one page.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from nicegui import ui
@@ -19,12 +18,12 @@ from mainstem.console.formats import count, cut, moment, one_line, pretty
 from mainstem.console.frame import Page, show_curl
 from mainstem.console.gateway_client import GatewayError
 from mainstem.console.parts import card, column, empty, position, problem, set_rows, table, text
+from mainstem.console.record_pages import Question, RecordPages
 from mainstem.console.requests import Asked, path
 from mainstem.model import Position, TopicPartition
 
 NEWEST, OLDEST, SOMEWHERE = "Newest first", "Oldest first", "From …"
-_RECORDS_A_PAGE = 50
-_OF_A_KEY_MAX = 1_000
+_READ_S = 60.0
 _VALUE_CHARS_MAX = 20_000
 _BRIEF_CHARS_MAX = 160
 
@@ -38,8 +37,10 @@ class RecordBrowser:
         self._page = page
         self._topic = topic
         self._beginning = self._end = Position()
-        self._shown_end: Position | None = None
-        self._next: str | None = None  # where the page after this one begins, or ends when it goes backwards
+        self._pages: RecordPages | None = None
+        self._asking: RecordPages | None = None
+        self._shown_end = Position()
+        self._shown = 0
         with card("Records"):
             with ui.element("form").classes("bar") as form:
                 form.on("submit.prevent", self._first_page)
@@ -52,15 +53,17 @@ class RecordBrowser:
             self._fresh = ui.button("", on_click=self._first_page).props("flat dense no-caps icon=arrow_upward")
             self._fresh.set_visibility(False)
             self._list = ui.element("div").classes("records").props('role="list" aria-label="Records"')
+            self._note = ui.element("div").props('aria-live="polite"')
             self._more = ui.button("More", on_click=self._next_page).props("outline no-caps dense").classes("more")
             self._more.set_visibility(False)
 
     async def look(self, beginning: str, end: str) -> None:
-        """Take notice of the topic's ends; the first time, show records."""
+        """Take notice of where the topic's committed records begin and end; the first time, show some."""
         self._beginning, self._end = Position.parse(beginning), Position.parse(end)
-        if self._shown_end is None:
+        if self._pages is None:
             await self._first_page()
             return
+        self._pages.beginning = self._beginning
         new = sum(offset - self._shown_end.get(tp, 0) for tp, offset in self._end.items())
         self._fresh.text = f"{count(new)} more since; show them"
         self._fresh.set_visibility(new > 0)
@@ -69,63 +72,59 @@ class RecordBrowser:
         """Show the first page again, newest first, at the next look."""
         self._order.value = NEWEST
         self._key.value = ""
-        self._shown_end = None
+        self._pages = None
 
     async def _first_page(self) -> None:
-        self._shown_end = self._end
+        order = self._order.value
+        start = None if order == NEWEST else "earliest"
+        if order == SOMEWHERE:
+            start = (self._start.value or "").strip() or "earliest"
+        question = Question(self._topic, start, self._key.value or None)
+        self._pages = RecordPages(self._asked, question, self._beginning, self._end)
+        self._shown_end, self._shown = self._end, 0
         self._fresh.set_visibility(False)
         self._list.clear()
-        self._next = None
-        await self._show()
+        await self._next_page()
+
+    async def _asked(self, asked: Asked) -> Any:
+        return await self._page.ask(asked, timeout_s=_READ_S)
 
     async def _next_page(self) -> None:
-        await self._show()
-
-    async def _show(self) -> None:
-        try:
-            records = await self._read()
-        except GatewayError as error:
-            with self._list:
-                problem(error.title, error.detail)
-            self._more.set_visibility(False)
+        """Show what comes next to the newest question; an answer to an older one is dropped."""
+        pages = self._pages
+        if pages is None or pages is self._asking:  # a click on what the browser had not disabled yet
             return
+        self._asking = pages
+        self._more.props("loading")
+        self._more.disable()
+        self._note.clear()
+        try:
+            records = await pages.next_page()
+        except GatewayError as error:
+            if pages is self._pages:
+                with self._note:
+                    problem(error.title, error.detail)
+        else:
+            if pages is self._pages:
+                self._show(pages, records)
+        finally:
+            if pages is self._asking:
+                self._asking = None
+            if pages is self._pages:
+                self._more.props(remove="loading")
+                self._more.enable()
+                self._more.set_visibility(pages.has_more)
+
+    def _show(self, pages: RecordPages, records: list[Document]) -> None:
         with self._list:
             for record in records:
                 self._summary(record)
-            if not self._list.default_slot.children:
+        self._shown += len(records)
+        with self._note:
+            if not records and pages.has_more:
+                text(f"Nothing among the newest {count(pages.looked_back)}; “More” looks further back.", "quiet", "p")
+            elif not self._shown:
                 empty("No records here", "Nothing in this topic matches what was asked.")
-        self._more.set_visibility(self._next is not None)
-
-    async def _read(self) -> list[Document]:
-        """The records of one page; sets where the next one begins. Raises GatewayError."""
-        key, order = self._key.value or None, self._order.value
-        if order == NEWEST and key is None:
-            return await self._read_backwards()
-        start = (self._start.value or "").strip() if order == SOMEWHERE else ""
-        if key is not None:
-            query = {"from": start or None, "limit": _OF_A_KEY_MAX}
-            answer = await self._page.ask(Asked(path("topics", self._topic, "keys", key), query))
-            found: list[Document] = answer["records"]
-            return found[::-1] if order == NEWEST else found
-        query = {"from": self._next or start or "earliest", "limit": _RECORDS_A_PAGE}
-        answer = await self._page.ask(Asked(path("topics", self._topic, "records"), query))
-        self._next = answer["position"] if len(answer["records"]) == _RECORDS_A_PAGE else None
-        return list(answer["records"])
-
-    async def _read_backwards(self) -> list[Document]:
-        end = self._end if self._next is None else Position.parse(self._next)
-        each = max(1, math.ceil(_RECORDS_A_PAGE / max(1, len(end.items()))))
-        start = Position(
-            {tp: max(self._beginning.get(tp, 0), offset - each) for tp, offset in end.items()},
-        )
-        if not any(offset > start.get(tp, 0) for tp, offset in end.items()):
-            self._next = None
-            return []
-        query = {"from": str(start), "to": str(end), "limit": each * len(end.items())}
-        answer = await self._page.ask(Asked(path("topics", self._topic, "records"), query))
-        is_all = all(offset <= self._beginning.get(tp, 0) for tp, offset in start.items())
-        self._next = None if is_all else str(start)
-        return sorted(answer["records"], key=lambda record: (record["timestamp_ms"], record["offset"]), reverse=True)
 
     def _summary(self, record: Document) -> None:
         with ui.element("details").classes("record").props('role="listitem"') as details:

@@ -66,4 +66,4 @@ class _Topic:
             self._configs,
             [{"name": name, "value": NOTHING if value is None else value} for name, value in sorted(configs.items())],
         )
-        await self._browser.look(about["beginning"], about["end"])
+        await self._browser.look(about["beginning"], about["committed_end"])

@@ -50,7 +50,13 @@ SCHEMAS: Final[dict[str, Any]] = {
     "TopicDescription": {
         "allOf": [
             {"$ref": "#/components/schemas/Topic"},
-            _object(records=_NUMBER, beginning=_POSITION, end=_POSITION, configs={"type": "object"}),
+            _object(
+                records=_NUMBER,
+                beginning=_POSITION,
+                end=_POSITION,
+                committed_end=_POSITION,
+                configs={"type": "object"},
+            ),
         ]
     },
     "Pending": _object(id=_TEXT, status={"const": "pending"}, position=_POSITION),

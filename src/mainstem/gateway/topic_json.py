@@ -26,6 +26,7 @@ def description_json(described: TopicDescription) -> dict[str, Any]:
         "records": described.records,
         "beginning": str(described.beginning),
         "end": str(described.end),
+        "committed_end": str(described.committed_end),
         "configs": dict(described.configs),
     }
 

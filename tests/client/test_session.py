@@ -8,17 +8,24 @@ from mainstem.client.records import EncodedRecord
 from mainstem.client.session import AppendSession
 from mainstem.client.wire.cluster import WireClient
 from mainstem.clock import SystemClock
-from mainstem.errors import PartitionOfflineError
+from mainstem.errors import (
+    AuthorizationError,
+    ConditionFailedError,
+    InvalidTimestampError,
+    MainstemError,
+    PartitionOfflineError,
+    RecordTooLargeError,
+)
 from mainstem.model import Position, TopicPartition
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.codec import Request
 from mainstem.protocol.messages.init_producer_id import InitProducerIdResponse
 from mainstem.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from mainstem.record.append_headers import EXPECT_END, condition_failed
 from mainstem.record.header import read_header
 from tests.client.scripted_broker import FALL_BACK, Answer, ScriptedBroker
 
-OUT_OF_ORDER = 45
-STORAGE_ERROR = 56
+TOO_LARGE, NO_ACCESS, BAD_TIMESTAMP, OUT_OF_ORDER, STORAGE_ERROR, INVALID_RECORD = 10, 29, 32, 45, 56, 87
 
 
 class Producing:
@@ -40,7 +47,8 @@ class Producing:
         header = read_header(request.body.topic_data[0].partition_data[0].records)
         self.stamps.append((header.producer_id, header.base_sequence))
         code = next(self.codes)
-        partition = PartitionProduceResponse(index=0, error_code=code or 0, base_offset=40)
+        said = str(condition_failed(0, EXPECT_END, 1, 2)) if code == INVALID_RECORD else None
+        partition = PartitionProduceResponse(index=0, error_code=code or 0, base_offset=40, error_message=said)
         topic = TopicProduceResponse(name="t", partition_responses=[partition])
         return None if code is None else ProduceResponse(responses=[topic])
 
@@ -79,6 +87,32 @@ def test_a_batch_whose_fate_is_unknown_ends_the_producer() -> None:
         one.append("t", records(b"b"))
         one.close()
     assert producing.stamps[-1] == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [(NO_ACCESS, AuthorizationError), (TOO_LARGE, RecordTooLargeError), (BAD_TIMESTAMP, InvalidTimestampError)],
+)
+def test_a_record_whose_answer_got_lost_before_it_was_refused_hides_no_later_one(
+    code: int, error: type[MainstemError]
+) -> None:
+    with ScriptedBroker(producing := Producing(None, code, 0)) as broker:
+        one = session(broker)
+        with pytest.raises(error):
+            one.append("t", records(b"perhaps in the log as (1, 0)"))
+        one.append("t", records(b"another"))
+        one.close()
+    assert producing.stamps == [(1, 0), (1, 0), (2, 0)]
+
+
+def test_a_condition_that_does_not_hold_leaves_the_producer_as_it_was() -> None:
+    with ScriptedBroker(producing := Producing(INVALID_RECORD, 0)) as broker:
+        one = session(broker)
+        with pytest.raises(ConditionFailedError):
+            one.append("t", records(b"a"))
+        one.append("t", records(b"b"))
+        one.close()
+    assert producing.stamps == [(1, 0), (1, 0)]
 
 
 def test_a_producer_that_the_log_has_forgotten_is_replaced_without_a_word() -> None:

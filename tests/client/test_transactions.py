@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from collections.abc import Callable
@@ -163,6 +164,25 @@ def test_what_is_wrong_with_a_record_aborts_the_transaction(log: Log, new_topic:
     with log.transaction() as tx:
         tx.append(topic, "kept")
     assert values(log, topic) == [b"kept"]
+
+
+def test_a_refused_record_aborts_the_transaction_though_the_block_catches_the_error(
+    log: Log, new_topic: NewTopic
+) -> None:
+    topic, small = new_topic(), new_topic(max_message_bytes="1000")
+
+    def append() -> None:
+        with log.transaction() as tx:
+            tx.append(topic, "gone")
+            tx.append(small, "would be lost")
+            with contextlib.suppress(RecordTooLargeError):
+                tx.append(small, "x" * 300_000)  # large enough to be sent at once, with the one before
+
+    with pytest.raises(RecordTooLargeError):
+        append()
+    with log.transaction() as tx:
+        tx.append(topic, "kept")
+    assert (values(log, topic), values(log, small)) == ([b"kept"], [])
 
 
 def test_a_transaction_is_used_in_its_block_and_once(log: Log, new_topic: NewTopic) -> None:

@@ -3,8 +3,10 @@
 Why not librdkafka, which the bulk goes through: its idempotent producer takes half a second until its first record is
 acknowledged, and this a few milliseconds.
 
-Invariants: one batch is in flight at a time, so that sequence numbers follow from what was acknowledged. A batch whose
-fate is unknown ends the producer id: the next append takes a new one. Used by one thread at a time.
+Invariants: one batch is in flight at a time, so that sequence numbers follow from what was acknowledged. A batch that
+was not acknowledged ends the producer id, whatever was said of it: an earlier attempt may have been appended while its
+answer got lost, and the log would take the next batch with the same sequence for a repeat of that one, and acknowledge
+what it does not hold. The next append takes a new id. Used by one thread at a time.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from mainstem.client.records import EncodedRecord
 from mainstem.client.wire.cluster import WireClient
 from mainstem.client.wire.producers import ProducerIdentity, init_producer_id
 from mainstem.clock import Clock
-from mainstem.errors import InputError, ProducerError, RecordTooLargeError
+from mainstem.errors import ConditionFailedError, ProducerError, RecordTooLargeError
 from mainstem.model import Position, TopicPartition
 from mainstem.record.constants import INT32_MAX
 from mainstem.record.partitioner import partition_for
@@ -77,8 +79,8 @@ class AppendSession:
         stamp = ProducerStamp(identity.producer_id, identity.producer_epoch, sequence)
         try:
             base_offset = self._client.produce(tp, build_batch(rows, producer=stamp))
-        except InputError:
-            raise  # refused for what it is: the sequence has not moved
+        except ConditionFailedError:
+            raise  # logs look for repeats before conditions: no attempt was appended, the sequence has not moved
         except BaseException:
             self._identity = None
             self._sequences.clear()

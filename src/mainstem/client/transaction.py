@@ -74,8 +74,6 @@ class TransactionSession:
             half = len(rows) // 2  # too many for one batch, though each may be small enough
             self.produce(tp, rows[:half])
             return self.produce(tp, rows[half:])
-        except InputError:
-            raise
         except MainstemError as error:
             raise self.producer.explained(error) from error
         self._sequences[tp] = (sequence + len(rows)) & INT32_MAX
@@ -103,6 +101,8 @@ class Transaction:
         self._next_offsets: dict[TopicPartition, int] = {}
         self._keyless = random.random()
         self._position: Position | None = None
+        self._unsent: BaseException | None = None
+        """Why a batch was not acknowledged: then there is nothing to commit."""
 
     @property
     def position(self) -> Position:
@@ -169,7 +169,11 @@ class Transaction:
 
     def _send(self, tp: TopicPartition) -> None:
         del self._gathered_bytes[tp]
-        self._next_offsets[tp] = self._open().produce(tp, self._gathered.pop(tp))
+        try:
+            self._next_offsets[tp] = self._open().produce(tp, self._gathered.pop(tp))
+        except BaseException as error:
+            self._unsent = error
+            raise
 
     def _open(self) -> TransactionSession:
         if self._session is None:
@@ -193,6 +197,10 @@ class Transaction:
     ) -> None:
         session = self._open()
         try:
+            if error is None and self._unsent is not None:
+                self._unsent.add_note("the block caught this, and the transaction is aborted for it")
+                self._abort(session, self._unsent)
+                raise self._unsent
             if error is None:
                 self._commit(session)
             else:
@@ -222,7 +230,8 @@ class Transaction:
     def _abort(self, session: TransactionSession, error: BaseException) -> None:
         """Abort, as far as the log can be reached; if not, the time-out or the next instance does."""
         # What the block itself raises leaves the producer as it was; after anything else its state is not known.
-        session.is_broken = isinstance(error, MainstemError) or not isinstance(error, Exception)
+        goes_on = self._unsent is None and isinstance(error, Exception) and not isinstance(error, MainstemError)
+        session.is_broken = not goes_on
         try:
             session.producer.end(commit=False)
         except MainstemError as failed:

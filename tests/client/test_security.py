@@ -97,7 +97,7 @@ def test_an_authority_that_is_not_believed_is_said_at_once(
 def test_a_log_that_speaks_no_tls_is_said_so(authority: Authority) -> None:
     with EmbeddedBroker() as plain:
         given = {"security.protocol": "SSL", "ssl.ca.location": str(authority.certificate)}
-        log = Log(plain.bootstrap, timeout_s=5, security=given)
+        log = Log(plain.bootstrap, timeout_s=0.5, security=given)
         with log, pytest.raises((ConfigError, LogUnavailableError), match="TLS"):
             log.topics()
 

@@ -1,6 +1,7 @@
 """Connections over TLS: a ``Dial`` and its ``Stream``, with the contract of ``transport``.
 
-A certificate that is not believed is an AuthenticationError: trying again does not help.
+A certificate that is not believed is an AuthenticationError: trying again does not help. A connection that ends during
+the handshake is a NotConnectedError like one that is refused: so a log looks that stops or starts just then.
 """
 
 from __future__ import annotations
@@ -82,6 +83,12 @@ def dial_tls(context: ssl.SSLContext) -> Dial:
                 f"the log at {address} cannot be believed: {error.verify_message}; its authority belongs into "
                 "ssl.ca.location"
             ) from error
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError) as error:
+            sock.close()
+            raise NotConnectedError(
+                f"the log at {address} closed the connection during the TLS handshake: it is restarting, or speaks no "
+                "TLS at this address"
+            ) from error
         except ssl.SSLError as error:
             sock.close()
             raise ConfigError(f"the log at {address} and this client find no TLS: {reason_of(error)}") from error
@@ -90,11 +97,11 @@ def dial_tls(context: ssl.SSLContext) -> Dial:
             raise NotConnectedError(f"the log at {address} did not answer the TLS handshake in time") from error
         except OSError as error:
             sock.close()
-            raise LogUnavailableError(f"the log at {address} ended the TLS handshake: {error.strerror}") from error
+            raise NotConnectedError(f"the log at {address} ended the TLS handshake: {reason_of(error)}") from error
 
     return dial
 
 
-def reason_of(error: ssl.SSLError) -> str:
-    """TLS's own words for what went wrong."""
-    return str(error.reason or error).lower().replace("_", " ")
+def reason_of(error: OSError) -> str:
+    """TLS's own words for what went wrong, or the system's."""
+    return str(getattr(error, "reason", None) or error.strerror or error).lower().replace("_", " ")

@@ -343,7 +343,7 @@ class WireClient:
                 connection.send(body, deadline, version_max)
                 sent.append(connection)
             return [connection.receive(deadline) for connection in sent]
-        except (MainstemError, _MayHealError):
+        except BaseException:
             for connection in sent:  # answers that nobody will read may be on their way
                 connection.close()
             raise
@@ -405,7 +405,7 @@ class WireClient:
                     answers.update(read_response(connection.receive(deadline, self._buffer(connection)), request))
                 except LogUnavailableError as error:
                     answers.update(dict.fromkeys(asked_in(request), FetchedPartition.failed(error, heals=True)))
-        except MainstemError:
+        except BaseException:
             for connection, _ in sent:  # answers that nobody will read may be on their way
                 connection.close()
             raise

@@ -5,7 +5,7 @@ know. Then the user is proven, where there is one; and again on an idle moment b
 Requests are answered in the order they were sent.
 
 Invariant: after any error but a refused version the connection is closed, because nobody knows what its next bytes are.
-Owned by one thread; ``abort`` may be called from any.
+An interrupt (ctrl-C) is such an error. Owned by one thread; ``abort`` may be called from any.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Connection:
         try:
             connection._agree_on_versions(deadline)
             connection._log_in(deadline)
-        except MainstemError:
+        except BaseException:
             connection.close()
             raise
         return connection
@@ -130,15 +130,21 @@ class Connection:
         try:
             response = codec.decode_response(self._receive_frame(deadline, buffer), pending.api_key, pending.version)
             self._check_correlation(pending, response.correlation_id)
-        except MainstemError:
+        except BaseException:
             self.close()
             raise
         return response.body
 
     def exchange(self, body: Message, deadline: Deadline, version_max: int | None = None) -> Any:
         """Send a request and read its answer."""
-        self.send(body, deadline, version_max)
-        return self.receive(deadline)
+        try:
+            self.send(body, deadline, version_max)
+            return self.receive(deadline)
+        except MainstemError:
+            raise
+        except BaseException:  # between the two: the answer would be taken for another's
+            self.close()
+            raise
 
     def send_only(self, body: Message, deadline: Deadline) -> None:
         """Send a request that has no answer (a produce request with ``acks=0``)."""
@@ -163,7 +169,7 @@ class Connection:
         )
         try:
             self._stream.send(chunks, deadline)
-        except MainstemError:
+        except BaseException:
             self.close()
             raise
         self._pending.append(pending)
@@ -213,7 +219,7 @@ class Connection:
         if self._options.clock.monotonic_s() >= self._log_in_again_s:
             try:
                 self._log_in(deadline)
-            except MainstemError:
+            except BaseException:
                 self.close()
                 raise
 

@@ -1,4 +1,7 @@
-"""Connected things to be borrowed: each by one thread at a time, and kept for the next. Thread-safe."""
+"""Connected things to be borrowed: each by one thread at a time, and kept for the next. Thread-safe.
+
+What an interrupt (ctrl-C) leaves in mid-use is closed, not lent again: the answer to what was asked may be on its way.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +41,13 @@ class Pool(Generic[C]):
         lent = lent or self._make()
         try:
             yield lent
-        finally:
+        except Exception:
             self._give_back(lent)
+            raise
+        except BaseException:
+            lent.close()
+            raise
+        self._give_back(lent)
 
     def close(self) -> None:
         with self._lock:

@@ -220,3 +220,40 @@ def test_a_file_that_is_no_database_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "view.duckdb").write_bytes(b"x" * 8192)
     with pytest.raises(StorageError, match="cannot be opened"):
         SqlStore(tmp_path, StoreDefinition("routes", SQL(), SCHEMA))
+
+
+EXTREMES: dict[str, tuple[Any, ...]] = {
+    "STRING": ("", "Ünï\u2028", "o'clock; --", "a\u0000b", "x" * 10_000),
+    "BOOLEAN": (True, False),
+    "TINYINT": (-128, 127),
+    "SMALLINT": (-32_768, 32_767),
+    "INT": (-(2**31), 2**31 - 1),
+    "BIGINT": (-(2**63), 2**63 - 1, 2**53 + 1),
+    "FLOAT": (0.1, -0.0, 3.4028234663852886e38, 1e-45),
+    "DOUBLE": (0.1, -0.0, 1.7976931348623157e308, 5e-324, 1),
+    "DATE": ("0001-01-01", "9999-12-31", "12000-02-03", "0044-03-15 (BC)"),
+    "TIMESTAMP": ("2013-01-01T05:00:00Z", "1969-12-31T23:59:59.999999+14:00", "20000-01-01T00:00:00Z"),
+    "TIMESTAMP_NTZ": ("2013-01-01 05:00:00.000001", "0001-01-01 00:00:00", "20000-01-01 00:00:00"),
+    "DECIMAL(38,10)": ("9999999999999999999999999999.9999999999", "-0.0000000001", 0),
+    "BINARY": ("AAEC",),
+    "STRUCT<a: INT, b: ARRAY<STRING>>": ({"a": 1, "b": ["x", None]}, {}),
+    "MAP<STRING, DOUBLE>": ({"é": 1e300},),
+}
+
+
+@pytest.mark.parametrize("spark_type", EXTREMES)
+def test_a_record_alone_becomes_the_row_that_it_becomes_among_many(tmp_path: Path, spark_type: str) -> None:
+    values = [json.dumps({"v": value}).encode() for value in (*EXTREMES[spark_type], None)]
+    records = [(f"k{number}".encode(), values[number % len(values)]) for number in range(20)]
+    digests = []
+    for name, size in (("alone", 1), ("together", 20)):
+        store = typed_store(tmp_path / name, Column("v", spark_type))
+        poisons = [
+            poison for first in range(0, 20, size) for poison in apply(store, records[first : first + size], first)
+        ]
+        assert poisons == []
+        snapshot = store.snapshot()
+        digests.append((snapshot.digest(), list(snapshot.entries())))
+        snapshot.close()
+        store.close()
+    assert digests[0] == digests[1]

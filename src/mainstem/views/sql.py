@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _FILE = "view.duckdb"
 _WRITE_AHEAD_LOG = "view.duckdb.wal"
 _STATEMENT_ROWS_MAX = 50_000
-# So few rows go as values of a statement: what DuckDB does with a table of Arrow, and to replace, takes it twice as long.
+# So few rows go as values of a statement: to replace rows out of an Arrow table takes DuckDB twice as long.
 _FEW_ROWS = 8
 _PROOF_S_MAX = 5.0
 _CONFIG: dict[str, Any] = {
@@ -168,7 +168,6 @@ class SqlStore(ViewStore):
         finally:
             connection.unregister("deletions")
             connection.unregister("upserts")
-
 
     def _replace(self, deletions: pa.Table, upserts: pa.Table) -> None:
         connection = self._connection

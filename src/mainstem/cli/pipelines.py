@@ -76,8 +76,12 @@ def drop(
 
     require("spark")
     from mainstem.node.layout import Layout
+    from mainstem.pipelines.definitions import require_name
     from mainstem.spark.dropping import drop as drop_pipeline
 
+    require_name("a pipeline", name)
+    if app_name is not None:
+        require_name("an App", app_name)
     told = {pipeline["name"]: pipeline for pipeline in _latest(bootstrap)}.get(name, {})
     app_name = app_name or told.get("app")
     checkpoints = Layout(data.absolute()).checkpoints(_known_app(name, app_name, told))

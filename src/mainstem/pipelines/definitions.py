@@ -10,10 +10,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
+from mainstem.errors import InputError
+from mainstem.model import is_topic_name
 from mainstem.pipelines.kinds import Kind
 
 Mode: TypeAlias = Literal["append", "update", "complete"]
 MODES: tuple[str, ...] = get_args(Mode)
+
+
+def require_name(word: str, name: str) -> None:
+    """Raises InputError for what no App can have declared under ``word``; what it says may then be part of a path."""
+    if not is_topic_name(name) or name.startswith("__"):
+        raise InputError(
+            f"{name!r} is no name of {word}: letters, digits, '.', '_' and '-' only, and not two underscores first"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from mainstem.client.log import Log
 from mainstem.errors import InputError, UnknownTopicError
+from mainstem.pipelines.definitions import require_name
 from mainstem.pipelines.progress import PROGRESS_TOPIC
 from mainstem.pipelines.state import STATES_TOPIC
 from mainstem.spark.checkpoint import has_run, query_id, remove_checkpoint
@@ -36,8 +37,10 @@ class Dropped:
 def drop(log: Log, checkpoints: Path, pipeline: str) -> Dropped:
     """Drop a pipeline whose App keeps its checkpoints in ``checkpoints``.
 
-    Raises DirectoryLockedError while it runs, InputError when nothing is known of it, LogUnavailableError.
+    Raises DirectoryLockedError while it runs, InputError when nothing is known of it or for what is no pipeline's name
+    (an empty one would lead to the checkpoints of all), LogUnavailableError.
     """
+    require_name("a pipeline", pipeline)
     checkpoint = checkpoints / pipeline
     has_checkpoint = checkpoint.is_dir()
     known = [topic for topic in (PROGRESS_TOPIC, STATES_TOPIC) if _is_told(log, topic, pipeline)]

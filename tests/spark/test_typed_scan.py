@@ -157,6 +157,36 @@ def test_a_table_that_was_read_before_is_brought_up(client: WireClient, mainstem
     assert {row["carrier"]: row["name"] for row in read} == {"AA": "old", "UA": "new", "B6": "new"}
 
 
+def test_a_table_is_folded_from_parts_of_any_size(
+    client: WireClient, mainstem_log: Log, mainstem_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = {f"c{number % 7}": f"name {number}" for number in range(60)}
+    mainstem_log.append_many(
+        mainstem_topic,
+        [(f"c{number % 7}", {"carrier": f"c{number % 7}", "name": f"name {number}"}) for number in range(60)],
+    )
+    airline(mainstem_log, mainstem_topic, "c3", None)
+    del names["c3"]
+    folds: list[int] = []
+
+    def one_by_one(*arguments: Any) -> Iterator[Any]:
+        for records in read_range(*arguments):
+            yield from (records.slice(row, 1) for row in range(records.num_rows))
+
+    def latest(records: pa.RecordBatch, latest: Any = typed_scan._latest) -> Any:
+        folds.append(records.num_rows)
+        return latest(records)
+
+    monkeypatch.setattr(typed_scan, "read_range", one_by_one)
+    monkeypatch.setattr(typed_scan, "_latest", latest)
+    for name, size in (("_FOLD_BYTES", 200), ("_PART_BYTES_MAX", 100)):
+        monkeypatch.setattr(typed_scan, name, size, raising=False)
+    read = rows(read_table(client, "life", whole(mainstem_log, mainstem_topic), options()))
+    assert {row["carrier"]: row["name"] for row in read} == names
+    assert len(read) == 6
+    assert max(folds) < 20
+
+
 def test_an_earlier_table_can_be_read_again(client: WireClient, mainstem_log: Log, mainstem_topic: str) -> None:
     airline(mainstem_log, mainstem_topic, "UA", "old")
     earlier = whole(mainstem_log, mainstem_topic)

@@ -8,6 +8,7 @@ parse or fit, and is null elsewhere.
 
 **Tables**: the latest value of each key, up to an end offset. What a worker process has read of a table it keeps, up
 to ``KEPT_BYTES_MAX``, and reads only what was appended since; so a small table costs a micro-batch next to nothing.
+What is read is folded into the table as it comes: memory grows with the table, not with the topic's history.
 The cache belongs to one thread: Spark runs one task at a time in a worker process.
 """
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,6 +32,8 @@ from mainstem.spark.ranges import OffsetRange
 from mainstem.spark.scan import ScanOptions, read_range
 
 KEPT_BYTES_MAX = 64 * 1024 * 1024
+_FOLD_BYTES: Final = 64 * 1024 * 1024
+_PART_BYTES_MAX: Final = 1024 * 1024 * 1024
 _LETTER_COLUMNS = frozenset({"key", "value", "headers", "offset", "timestamp"})
 
 
@@ -127,13 +130,27 @@ def _letters(client: WireClient, offsets: list[int], options: TypedOptions, tp: 
     return letters
 
 
-@dataclass(slots=True)
-class _Kept:
-    """The latest record of each key before ``next_offset``, tombstones left out: their keys and rows, side by side."""
+class _Part(NamedTuple):
+    """Keys and their rows, side by side, few enough for one Arrow array of each (which end at 2 GiB)."""
 
-    next_offset: int
     keys: pa.Array
     rows: pa.RecordBatch
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.keys.nbytes + self.rows.nbytes)
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The latest record of each key before ``next_offset``, tombstones left out; no key is in two parts."""
+
+    next_offset: int
+    parts: list[_Part]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in self.parts)
 
 
 _KEPT: dict[tuple[str, TopicPartition, str], _Kept] = {}
@@ -144,21 +161,16 @@ def read_table(client: WireClient, life: str, wanted: OffsetRange, options: Type
     identity = (life, wanted.topic_partition, f"{options.decoder!r} {options.schema}")
     kept = _KEPT.get(identity)
     if kept is None or kept.next_offset > wanted.end:  # an earlier micro-batch is run again: it needs the table of then
-        kept = _Kept(wanted.start, pa.array([], pa.binary()), _no_rows(options.schema))
+        kept = _Kept(wanted.start, [])
     if kept.next_offset < wanted.end:
         kept = _brought_up(kept, client, wanted, options)
         _keep(identity, kept)
-    yield kept.rows
-
-
-def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+    yield from (part.rows for part in kept.parts)
 
 
 def _keep(identity: tuple[str, TopicPartition, str], kept: _Kept) -> None:
     _KEPT.pop(identity, None)
-    held = sum(entry.rows.nbytes + entry.keys.nbytes for entry in _KEPT.values())
-    if held + kept.rows.nbytes + kept.keys.nbytes <= KEPT_BYTES_MAX:
+    if sum(entry.nbytes for entry in _KEPT.values()) + kept.nbytes <= KEPT_BYTES_MAX:
         _KEPT[identity] = kept
 
 
@@ -167,21 +179,47 @@ def _brought_up(kept: _Kept, client: WireClient, wanted: OffsetRange, options: T
     columns = frozenset(
         {"key", "value", "offset", *(PLACE_COLUMNS[n] for n in options.schema.names if n in PLACE_COLUMNS)}
     )
-    scanned = list(read_range(client, missing, replace(options.scan, columns=columns)))
-    if not scanned:
-        return _Kept(wanted.end, kept.keys, kept.rows)
-    latest = _latest(pa.Table.from_batches(scanned).combine_chunks().to_batches()[0])
-    is_replaced = pc.is_in(kept.keys, latest.column("key"))
+    parts = kept.parts
+    for records in _in_folds(read_range(client, missing, replace(options.scan, columns=columns))):
+        parts = _folded(parts, _latest(records), client, options, wanted.topic_partition)
+    return _Kept(wanted.end, parts)
+
+
+def _in_folds(scanned: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same records in fewer batches, of some ``_FOLD_BYTES`` each: what is in memory beside the table."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for records in scanned:
+        waiting.append(records)
+        size += records.nbytes
+        if size >= _FOLD_BYTES:
+            yield pa.concat_batches(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+def _folded(
+    parts: list[_Part], latest: pa.RecordBatch, client: WireClient, options: TypedOptions, tp: TopicPartition
+) -> list[_Part]:
+    """The table with later records, one a key, in it."""
     place = {name: column for name, column in PLACE_COLUMNS.items() if name in options.schema.names}
     alive = _alive(latest)
     rows, malformed = _rows(alive, place, options)
     if malformed is not None and options.mode == "FAILFAST":
-        _set_aside(client, alive.filter(malformed), options, wanted.topic_partition)
-    return _Kept(
-        wanted.end,
-        pa.concat_arrays([kept.keys.filter(pc.invert(is_replaced)), alive.column("key")]),
-        pa.concat_batches([kept.rows.filter(pc.invert(is_replaced)), rows]),
-    )
+        _set_aside(client, alive.filter(malformed), options, tp)
+    folded: list[_Part] = []
+    for part in (*(_without(part, latest.column("key")) for part in parts), _Part(alive.column("key"), rows)):
+        if folded and folded[-1].nbytes + part.nbytes <= _PART_BYTES_MAX:
+            last = folded.pop()
+            part = _Part(pa.concat_arrays([last.keys, part.keys]), pa.concat_batches([last.rows, part.rows]))
+        folded.append(part)
+    return folded
+
+
+def _without(part: _Part, keys: pa.Array) -> _Part:
+    is_left = pc.invert(pc.is_in(part.keys, keys))
+    return _Part(part.keys.filter(is_left), part.rows.filter(is_left))
 
 
 def _latest(records: pa.RecordBatch) -> pa.RecordBatch:

@@ -44,6 +44,7 @@ GOALS_MS = {"key-value": 15, "graph": 25, "sql": 35, "search": 60}
 _PARTITIONS = 4
 _PARTS = ("apply", "reads")
 _BACKGROUND_PER_S = 10_000
+_GOES_PER_S = 100
 _WARM_UP = 20
 
 
@@ -179,8 +180,8 @@ def _child(module: str, *arguments: str, ready: str) -> Iterator[str]:
 
 
 def _append_for_ever(bootstrap: str, topic: str) -> int:
-    """10,000 records a second in ten goes, over 50,000 keys, until killed."""
-    each = _BACKGROUND_PER_S // 10
+    """10,000 records a second over 50,000 keys, a hundred every hundredth of one, until killed."""
+    each = _BACKGROUND_PER_S // _GOES_PER_S
     with Log(bootstrap, timeout_s=60) as log:
         number, due_s = 0, time.perf_counter()
         while True:
@@ -189,7 +190,7 @@ def _append_for_ever(bootstrap: str, topic: str) -> int:
                 sys.stdout.write("appends\n")
                 sys.stdout.flush()
             number += each
-            due_s = max(due_s + 0.1, time.perf_counter() - 1)
+            due_s = max(due_s + 1 / _GOES_PER_S, time.perf_counter() - 1)
             time.sleep(max(0.0, due_s - time.perf_counter()))
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-RECORDS_MAX: Final = 64
+RECORDS_MAX: Final = 100
 _BYTES_MAX: Final = 256 << 10
 _BRACKETS_MAX: Final = 100
 _KEY_BYTES_MAX: Final = 60_000

@@ -96,6 +96,7 @@ def test_an_answer_has_rows_and_says_what_it_reflects(client: Views) -> None:
     ("ask", "asked"),
     [
         (lambda v: v.get("a/b ü"), ("GET", "/views/v/keys/a%2Fb%20%C3%BC", None)),
+        (lambda v: v.get(".."), ("GET", "/views/v/keys?prefix=&start=..&end=..%00&limit=1", None)),
         (lambda v: v.range(prefix="U", limit=3), ("GET", "/views/v/keys?prefix=U&limit=3", None)),
         (lambda v: v.search("kennedy"), ("GET", "/views/v/search?q=kennedy&limit=20", None)),
         (lambda v: v.path("BUR", "JFK"), ("GET", "/views/v/path?from=BUR&to=JFK&direction=out", None)),

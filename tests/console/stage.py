@@ -57,6 +57,8 @@ def declared() -> ms.App:
     schema = "flight STRING NOT NULL, carrier STRING, origin STRING, dest STRING, delay INT"
     flights = app.topic("con-flights", schema=schema, key="flight", partitions=2)
     app.topic("con-carriers", schema="carrier STRING NOT NULL, flights INT", key="carrier", compacted=True)
+    dots = app.topic("con-dots", schema="id STRING NOT NULL", key="id", partitions=1)
+    app.view("con-dots", dots, ms.KeyValue())
     app.view("con-by-key", flights, ms.KeyValue())
     app.view("con_table", flights, ms.SQL())
     app.view("con-search", flights, ms.Search("origin", "dest", "carrier"))
@@ -86,8 +88,8 @@ def staged(directory: Path) -> Iterator[Stage]:
         derived = log.append_many("con-carriers", [(name, {"carrier": name, "flights": 100}) for name in CARRIERS])
         tell_of_pipeline(log, position, derived)
         with ViewHost(tuple(app.views.values()), broker.bootstrap, directory) as host:
-            for view in app.views:
-                host.query(view, ANYTHING[view], ReadOptions(position, 120.0))
+            for view, question in ANYTHING.items():
+                host.query(view, question, ReadOptions(position, 120.0))
             with listening_on(create_host_app(host), listen_unix(directory / "s")):
                 with gateway(broker.bootstrap, directory / "s") as (url, pid):
                     yield Stage(url, log, directory, position, pid)

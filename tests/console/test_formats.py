@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mainstem.console.formats import ago, duration, moment, one_line, rate, short
+from mainstem.console.formats import ago, duration, exact, moment, one_line, rate, short
 from mainstem.console.rates import Rates
 
 
@@ -35,3 +35,21 @@ def test_a_rate_is_known_from_the_second_look_on_and_not_when_a_counter_begins_a
     assert rates.look({"a": 100}, 10.0) == {"a": None}
     assert rates.look({"a": 120, "b": 1}, 12.0) == {"a": 10.0, "b": None}
     assert rates.look({"a": 0}, 14.0) == {"a": None}
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (2**53 - 1, 2**53 - 1),
+        (2**53, "9007199254740992"),
+        (-(2**70), "-1180591620717411303424"),
+        (1234567890.12, 1234567890.12),
+        (True, True),
+        (None, None),
+        ({"a": [2**60, "é"]}, '{"a": [1152921504606846976, "é"]}'),
+        ("x" * 30, "x" * 20 + "…"),
+        (["x" * 30], '["' + "x" * 18 + "…"),
+    ],
+)
+def test_a_browser_gets_no_number_that_it_would_round(value: object, shown: object) -> None:
+    assert exact(value, 40 if isinstance(value, dict) else 20) == shown

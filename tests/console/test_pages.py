@@ -135,6 +135,18 @@ def test_a_view_of_each_kind_is_asked(open_at: Open, view: str, label: str, aske
     expect(page.get_by_role("cell", name=answer).first).to_be_visible()
 
 
+def test_an_answers_numbers_are_shown_with_all_their_digits(open_at: Open) -> None:
+    from playwright.sync_api import expect
+
+    page = open_at("/console/views/con_table")
+    huge = 2**127 - 1
+    numbers = f"1234567890.12::DOUBLE AS a, 9007199254740993 AS b, [9007199254740993] AS c, {huge}::HUGEINT AS d"
+    page.get_by_label("One SELECT").fill(f"SELECT x, {numbers} FROM range(2) AS t(x)")
+    page.get_by_label("One SELECT").press("Control+Enter")
+    for text in ("1234567890.12", "9007199254740993", "[9007199254740993]", str(huge)):
+        expect(page.get_by_role("cell", name=text, exact=True).first).to_be_visible()
+
+
 def test_a_bad_query_shows_the_problem_and_no_traceback(open_at: Open) -> None:
     from playwright.sync_api import expect
 
@@ -162,6 +174,19 @@ def test_every_page_fits_a_phone_and_follows_the_system_into_the_dark(open_at: O
         page.locator("h1").wait_for()
         page.wait_for_function("document.body.classList.contains('body--dark')")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+
+
+def test_a_key_of_dots_is_found(open_at: Open, stage: Stage) -> None:
+    from playwright.sync_api import expect
+
+    position = stage.log.append("con-dots", {"id": ".."}, key="..")
+    page = open_at("/console/views/con-dots")
+    page.get_by_label("Find").click()
+    page.get_by_role("option", name="This key").click()
+    page.get_by_label("Key (empty: all)").fill("..")
+    page.get_by_label("At least").fill(str(position))
+    page.get_by_label("At least").press("Enter")
+    expect(page.get_by_role("cell", name="..", exact=True).first).to_be_visible()
 
 
 def test_a_past_moment_is_asked_for(open_at: Open) -> None:

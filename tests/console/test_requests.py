@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from mainstem.console.requests import Asked, curl_line, path
+from mainstem.console.requests import Asked, curl_line, path, row_of
 
 
 def test_what_is_in_a_query_is_escaped_for_the_url_and_the_shell() -> None:
@@ -26,3 +26,8 @@ def test_a_body_is_one_word_of_the_shell() -> None:
 
 def test_a_token_is_not_written_out() -> None:
     assert '-H "Authorization: Bearer $TOKEN"' in curl_line(Asked("/topics"), "http://localhost", with_token=True)
+
+
+def test_a_key_of_dots_is_not_a_segment_of_the_path() -> None:
+    assert row_of("v", "...").target == "/views/v/keys/..."
+    assert row_of("v", "..").target == "/views/v/keys?start=..&end=..%00&limit=1"

@@ -87,6 +87,13 @@ def test_a_page_reads_its_own_write(at: Page, serving: None) -> None:
     assert ms.Position.parse(got[1]["position"]).covers(ms.Position.parse(got[0]))
 
 
+@pytest.mark.parametrize("key", [".", "..", "...", "a/../b", "%2e%2e"])
+def test_a_key_of_dots_is_a_key(at: Page, serving: None, session_log: Log, key: str) -> None:
+    position = session_log.append(TOPIC, {"id": key, "text": "dots"}, key=key)
+    got = run(at, 'return await ms.get("browser-notes", given[0], {atLeast: given[1]});', key, str(position))
+    assert got["row"] == {"_key": key, "id": key, "text": "dots"}
+
+
 def test_a_signal_has_the_row_and_follows_it(at: Page, serving: None) -> None:
     got = run(
         at,

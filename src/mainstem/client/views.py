@@ -26,6 +26,8 @@ Moment: TypeAlias = Position | datetime.datetime | int | str
 """A position, or a time: a datetime (UTC where it has no zone), its ISO 8601 text, or milliseconds since the epoch."""
 
 _WAIT_S = 30.0
+_DOTS = (".", "..")
+"""As segments of a path they mean this one and the one above, to whatever passes a request on."""
 
 
 class Fresh(TypedDict, total=False):
@@ -96,6 +98,8 @@ class ViewClient:
 
     def get(self, key: str, **fresh: Unpack[Fresh]) -> Answer:
         """Key-value: the row of one key; no rows when there is none."""
+        if key in _DOTS:
+            return self.range(start=key, end=key + "\0", limit=1, **fresh)
         return self._ask("GET", f"/keys/{quote(key, safe='')}", {}, fresh)
 
     def range(

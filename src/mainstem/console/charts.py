@@ -102,7 +102,13 @@ def of_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
         return None  # several rows for one label: no chart that would be true
     kind = "bar" if across in words and len(rows) <= 60 else "line"
     series: list[dict[str, Any]] = [
-        {"name": name, "type": kind, "barMaxWidth": 34, "showSymbol": False, "data": [row.get(name) for row in rows]}
+        {
+            "name": name,
+            "type": kind,
+            "barMaxWidth": 34,
+            "showSymbol": False,
+            "data": [_drawn(row.get(name)) for row in rows],
+        }
         for name in values
     ]
     axes = [_axis("value")]
@@ -181,6 +187,11 @@ def _are_far_apart(columns: Sequence[Sequence[float | None]]) -> bool:
     """Whether one of two columns would not be seen on the other's axis."""
     low, high = sorted(max((abs(value) for value in column if value is not None), default=0) for column in columns)
     return high > 8 * low
+
+
+def _drawn(value: Any) -> Any:
+    """A number as a browser takes it: whole ones beyond 64 bits have no place in what is sent."""
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _is_number(value: Any) -> bool:

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 NOTHING = "–"
+_EXACT_MAX = 2**53 - 1  # a browser's numbers are doubles
 _STEPS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -84,6 +85,17 @@ def one_line(value: Any, length_max: int = 200) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = " ".join(text[: length_max * 2].split())
     return text if len(text) <= length_max else text[: length_max - 1] + "…"
+
+
+def exact(value: Any, length_max: int) -> Any:
+    """A value of an answer as a browser shows it without changing it: large whole numbers and what is nested as text.
+
+    Long text is cut with an ellipsis.
+    """
+    if isinstance(value, int) and abs(value) > _EXACT_MAX:
+        return str(value)
+    text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
+    return text[:length_max] + "…" if isinstance(text, str) and len(text) > length_max else text
 
 
 def cut(text: str, length_max: int) -> tuple[str, int]:

@@ -80,8 +80,11 @@ export class Mainstem {
    * @returns {Promise<{row: ?Row, position: Position}>}
    */
   async get(view, key, { atLeast, timeout } = {}) {
-    const path = `/views/${encodeURIComponent(view)}/keys/${encodeURIComponent(key)}`;
-    const answer = await (await this.fetch(path + query({ at_least: atLeast, timeout }))).json();
+    const keys = `/views/${encodeURIComponent(view)}/keys`;
+    const isDots = key === "." || key === ".."; // in a path they mean this place and the one above, also escaped
+    const one = isDots ? { start: key, end: `${key}\0`, limit: 1 } : {};
+    const path = isDots ? keys : `${keys}/${encodeURIComponent(key)}`;
+    const answer = await (await this.fetch(path + query({ ...one, at_least: atLeast, timeout }))).json();
     return { row: answer.rows[0] ?? null, position: answer.position };
   }
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from nicegui import ui
 
-from mainstem.console.formats import count, duration
+from mainstem.console.formats import count, duration, exact
 from mainstem.console.frame import Page, show_curl
 from mainstem.console.gateway_client import GatewayError
 from mainstem.console.parts import column, empty, position, problem, set_rows, table, text
@@ -27,6 +27,7 @@ _ANSWER_S = 330.0  # longer than any wait that the gateway allows
 _COLUMNS_MAX = 40
 _ROWS_SHOWN_MAX = 2_000
 _CELL_CHARS_MAX = 2_000
+_ROW = "row number"
 
 
 class QueryBox:
@@ -96,11 +97,11 @@ def rows_table(rows: Sequence[Row]) -> None:
         made = column(name, name, align="right" if is_number else "left")
         made[":format"] = "value => mainstem.cell(value)"
         columns.append(made)
-    shown = table([column("#", "#", classes="number"), *columns], "#", "Answer")
+    shown = table([column(_ROW, "#", classes="number"), *columns], _ROW, "Answer")
     set_rows(
         shown,
         [
-            {"#": number, **{name: _cut(row.get(name)) for name in names[:_COLUMNS_MAX]}}
+            {**{name: exact(row.get(name), _CELL_CHARS_MAX) for name in names[:_COLUMNS_MAX]}, _ROW: number}
             for number, row in enumerate(rows[:_ROWS_SHOWN_MAX], 1)
         ],
     )
@@ -108,9 +109,3 @@ def rows_table(rows: Sequence[Row]) -> None:
         text(f"The first {count(_ROWS_SHOWN_MAX)} rows are shown; the line below gets all.", "quiet", "p")
     if len(names) > _COLUMNS_MAX:
         text(f"{len(names) - _COLUMNS_MAX} more columns are not shown; the line below gets all.", "quiet", "p")
-
-
-def _cut(value: Any) -> Any:
-    if isinstance(value, str) and len(value) > _CELL_CHARS_MAX:
-        return value[:_CELL_CHARS_MAX] + "…"
-    return value

@@ -23,8 +23,7 @@ window.mainstem = (() => {
   const cell = (value) => {
     if (value === null || value === undefined) return "null";
     if (typeof value === "object") return JSON.stringify(value);
-    if (typeof value === "number" && !Number.isInteger(value)) return String(Number(value.toPrecision(8)));
-    return String(value);
+    return String(value); // of a number all digits that tell it from its neighbors
   };
 
   async function copy(text, event) {

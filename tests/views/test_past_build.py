@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -21,7 +22,7 @@ from mainstem.views.diff import Change, DiffRequest, changes_between
 from mainstem.views.feed import Feed
 from mainstem.views.past_build import PastBuilder
 from mainstem.views.store import Bookmark, Row, StoreDefinition, ViewStore, no_dead_letters
-from mainstem.views.store_snapshots import StoreSnapshots
+from mainstem.views.store_snapshots import StoreSnapshots, store_in
 from tests.views.fake_log import FIRST_LIFE, TOPIC, FakeLog
 from tests.views.support import KINDS, POISON, SCHEMA, KeyAndValue, KindUnderTest, flight, history, tombstone
 
@@ -184,6 +185,16 @@ def test_what_retention_removed_is_refused_unless_a_snapshot_has_it(tmp_path: Pa
     assert miles(past, 5) == {"a": 3, "b": 4, "c": 2}
     with pytest.raises(HistoryRemovedError, match="removed offsets 0 to 2 of t/0, which the state as of t/0:3 needs"):
         past.rows(at(3))
+
+
+@pytest.mark.parametrize("other", [0, 1])
+def test_a_snapshot_that_is_not_what_it_was_made_of_is_not_used(tmp_path: Path, other: int) -> None:
+    past = small(tmp_path)
+    changed = [store_in(snapshot) for snapshot in past.snapshots.all[:2]]
+    shutil.rmtree(changed[1 - other])
+    shutil.copytree(changed[other], changed[1 - other])
+    for offset in (2, 3, 4, 5):
+        assert miles(past, offset) == {row: past.model(at(offset))[row]["miles"] for row in past.model(at(offset))}
 
 
 def test_what_compaction_removed_is_refused_until_what_superseded_it(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from mainstem.pipelines.kinds import SQL
 from mainstem.schema.types import Column, TopicSchema
 from mainstem.views.requests import Sql
 from mainstem.views.sql import SqlStore
+from mainstem.views.sql_queries import REFUSED_FUNCTIONS
 from mainstem.views.store import StoreDefinition
 from tests.views.support import SCHEMA, apply, flight, tombstone
 
@@ -77,6 +78,71 @@ def test_nothing_can_be_written(store: SqlStore, query: str) -> None:
     assert store.digest() == digest
 
 
+WITH_EFFECTS = [
+    "FROM checkpoint()",
+    "SELECT count(*) FROM system.main.Force_Checkpoint()",
+    "SELECT 1 WHERE EXISTS (FROM checkpoint())",
+    "WITH x AS MATERIALIZED (FROM checkpoint()) SELECT * FROM x",
+    "DESCRIBE FROM checkpoint()",
+    "FROM query('FROM checkpoint()')",
+    "SELECT * FROM json_execute_serialized_sql(json_serialize_sql('FROM checkpoint()'))",
+    "FROM enable_logging()",
+    "FROM enable_profiling()",
+    "FROM truncate_duckdb_logs()",
+    "SELECT write_log('mine')",
+    "SELECT * FROM arrow_scan(1::POINTER, 2::POINTER, 3::POINTER)",
+    "FROM python_map_function(1)",
+]
+
+
+@pytest.mark.parametrize("query", WITH_EFFECTS)
+def test_a_query_cannot_do_anything_by_a_function(store: SqlStore, query: str) -> None:
+    with pytest.raises(QueryError, match=r"may not use \w+"):
+        store.query(Sql(query))
+
+
+def test_a_query_writes_no_checkpoint(tmp_path: Path) -> None:
+    store = SqlStore(tmp_path / "store", StoreDefinition("routes", SQL(), SCHEMA))
+    apply(store, [flight(str(number), "A", "B", number) for number in range(100)])
+    before = {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir()}
+    with pytest.raises(QueryError):
+        store.query(Sql("FROM checkpoint()"))
+    assert {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir()} == before
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT range AS n FROM range(1)",
+        "SELECT 0 AS n FROM (VALUES ('FROM checkpoint()')) AS texts(checkpoint)",
+        "SELECT 0 AS n FROM unnest([1]), json_each('[1]')",
+        "SELECT 0 AS n FROM duckdb_tables() WHERE table_name = 'routes'",
+    ],
+)
+def test_functions_that_only_make_rows_may_be_used(store: SqlStore, query: str) -> None:
+    assert rows(store, query) == [{"n": 0}]
+
+
+def test_every_function_that_is_not_the_same_each_time_is_known(store: SqlStore) -> None:
+    harmless = [
+        "currval",
+        "current_query",
+        "error",
+        "gen_random_uuid",
+        "random",
+        "sleep_ms",
+        "stats",
+        "uuid",
+        "uuidv4",
+        "uuidv7",
+        "vector_type",
+    ]
+    harmless += [f"current_{what}_id" for what in ("connection", "query", "transaction")]
+    volatile = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability = 'VOLATILE'"
+    assert {row["function_name"] for row in rows(store, volatile)} <= REFUSED_FUNCTIONS | {*harmless}
+
+
 OUTSIDE = [
     "SELECT * FROM read_csv('/etc/passwd')",
     "SELECT * FROM '/etc/passwd'",
@@ -126,7 +192,7 @@ def test_more_rows_than_the_limit_are_an_error_and_not_a_cut(store: SqlStore) ->
 
 
 @pytest.mark.parametrize(
-    "query", ["SELEC 1", "SELECT nothing FROM routes", "", "   ", "-- only a comment", "SELECT 1/"]
+    "query", ["SELEC 1", "SELECT nothing FROM routes", "", "   ", "-- only a comment", "SELECT 1/", "SELECT '\ud800'"]
 )
 def test_a_wrong_query_is_one_clear_line(store: SqlStore, query: str) -> None:
     with pytest.raises(QueryError) as caught:

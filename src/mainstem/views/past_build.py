@@ -5,16 +5,18 @@ asked position make exactly what the view held there. It is made from all of the
 compaction has removed some, it is one error.
 
 1. Take the newest snapshot on disk that the position covers, if the log still has all that follows it.
-2. Copy its store, and replay the topic from its bookmark up to the position, in every partition.
-3. Where there is no such snapshot, or compaction had removed records behind it (among them, perhaps, deletions): replay
-   the topic from its beginning. If records were removed there too, and what superseded them lies behind the position,
-   the state is not known any more.
+2. Copy its store, which must be at the position that the snapshot was made of, and replay the topic from there up to
+   the asked position, in every partition.
+3. Where there is no such snapshot, or it is not what it was made of, or compaction had removed records behind it (among
+   them, perhaps, deletions): replay the topic from its beginning. If records were removed there too, and what
+   superseded them lies behind the position, the state is not known any more.
 
 Thread-safe: each build has a connection of its own.
 """
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -29,6 +31,7 @@ from mainstem.views.store import Bookmark, StoreDefinition, ViewStore, no_dead_l
 from mainstem.views.store_snapshots import StoreSnapshots, copy_store
 from mainstem.views.stores import open_store
 
+_LOGGER = logging.getLogger("mainstem.views")
 _WAIT_MS = 500
 
 
@@ -52,13 +55,13 @@ class PastBuilder:
             with self.snapshots.newest_within(position) as snapshot:
                 if snapshot is not None and _removed(snapshot.bookmark.position, position, earliest) is None:
                     copy_store(snapshot, path)
-                    store = self._replayed(client, path, position, go_on)
+                    store = self._replayed(client, path, snapshot.bookmark.position, position, go_on)
                     if store is not None:
                         return store
             removed = _removed(Position(), position, earliest)
             if removed is not None:
                 raise HistoryRemovedError(f"the log has removed {removed}, which the state as of {position} needs")
-            store = self._replayed(client, path, position, go_on)
+            store = self._replayed(client, path, Position(), position, go_on)
         if store is None:
             raise HistoryRemovedError(
                 f"compaction has removed records of {self.topic} which the state as of {position} needs: a compacted "
@@ -67,12 +70,19 @@ class PastBuilder:
         return store
 
     def _replayed(
-        self, client: WireClient, path: Path, position: Position, go_on: Callable[[Position], None]
+        self, client: WireClient, path: Path, start: Position, position: Position, go_on: Callable[[Position], None]
     ) -> ViewStore | None:
-        """The store in ``path``, replayed up to ``position``; None, and nothing there, when compaction left gaps."""
+        """The store in ``path``, which is at ``start``, replayed up to ``position``.
+
+        None, and nothing there, when compaction left gaps, or when the store is somewhere else.
+        """
         store = open_store(path, self.definition)
         try:
             is_new = not store.position
+            if store.position != start:
+                _LOGGER.warning("a snapshot of %s made at %s holds %s: not used", self.topic, start, store.position)
+                _give_up(store, path)
+                return None
             begin = Bookmark(topic_ids=self.topic_ids) if is_new else store.bookmark
             feed = Feed(client, self.topic, begin, position, columns=self.definition.reads)
             while not feed.is_at_end:
@@ -85,9 +95,13 @@ class PastBuilder:
         except BaseException:
             store.close()
             raise
-        store.close()
-        shutil.rmtree(path)
+        _give_up(store, path)
         return None
+
+
+def _give_up(store: ViewStore, path: Path) -> None:
+    store.close()
+    shutil.rmtree(path)
 
 
 def _removed(begin: Position, until: Position, earliest: Mapping[TopicPartition, int]) -> str | None:

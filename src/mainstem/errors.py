@@ -35,6 +35,7 @@
     ├── UnavailableError              not now: the same request may succeed later
     │   ├── IndexNotReadyError        an index that the request needs is still being built
     │   ├── LogUnavailableError       the log cannot be reached, or did not answer in time
+    │   │   └── OutcomeUnknownError   an append was sent and its answer got lost: the log may have it, or not
     │   ├── PositionTimeoutError      `at_least` was not reached in time
     │   ├── TransactionTimeoutError   a transaction took too long, and was aborted
     │   ├── ViewStoppedError          a view stopped; it says why and what to do
@@ -232,6 +233,12 @@ class UnavailableError(MainstemError):
 
 class LogUnavailableError(UnavailableError):
     """The log cannot be reached, or did not answer in time."""
+
+
+class OutcomeUnknownError(LogUnavailableError):
+    """An append was sent and its answer got lost: the log may have all of it, a part, or nothing."""
+
+    retriable = False
 
 
 class IndexNotReadyError(UnavailableError):

@@ -67,6 +67,7 @@ _PROBLEMS: dict[type[MainstemError], _Problem] = {
     errors.RemoteError: _Problem("remote", 502, "The log said no"),
     errors.UnavailableError: _Problem("unavailable", 503, "Not now"),
     errors.LogUnavailableError: _Problem("log-unavailable", 503, "The log cannot be reached"),
+    errors.OutcomeUnknownError: _Problem("outcome-unknown", 504, "It is not known whether it was appended"),
     errors.IndexNotReadyError: _Problem("index-not-ready", 503, "An index is being built"),
     errors.PositionTimeoutError: _Problem("position-timeout", 504, "The position was not reached in time"),
     errors.ViewStoppedError: _Problem("view-stopped", 503, "The view has stopped"),

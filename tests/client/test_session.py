@@ -12,7 +12,9 @@ from mainstem.errors import (
     AuthorizationError,
     ConditionFailedError,
     InvalidTimestampError,
+    LogUnavailableError,
     MainstemError,
+    OutcomeUnknownError,
     PartitionOfflineError,
     RecordTooLargeError,
 )
@@ -77,6 +79,26 @@ def test_a_batch_whose_answer_got_lost_is_sent_again_as_the_same() -> None:
         one.append("t", records(b"b"))
         one.close()
     assert producing.stamps == [(1, 0), (1, 0), (1, 1)]
+
+
+def test_a_batch_whose_answer_never_comes_may_have_been_appended() -> None:
+    with ScriptedBroker(Producing(*[None] * 1000)) as broker:
+        one = session(broker, timeout_s=0.2)
+        with pytest.raises(OutcomeUnknownError) as unknown:
+            one.append("t", records(b"a"))
+        one.close()
+    assert not unknown.value.retriable
+
+
+def test_what_was_never_sent_was_not_appended() -> None:
+    with ScriptedBroker(Producing(0)) as broker:
+        one = session(broker, timeout_s=0.5)
+        one.append("t", records(b"a"))
+        one._client._connections.close()
+    with pytest.raises(LogUnavailableError) as away:
+        one.append("t", records(b"b"))
+    assert type(away.value) is LogUnavailableError
+    one.close()
 
 
 def test_a_batch_whose_fate_is_unknown_ends_the_producer() -> None:

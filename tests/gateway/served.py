@@ -15,10 +15,10 @@ from mainstem.gateway.serving import EndingServer, listen_tcp
 
 
 @contextmanager
-def listening_on(app: Any, sockets: Any) -> Iterator[uvicorn.Server]:
-    """Serve ``app`` on sockets that are bound already."""
+def listening_on(app: Any, sockets: Any, grace_s: int = 1) -> Iterator[uvicorn.Server]:
+    """Serve ``app`` on sockets that are bound already; requests have ``grace_s`` when it stops."""
     accepts = threading.Event()
-    config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=grace_s)
     server = EndingServer(config, accepts.set, app.state.streams.end)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sockets]})
     thread.start()
@@ -31,9 +31,12 @@ def listening_on(app: Any, sockets: Any) -> Iterator[uvicorn.Server]:
 
 
 @contextmanager
-def served(app: Any) -> Iterator[httpx.Client]:
+def served(app: Any, grace_s: int = 1) -> Iterator[httpx.Client]:
     """A client of ``app``."""
     socket = listen_tcp("127.0.0.1:0", insecure=False)
     address = bound_address(socket)
-    with listening_on(app, socket), httpx.Client(base_url=f"http://{address}", timeout=30, trust_env=False) as client:
+    with (
+        listening_on(app, socket, grace_s),
+        httpx.Client(base_url=f"http://{address}", timeout=30, trust_env=False) as client,
+    ):
         yield client

@@ -27,12 +27,12 @@ class Client:
     def feed(self, chunk: bytes, *, last: bool) -> None:
         self._messages.put_nowait({"type": "http.request", "body": chunk, "more_body": not last})
 
-    async def run(self) -> tuple[int, Any]:
+    async def run(self, method: str = "POST", path: str = "/") -> tuple[int, Any]:
         scope: Scope = {
             "type": "http",
-            "method": "POST",
-            "path": "/",
-            "raw_path": b"/",
+            "method": method,
+            "path": path,
+            "raw_path": path.encode(),
             "query_string": b"",
             "headers": [(name.encode(), value.encode()) for name, value in self._headers.items()],
         }
@@ -112,6 +112,39 @@ def test_a_body_that_pauses_too_long_is_given_up() -> None:
     guard = Guard(echo_size, Limits(body_pause_s=0.01))
     status, problem = asyncio.run(Client(guard, []).run())
     assert (status, problem["type"]) == (408, "/problems/request-timeout")
+
+
+async def hang(scope: Scope, receive: Receive, send: Send) -> None:
+    await asyncio.Event().wait()
+
+
+def cancelled(method: str, path: str) -> tuple[int, dict[str, Any], dict[bytes, bytes]]:
+    """What a request gets that the server cancels."""
+
+    async def scenario() -> tuple[int, dict[str, Any], dict[bytes, bytes]]:
+        guard = Guard(hang, Limits())
+        client = Client(guard, [b""])
+        task = asyncio.create_task(client.run(method, path))
+        while guard._requests < 1:
+            await asyncio.sleep(0)
+        task.cancel()
+        status, problem = await task
+        return status, problem, dict(client.sent[0]["headers"])
+
+    return asyncio.run(scenario())
+
+
+def test_who_waits_when_the_server_stops_is_told_to_ask_again() -> None:
+    for method, path in (("GET", "/views/v/keys/k"), ("POST", "/views/v/sql"), ("GET", "/topics/t/records")):
+        status, problem, headers = cancelled(method, path)
+        assert (status, problem["type"], headers[b"retry-after"]) == (503, "/problems/unavailable", b"1")
+
+
+def test_an_append_that_the_server_gives_up_is_not_to_be_repeated_blindly() -> None:
+    for path in ("/topics/t/records", "/topics/t/requests"):
+        status, problem, headers = cancelled("POST", path)
+        assert (status, problem["type"]) == (504, "/problems/outcome-unknown")
+        assert b"retry-after" not in headers
 
 
 def opened(headers: dict[str, str], limits: Limits | None = None) -> list[Message]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import httpx
@@ -18,6 +19,7 @@ from mainstem.gateway.forwarding import ForwardingBackend
 from mainstem.gateway.guard import Limits
 from mainstem.gateway.request_reply import REPLY_RETENTION_MS, Requests
 from tests.gateway.answering import answer_by_hand, working
+from tests.gateway.served import served
 from tests.gateway.test_bad_input import is_problem
 
 LATER = {"Prefer": "respond-async"}
@@ -25,8 +27,6 @@ LATER = {"Prefer": "respond-async"}
 
 @contextmanager
 def another_gateway(log: Log) -> Iterator[httpx.Client]:
-    from tests.gateway.served import served
-
     with served(create_app(log, ForwardingBackend([]), Limits())) as client:
         yield client
 
@@ -115,6 +115,20 @@ def test_a_request_of_a_topic_that_is_gone_is_404(api: httpx.Client, mainstem_to
     is_problem(api.get(f"/requests/{RequestId(bytes(16), 'never-was', 0, 0)}"), 404)
     is_problem(api.get(f"/requests/{RequestId(bytes(16), mainstem_topic, 0, 99)}"), 404)
     is_problem(api.get(f"/requests/{RequestId(bytes(16), mainstem_topic, 9, 0)}"), 404)
+
+
+def test_who_waits_when_the_gateway_stops_is_told_where_to_look(
+    api: httpx.Client, session_log: Log, mainstem_topic: str
+) -> None:
+    app = create_app(session_log, ForwardingBackend([]), Limits())
+    with ThreadPoolExecutor() as pool, served(app, grace_s=60) as stopping, session_log.follow(mainstem_topic) as asked:
+        answer = pool.submit(ask, stopping, mainstem_topic, timeout_s=300)
+        next(asked)
+        app.state.streams.end()
+        told = answer.result(60)
+    assert told.status_code == 202, told.text
+    assert answer_by_hand(session_log, mainstem_topic, "late") == 1
+    assert api.get(told.headers["Location"], params={"timeout": 60}).json()["reply"]["value"] == "late"
 
 
 def test_a_request_that_outlived_what_replies_are_kept_for_is_expired(

@@ -28,6 +28,7 @@ from mainstem.errors import (
     InvalidRecordError,
     LogUnavailableError,
     MainstemError,
+    OutcomeUnknownError,
     RecordTooLargeError,
     RemoteError,
     UnknownTopicError,
@@ -89,6 +90,7 @@ class Appender:
     def append_asking(self, topic: str, record: EncodedRecord, asks: Asks) -> Position:
         """Append one record under conditions, or with an idempotency key: ``asks`` says which.
 
+        With a key no outcome is unknown for long: to append again is to ask what became of it.
         Raises ConditionFailedError, UnsupportedFeatureError, InputError, and what an append raises.
         """
         headers = ask_headers(asks)
@@ -104,6 +106,10 @@ class Appender:
         asking = replace(record, headers=(*record.headers, *headers), partition=partition)
         try:
             return self.append_at_once(topic, [asking])
+        except OutcomeUnknownError as error:
+            if key is None:
+                raise
+            raise LogUnavailableError(f"{error}; append again with the same idempotency key") from error
         except InvalidRecordError:
             self._features.forget(topic)
             raise
@@ -122,8 +128,10 @@ class Appender:
                         if appended.error is not None:
                             break
                 return producer.wait(appended, topic)
-            except MainstemError:
+            except MainstemError as error:
                 self._drop_broken(producer)
+                if isinstance(error, LogUnavailableError):  # librdkafka does not tell what it had sent
+                    raise OutcomeUnknownError(f"it is not known which records were appended: {error}") from error
                 raise
 
     def transaction(self, transactional_id: str | None, timeout_s: float) -> Transaction:

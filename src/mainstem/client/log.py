@@ -134,8 +134,8 @@ class Log:
         (the partition's end) append only if that is so, else raise ConditionFailedError with the ``actual`` offset;
         ``idempotency_key`` appends once within the topic's window, and returns the first one's position after that.
         Raises UnsupportedFeatureError where the log or the topic's configs do not know them.
-        Raises UnknownTopicError, RecordTooLargeError, SchemaError (no JSON form), LogUnavailableError (it may or may
-        not have been appended), and RemoteError.
+        Raises UnknownTopicError, RecordTooLargeError, SchemaError (no JSON form), LogUnavailableError (of its kind
+        OutcomeUnknownError when the record may have been appended), and RemoteError.
         """
         record = EncodedRecord(value_bytes(value), key_bytes(key), encoded_headers(headers), partition, timestamp_ms)
         if asks:

@@ -6,7 +6,8 @@ acknowledged, and this a few milliseconds.
 Invariants: one batch is in flight at a time, so that sequence numbers follow from what was acknowledged. A batch that
 was not acknowledged ends the producer id, whatever was said of it: an earlier attempt may have been appended while its
 answer got lost, and the log would take the next batch with the same sequence for a repeat of that one, and acknowledge
-what it does not hold. The next append takes a new id. Used by one thread at a time.
+what it does not hold. The next append takes a new id. When the log is away, what surely was not appended is a
+LogUnavailableError, what may have been its kind OutcomeUnknownError. Used by one thread at a time.
 """
 
 from __future__ import annotations
@@ -17,8 +18,15 @@ from collections.abc import Iterable, Sequence
 from mainstem.client.records import EncodedRecord
 from mainstem.client.wire.cluster import WireClient
 from mainstem.client.wire.producers import ProducerIdentity, init_producer_id
+from mainstem.client.wire.transport import NotConnectedError
 from mainstem.clock import Clock
-from mainstem.errors import ConditionFailedError, ProducerError, RecordTooLargeError
+from mainstem.errors import (
+    ConditionFailedError,
+    LogUnavailableError,
+    OutcomeUnknownError,
+    ProducerError,
+    RecordTooLargeError,
+)
 from mainstem.model import Position, TopicPartition
 from mainstem.record.constants import INT32_MAX
 from mainstem.record.partitioner import partition_for
@@ -34,15 +42,24 @@ class AppendSession:
         self._clock = clock
         self._identity: ProducerIdentity | None = None
         self._sequences: dict[TopicPartition, int] = {}
+        self._has_appended = False
 
     def append(self, topic: str, records: Iterable[EncodedRecord]) -> Position:
         """Append records, in order for each partition; returns the position just after them, once they are durable.
 
-        Raises UnknownTopicError, RecordTooLargeError, LogUnavailableError, RemoteError; partitions before the one that
-        failed have been appended to.
+        Raises UnknownTopicError, RecordTooLargeError, LogUnavailableError, OutcomeUnknownError, RemoteError; partitions
+        before the one that failed have been appended to.
         """
         by_partition = self._by_partition(topic, records)
-        return Position({tp: self._append(tp, rows) for tp, rows in by_partition.items()})
+        self._has_appended = False
+        try:
+            return Position({tp: self._append(tp, rows) for tp, rows in by_partition.items()})
+        except OutcomeUnknownError:
+            raise
+        except LogUnavailableError as error:
+            if not self._has_appended:
+                raise
+            raise OutcomeUnknownError(f"{error}; a part of the records is appended") from error
 
     def close(self) -> None:
         self._client.close()
@@ -81,9 +98,12 @@ class AppendSession:
             base_offset = self._client.produce(tp, build_batch(rows, producer=stamp))
         except ConditionFailedError:
             raise  # logs look for repeats before conditions: no attempt was appended, the sequence has not moved
-        except BaseException:
+        except BaseException as error:
             self._identity = None
             self._sequences.clear()
+            if isinstance(error, LogUnavailableError) and not isinstance(error.__cause__ or error, NotConnectedError):
+                raise OutcomeUnknownError(f"it is not known whether the record was appended: {error}") from error
             raise
+        self._has_appended = True
         self._sequences[tp] = (sequence + len(rows)) & INT32_MAX
         return base_offset + len(rows)

@@ -53,6 +53,7 @@ def create_app(
             await metrics.close()
 
     streams = views.streams
+    streams.at_end(requests.end)
     routers = (
         topic_router(log),
         requests.router(),

@@ -34,7 +34,7 @@ _PROBLEMS: Final = {
     501: "Something that this takes is not installed",
     502: "The log's answer, or a worker's, is an error",
     503: "Not now; `Retry-After` says when to try again",
-    504: "The position was not reached in time; `wanted` and `reached`",
+    504: "The position was not reached in time (`wanted` and `reached`), or it is not known whether it was appended",
 }
 _HEADERS: Final = {
     "Mainstem-Position": "The position that the answer reflects, or that stands just after what was appended",
@@ -100,13 +100,15 @@ _PENDING: Final = Success(202, "Not answered yet", "Pending", (*_AT, "Location",
 ANSWERS: Final[Mapping[tuple[str, str], Answers]] = {
     ("get", "/topics"): Answers((Success(200, "The topics", "Topics"),)),
     ("get", "/topics/{topic}"): Answers((Success(200, "The topic", "TopicDescription"),)),
-    ("post", "/topics/{topic}/records"): Answers((Success(201, "Appended", "Appended", _AT),), (409, 412), _CONDITIONS),
+    ("post", "/topics/{topic}/records"): Answers(
+        (Success(201, "Appended", "Appended", _AT),), (409, 412, 504), _CONDITIONS
+    ),
     ("get", "/topics/{topic}/records"): Answers((Success(200, "The records", "Records", _AT),), (416,)),
     ("get", "/topics/{topic}/keys/{key}"): Answers(
         (Success(200, "The key's records", "KeyRecords", (*_AT, "ETag")),), (416,)
     ),
     ("get", "/topics/{topic}/stream"): _EVENTS,
-    ("post", "/topics/{topic}/requests"): Answers((_ANSWERED, _PENDING), (409, 412), (*_CONDITIONS, "Prefer")),
+    ("post", "/topics/{topic}/requests"): Answers((_ANSWERED, _PENDING), (409, 412, 504), (*_CONDITIONS, "Prefer")),
     ("get", "/requests/{request}"): Answers((_ANSWERED, _PENDING), (410,)),
     ("get", "/views"): Answers((Success(200, "The views", "Views"),)),
     ("get", "/views/{view}"): Answers((Success(200, "The view", "ViewStatus"),)),

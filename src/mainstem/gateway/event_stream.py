@@ -1,4 +1,5 @@
-"""``EventStream``: server-sent events as a response, and ``Streams``, which ends those of a process when it stops.
+"""``EventStream``: server-sent events as a response, and ``Streams``, which ends those of a process when it stops, and
+whatever else is told to end then.
 
 A stream ends when its source ends, the client goes away, the process stops (with a comment that says so), or a client
 has taken nothing of what was sent for ``STALL_S``. Nothing is buffered here: what the source yields is sent before the
@@ -41,6 +42,7 @@ class Streams:
         self.stall_s = stall_s
         self._bodies: set[asyncio.Task[None]] = set()
         self._is_ending = False
+        self._also: list[Callable[[], None]] = []
 
     def __len__(self) -> int:
         return len(self._bodies)
@@ -50,6 +52,12 @@ class Streams:
         self._is_ending = True
         for body in self._bodies:
             body.cancel()
+        for end in self._also:
+            end()
+
+    def at_end(self, end: Callable[[], None]) -> None:
+        """Call ``end`` when the process stops: for what waits, and could wait through the whole grace."""
+        self._also.append(end)
 
     def begin(self, body: asyncio.Task[None]) -> None:
         """Take in the task that sends a stream's body."""

@@ -8,6 +8,8 @@
   (421: DNS rebinding), and what changes something must come from no other page (403: its Origin is another host, and
   none of ``origins``, whose pages are let in). A websocket must come from a page of ours alone, and is told so before
   it is accepted; at most ``websockets_max`` are open at once (503).
+* A request that is cancelled, as the process stops and its grace is over, is told so (503); of an append, whose record
+  may be in the log, that its outcome is not known (504).
 
 Plain ASGI, one instance for each app, used by one event loop: its counters need no lock.
 """
@@ -21,8 +23,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes, urlsplit
 
+from mainstem.errors import OutcomeUnknownError, UnavailableError
 from mainstem.gateway.addresses import LOOPBACK_NAMES
-from mainstem.gateway.problem_responses import HttpError, http_problem
+from mainstem.gateway.problem_responses import HttpError, error_response, http_problem
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -33,6 +36,7 @@ AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 STREAMS_MAX: Final = 2_048
 _REQUESTS_MAX: Final = 512
 _STREAM = re.compile(r"/(?:topics|views)/[^/]+/stream")
+_APPEND = re.compile(r"/topics/[^/]+/(?:records|requests)")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _UPGRADE = "websocket"  # stands for the method of a request that is none of the safe ones
 
@@ -87,7 +91,7 @@ class Guard:
         body = _CountedBody(self, receive)
         self._count(is_stream, 1)
         try:
-            await self._app(scope, body.receive, send)
+            await _told_when_cancelled(self._app, scope, body.receive, send)
         finally:
             self._count(is_stream, -1)
             self._bodies_bytes -= body.size_bytes
@@ -185,6 +189,29 @@ class _CountedBody:
         self.size_bytes += more_bytes
         self._complete = not message.get("more_body", False)
         return message
+
+
+async def _told_when_cancelled(app: AsgiApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Serve a request; one that the server cancels gets an answer as long as it has none."""
+    has_begun = False
+
+    async def watched(message: Message) -> None:
+        nonlocal has_begun
+        has_begun = True
+        await send(message)
+
+    try:
+        await app(scope, receive, watched)
+    except asyncio.CancelledError:
+        if has_begun:
+            raise
+        await error_response(_stopping(scope))(scope, receive, send)
+
+
+def _stopping(scope: Scope) -> UnavailableError:
+    if scope["method"] == "POST" and _APPEND.fullmatch(scope["path"]):
+        return OutcomeUnknownError("the gateway stops before the log has answered: the record may be appended, or not")
+    return UnavailableError("the server stops; ask again in a moment")
 
 
 def _is_foreign(origin: str, headers: dict[str, str]) -> bool:

@@ -2,7 +2,8 @@
 
 A follower begins at the end of its topic before the first request is appended, so a reply is always behind it. What it
 reads it hands to the event loop, to whoever expects that correlation id; nothing is kept. When a follower ends, by an
-error that does not heal or because room was needed, those who wait are told to look for themselves.
+error that does not heal, because room was needed or as the process stops, those who wait are told to look for
+themselves.
 
 ``Replies`` is used by one event loop; only ``_Follower._run`` is in other threads.
 """
@@ -44,6 +45,7 @@ class Replies:
         self._workers = Workers(_THREADS_MAX)
         self._followers: dict[str, _Follower] = {}
         self._starting = asyncio.Lock()
+        self._is_ending = False
 
     @property
     def pending(self) -> int:
@@ -62,12 +64,20 @@ class Replies:
             follower = await self._follower(topic)
             key = correlation_id.encode()
             future = follower.expect(key)
+            if self._is_ending:
+                follower.let_go()
             try:
                 yield future
             finally:
                 follower.forget(key, future)
         finally:
             self._pending -= 1
+
+    def end(self) -> None:
+        """The process stops: nobody waits any more, now or later. Idempotent."""
+        self._is_ending = True
+        for follower in self._followers.values():
+            follower.let_go()
 
     async def close(self) -> None:
         """End all followers."""
@@ -156,6 +166,10 @@ class _Follower:
 
     def _end(self) -> None:
         self.has_ended = True
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Whoever waits looks into the log instead."""
         for futures in self._expected.values():
             for future in futures:
                 if not future.done():

@@ -1,7 +1,8 @@
 """The routes of request and reply: ``POST /topics/{topic}/requests`` and ``GET /requests/{id}``.
 
 An answer waits for its reply as long as it is told to, and gives its place up when the asker goes away. What is not
-answered in time is 202 with the place to look again; that place is good over a restart of the gateway.
+answered in time, or before the gateway stops, is 202 with the place to look again; that place is good over a restart of
+the gateway.
 """
 
 from __future__ import annotations
@@ -42,6 +43,10 @@ class RequestRoutes:
         self._requests = Requests(log)
         self._replies = Replies(log)
         self._workers = Workers(_THREADS_MAX)
+
+    def end(self) -> None:
+        """The process stops: who waits is told where to look for the reply. Idempotent."""
+        self._replies.end()
 
     async def close(self) -> None:
         """End what is followed."""

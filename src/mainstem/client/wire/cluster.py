@@ -553,10 +553,9 @@ class WireClient:
     ) -> T:
         """Run ``attempt`` until it succeeds, fails for good, or the time is over.
 
-        Without ``resends`` an attempt whose request may have reached the broker is the last one; with ``moves`` one
-        that does not reach it.
+        Without ``resends`` an attempt that may have reached the broker is the last, with ``moves`` one that did not.
         """
-        deadline = Deadline(self._clock, self.timeout_s if timeout_s is None else timeout_s)
+        deadline, lost = Deadline(self._clock, self.timeout_s if timeout_s is None else timeout_s), None
         with self._in_use:
             for pause_s in pauses_s():
                 try:
@@ -572,9 +571,10 @@ class WireClient:
                         raise
                     failure = error
                 if isinstance(failure, LogUnavailableError):
+                    lost = lost if isinstance(failure, NotConnectedError) else failure
                     self._forget(self._cluster.topics)
                 if deadline.left_s() <= pause_s or self._closed.wait(pause_s):
-                    raise self._given_up(failure, deadline) from failure
+                    raise self._given_up(failure, deadline) from lost or failure
         raise AssertionError("the pauses never end")
 
     def _given_up(self, failure: MainstemError, deadline: Deadline) -> MainstemError:

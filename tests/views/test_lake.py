@@ -24,7 +24,7 @@ from mainstem.schema.types import Column, TopicSchema
 from mainstem.views.lake import LakeLimits, LakeStore
 from mainstem.views.requests import Sql
 from mainstem.views.store import Bookmark, StoreDefinition, no_dead_letters
-from mainstem.views.verify import first_differences
+from mainstem.views.verify import differences
 from tests.views.support import SCHEMA, TOPIC, apply, arrow_batch, flight, history, tombstone
 
 AT_ONCE = LakeLimits(commit_s=0.0)
@@ -298,7 +298,7 @@ def test_a_record_changed_by_hand_in_a_file_is_found_and_named(tmp_path: Path) -
     pq.write_table(table.set_column(column, "miles", pa.array([0, 1, 2, 99, 4], pa.int32())), file)
     with store.snapshot() as actual, replay.snapshot() as expected:
         assert actual.digest() != expected.digest()
-        [difference] = first_differences(expected, actual)
+        [difference] = differences(expected.entries(), actual.entries())
     assert difference.key == "0000000000/00000000000000000003"
     assert [side and side["miles"] for side in (difference.expected, difference.actual)] == [3, 99]
     store.close()

@@ -8,7 +8,7 @@ import pytest
 
 from mainstem.clock import SystemClock
 from mainstem.errors import PositionTimeoutError, StorageError, UnavailableError, ViewStoppedError
-from mainstem.model import Position
+from mainstem.model import Position, TopicPartition
 from mainstem.views.past_stores import PastStores
 from mainstem.views.store import ViewStore
 from tests.views.support import KINDS
@@ -43,8 +43,8 @@ class Built:
 
     def read(self, *offsets: int) -> None:
         for offset in offsets:
-            with self.stores.lease(at(offset), WAIT_S) as store:
-                assert store.count() == 0
+            with self.stores.lease([at(offset)], WAIT_S) as stores:
+                assert stores[at(offset)].count() == 0
 
 
 @pytest.fixture
@@ -74,11 +74,11 @@ def test_the_one_that_was_read_longest_ago_goes_first(built: Built) -> None:
 
 
 def test_one_that_is_read_stays(built: Built) -> None:
-    with built.stores.lease(at(1), WAIT_S) as store:
+    with built.stores.lease([at(1)], WAIT_S) as stores:
         built.read(2, 3, 4)
-        assert store.count() == 0
+        assert stores[at(1)].count() == 0
         refused = pytest.raises(UnavailableError, match="2 other past states are being read")
-        with built.stores.lease(at(4), WAIT_S), refused, built.stores.lease(at(5), 0):
+        with built.stores.lease([at(4)], WAIT_S), refused, built.stores.lease([at(5)], 0):
             pass
     built.read(1)
     assert built.asked.count(at(1)) == 1
@@ -86,7 +86,7 @@ def test_one_that_is_read_stays(built: Built) -> None:
 
 def test_who_gives_up_leaves_a_building_that_goes_on(built: Built) -> None:
     built.may.clear()
-    with pytest.raises(PositionTimeoutError, match="goes on being built") as caught, built.stores.lease(at(7), 0.1):
+    with pytest.raises(PositionTimeoutError, match="goes on being built") as caught, built.stores.lease([at(7)], 0.1):
         pass
     assert caught.value.wanted == at(7)
     built.may.set()
@@ -108,6 +108,36 @@ def test_what_counts_no_more_is_built_anew(built: Built) -> None:
     built.stores.forget()
     built.read(7)
     assert built.asked == [at(7), at(7)]
+
+
+def test_what_counts_no_more_goes_when_its_reader_is_done(built: Built) -> None:
+    with built.stores.lease([at(7)], WAIT_S) as stores:
+        built.stores.forget()
+        assert stores[at(7)].count() == 0
+        built.read(7)
+        assert len(list(built.directory.iterdir())) == 2
+    assert (built.asked, len(list(built.directory.iterdir()))) == ([at(7), at(7)], 1)
+
+
+def test_what_counts_no_more_while_it_is_built_is_built_anew_for_who_waits(built: Built) -> None:
+    built.may.clear()
+    reader = threading.Thread(target=built.read, args=(7,))
+    reader.start()
+    assert built.began.wait(WAIT_S)
+    built.stores.forget()
+    built.may.set()
+    reader.join(WAIT_S)
+    built.read(7)
+    assert built.asked == [at(7), at(7)]
+
+
+def test_several_states_are_taken_at_once_or_not_at_all(built: Built) -> None:
+    with built.stores.lease([at(1), at(2)], WAIT_S) as stores:
+        assert sorted(position[TopicPartition("t", 0)] for position in stores) == [1, 2]
+    with built.stores.lease([at(1)], WAIT_S):
+        with pytest.raises(UnavailableError), built.stores.lease([at(3), at(4)], 0):
+            pass
+        built.read(3, 4)
 
 
 def test_a_stop_ends_the_building_and_who_waits(built: Built) -> None:

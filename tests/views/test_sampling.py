@@ -79,6 +79,9 @@ def test_a_row_written_by_hand_is_found_in_its_bucket(mainstem_log: Log, tmp_pat
         [status] = host.status(view)
         assert (status.state, status.drifted) == ("live", True)
         assert repr(sorted(keys)[0]) in status.detail
+        version = host._views[view]._runner.version
+        assert version is not None
+        assert version.snapshots.is_void == version._store.keeps_past
         host.rebuild(view)
         [status] = host.status(view)
         assert (status.sampled, status.drifted) == (None, False)

@@ -15,6 +15,7 @@ from mainstem.views.store import Row, ViewStore, no_dead_letters
 from mainstem.views.store_snapshots import KEPT_MAX, StoreSnapshots, copy_store
 from tests.views.killed_snapshots import EVERY, RECORDS
 from tests.views.support import KINDS, TOPIC, KindUnderTest, apply, arrow_batch, flight, history
+from tests.views.tampering import run_in_duckdb
 
 WITH_PAST = [kind for kind in KINDS if isinstance(kind.kind, KeyValue | SQL)]
 OTHERS = [kind for kind in KINDS if kind not in WITH_PAST]
@@ -146,6 +147,43 @@ def test_a_snapshot_that_cannot_be_made_does_not_stop_the_view(store: ViewStore,
     apply(store, [flight("1", "A", "B")], 2)
     snapshots.applied(store, 1, HUGE)
     assert positions(snapshots) == [3]
+
+
+def test_a_copy_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = WITH_PAST[0].open(tmp_path / "store")
+
+    def fail(path: Path) -> int:
+        path.mkdir()
+        (path / "half").write_bytes(b"x")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store, "copy_to", fail)
+    fill(store, StoreSnapshots(tmp_path / "snapshots", every_records=1), 3)
+    store.close()
+    assert list((tmp_path / "snapshots").iterdir()) == []
+
+
+def test_none_is_made_of_a_store_that_somebody_else_wrote_to(tmp_path: Path) -> None:
+    sql = next(kind for kind in WITH_PAST if kind.name == "sql")
+    store = sql.open(tmp_path / "store")
+    apply(store, [flight("1", "A", "B")])
+    store.close()
+    run_in_duckdb(tmp_path / "store", statement="UPDATE routes SET miles = 99")
+    store = sql.open(tmp_path / "store")
+    snapshots = StoreSnapshots(tmp_path / "snapshots", every_records=1)
+    fill(store, snapshots, 2)
+    store.close()
+    assert snapshots.all == ()
+
+
+def test_after_they_were_voided_none_are_made_also_after_a_restart(store: ViewStore, tmp_path: Path) -> None:
+    snapshots = StoreSnapshots(tmp_path / "snapshots", every_records=1)
+    fill(store, snapshots, 2)
+    snapshots.void()
+    fill(store, snapshots, 2)
+    again = StoreSnapshots(tmp_path / "snapshots", every_records=1)
+    fill(store, again, 2)
+    assert (snapshots.all, again.all, again.is_void) == ((), (), True)
 
 
 @pytest.mark.parametrize("other", OTHERS, ids=lambda kind: kind.name)

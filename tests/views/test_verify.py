@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sqlite3
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.errors import HistoryRemovedError
+from mainstem.errors import HistoryRemovedError, MainstemError, UnavailableError
 from mainstem.model import Position
+from mainstem.pipelines.folds import FoldRecord
+from mainstem.pipelines.kinds import SQL, KeyValue, Kind, Lake
+from mainstem.record.writer import NewRecord, build_batch
+from mainstem.schema.infer import schema_of
+from mainstem.schema.registry import register
+from mainstem.views.feed import Feed
 from mainstem.views.read_options import ReadOptions
+from mainstem.views.requests import Sql
 from mainstem.views.status import VerifyResult
-from tests.views.hosting import EVERY_KIND, REQUESTS, Setting
-from tests.views.tampering import EVERY_TAMPERING, TAMPERINGS, named, rocksdb
+from mainstem.views.store import Bookmark, StoreDefinition, ViewStore, no_dead_letters
+from mainstem.views.stores import open_store
+from mainstem.views.verify import Replay, compare
+from tests.views.fake_log import TOPIC, FakeLog
+from tests.views.hosting import EVERY_KIND, GET, REQUESTS, Setting
+from tests.views.tampering import EVERY_TAMPERING, TAMPERINGS, named, rocksdb, run_in_sqlite
+
+COUNT = itertools.count()
+
+
+def counted(state: int, record: FoldRecord) -> int:
+    """A fold that depends on more than its arguments: a replay gives something else."""
+    return next(COUNT)
+
 
 # The kinds whose stores keep an account of their own writes.
 EVERY_ACCOUNT = ("kv", "sql", "search", "graph")
@@ -145,6 +166,102 @@ def test_where_history_was_removed_only_what_is_left_is_compared(mainstem_log: L
         result = host.verify("kv")
     assert (result.equal, result.records) == (True, 3)
     assert result.compared_from == Position.of(setting.topic, 0, 4)
+
+
+def test_where_history_was_removed_a_graph_s_edges_are_held_to_its_own_records(
+    mainstem_log: Log, tmp_path: Path
+) -> None:
+    setting = Setting(mainstem_log, tmp_path, ("graph",))
+    filled(setting, "graph")
+    setting.remove_records_before(4)
+    with setting.host() as host:
+        host.wait("graph", lambda status: status.state == "live")
+        assert host.verify("graph").equal
+    run_in_sqlite(tmp_path / "graph" / "v000001" / "store", statement="UPDATE edges SET records = 7 WHERE source = 'A'")
+    with setting.host() as host:
+        host.wait("graph", lambda status: status.state == "live")
+        assert [difference.key for difference in host.verify("graph").differences] == ["edge A → B"]
+
+
+def test_an_account_does_not_clear_what_a_replay_has_found(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path, ())
+    setting.app.view("odd", setting.app.topics[setting.topic], KeyValue(fold=counted, initial=0))
+    with setting.host() as host:
+        host.query("odd", GET, ReadOptions(at_least=setting.append("1")))
+        assert not host.verify("odd").equal
+        again = host.verify("odd", full=False)
+        assert (again.equal, again.method, host.status("odd")[0].drifted) == (False, "replay", True)
+
+
+def test_what_a_verification_has_found_wrong_gives_no_past_any_more(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path)
+    filled(setting, "kv")
+    TAMPERINGS["kv"]["changed"](tmp_path / "kv" / "v000001" / "store")
+    with setting.host() as host:
+        host.wait("kv", lambda status: status.state == "live")
+        now = host.query("kv", GET)
+        assert [difference.key for difference in host.verify("kv").differences] == ["1"]
+        past = host.query("kv", GET, ReadOptions(as_of=now.position))
+        assert ([row["miles"] for row in now.rows], [row["miles"] for row in past.rows]) == ([99], [1])
+
+
+def test_a_schema_that_gains_a_column_while_a_view_runs_is_no_drift(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path, ())
+    out = f"{setting.topic}-out"
+    mainstem_log.create_topic(out, partitions=1)
+    register(mainstem_log, out, schema_of("n INT"), ())
+    setting.app.view("table", setting.app.topic(out), SQL())
+    position = mainstem_log.append(out, {"n": 1}, key="1")
+    with setting.host() as host:
+        host.query("table", Sql('SELECT n FROM "table"'), ReadOptions(at_least=position))
+        register(mainstem_log, out, schema_of("n INT, more STRING"), ())
+        assert host.verify("table").equal
+        sampled = [host.sample("table") for _ in range(16)]
+    assert {entry.equal for entry in sampled if entry} == {True}
+
+
+# ---- over a compacted log
+
+
+def stored(path: Path, kind: Kind, log: FakeLog) -> ViewStore:
+    store = open_store(path / "store", StoreDefinition("v", kind))
+    feed = Feed(cast(Any, log), TOPIC, Bookmark(), columns=StoreDefinition("v", kind).reads)
+    while step := feed.step(0):
+        store.apply(step.arrow_batch, step.bookmark, no_dead_letters)
+    return store
+
+
+def compared(path: Path, kind: Kind, log: FakeLog, store: ViewStore) -> VerifyResult:
+    with store.snapshot() as snapshot:
+        replay = Replay(cast(Any, log), TOPIC, snapshot.position, StoreDefinition("v", kind).reads)
+        return compare("v", snapshot, replay, (path / "scratch", StoreDefinition("v", kind)), lambda: None)
+
+
+def one(key: str, offset: int, n: int) -> bytes:
+    return build_batch([NewRecord(key.encode(), b'{"n": %d}' % n)], base_offset=offset)
+
+
+def test_what_compaction_has_removed_since_a_lake_may_have(tmp_path: Path) -> None:
+    log = FakeLog({0: [one("a", 0, 1), one("b", 1, 1), one("a", 2, 2)]})
+    store = stored(tmp_path, Lake(), log)
+    del log.partitions[0][0]
+    result = compared(tmp_path, Lake(), log, store)
+    store.close()
+    assert (result.equal, result.records, result.entries) == (True, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [(KeyValue(), UnavailableError), (KeyValue(fold=counted, initial=0), HistoryRemovedError)],
+    ids=["key-value", "fold"],
+)
+def test_a_view_behind_compaction_is_not_called_wrong(tmp_path: Path, kind: Kind, error: type[MainstemError]) -> None:
+    log = FakeLog({0: [one("a", 0, 1), one("b", 1, 1)]})
+    store = stored(tmp_path, kind, log)
+    log.partitions[0] = [one("b", 1, 1), one("a", 2, 2)]
+    with pytest.raises(error):
+        compared(tmp_path, kind, log, store)
+    store.close()
 
 
 @pytest.mark.parametrize("view", ["fold", "metrics"])

@@ -9,11 +9,12 @@ A round:
 3. **Follow**: the same for what the view has applied meanwhile, taking more of the processor, since the view goes on.
 4. **Compare**: with a snapshot, replay the little that came since, and walk both buckets side by side. The snapshot is
    held for this alone: some microseconds an entry, at half of the processor.
-5. **Tell**: what was found, and to which position. Found differences stay told until their bucket is found equal.
+5. **Tell**: what was found, and to which position. Found differences stay told until their bucket is found equal, and
+   void the snapshots and past states of the view (``Version.distrust``).
 
 A rebuild, a verification, a deletion or a stop takes precedence: ``giving_way`` ends a round within a fetch, with
 nothing told. What a round cannot say anything about is left out: a kind whose entries do not go by keys, a fold over a
-log that has lost its beginning.
+log that has lost its beginning, and a difference where compaction has passed the position of the view.
 
 Concurrency: ``round`` is for one thread at a time; everything else for any.
 """
@@ -36,9 +37,9 @@ from mainstem.errors import ConfigError, MainstemError
 from mainstem.model import Position
 from mainstem.pipelines.kinds import needs_every_record
 from mainstem.views.status import Difference, Sampled
-from mainstem.views.store import Bookmark, Bucket, Row, StoreDefinition, ViewStore
+from mainstem.views.store import Bookmark, Bucket, Row, ViewStore
 from mainstem.views.stores import open_store
-from mainstem.views.verify import Replay, differences
+from mainstem.views.verify import Replay, compared_anyway, differences
 from mainstem.views.version import Version
 
 if TYPE_CHECKING:
@@ -71,7 +72,6 @@ class Subject:
     """The view as a round takes it."""
 
     version: Version
-    definition: StoreDefinition
     client: AbstractContextManager[WireClient]
 
 
@@ -167,21 +167,23 @@ class Sampler:
             finally:
                 shutil.rmtree(self._scratch, ignore_errors=True)
             self._next = (bucket.number + 1) % bucket.count
-            self._sampled = sampled
+            if sampled is not None:
+                self._sampled = sampled
             return sampled
 
     def _verify(self, subject: Subject, bucket: Bucket) -> Sampled | None:
         shutil.rmtree(self._scratch, ignore_errors=True)
-        store = open_store(self._scratch, subject.definition)
+        definition = subject.version.definition
+        store = open_store(self._scratch, definition)
         try:
             with subject.version.lease() as view, view.snapshot() as snapshot:
                 if snapshot.sample(bucket) is None:
                     return None
             with subject.client as client:
-                replay = _BucketReplay(client, self._topic, subject.definition.reads, bucket, store)
+                replay = _BucketReplay(client, self._topic, definition.reads, bucket, store)
                 replay.up_to(subject.version.position, self._pace.breather(self._sampling.share))
                 replay.up_to(subject.version.position, self._pace.breather(_FOLLOW_SHARE))
-                if replay.beginning is not None and needs_every_record(subject.definition.kind):
+                if replay.beginning is not None and needs_every_record(definition.kind):
                     return None
                 return self._compare(subject.version, replay, bucket, store)
         finally:
@@ -195,12 +197,23 @@ class Sampler:
                 assert expected is not None, "it was asked before"
                 assert actual is not None, "both are of one kind"
                 breathing = _now_and_then(actual, self._pace.breather(_COMPARE_SHARE))
-                found = tuple(differences(expected, breathing, is_partial=replay.beginning is not None))
+                but = compared_anyway(version.definition.kind)
+                found = tuple(differences(expected, breathing, is_partial=replay.beginning is not None, but=but))
+                if found and not _tells(version, scratch.bookmark):
+                    return None
             position = snapshot.position
+        if found:
+            version.distrust()
         self._found[bucket.number] = found
         every = tuple(difference for number in sorted(self._found) for difference in self._found[number])
         share = len(self._found) / bucket.count
         return Sampled(position, self._clock.time_ms(), share, not every, replay.records, replay.beginning, every)
+
+
+def _tells(version: Version, replayed: Bookmark) -> bool:
+    """Whether a difference means that the view is wrong, and not that compaction has removed what it was made of."""
+    has_met_gap = bool(replayed.exact_from)
+    return replayed.is_exact and not (has_met_gap and needs_every_record(version.definition.kind))
 
 
 class _BucketReplay:

@@ -2,6 +2,7 @@
 
     VERSION/snapshots/000007/bookmark.json   what the copy reflects
     VERSION/snapshots/000007/store/          the store's own files, with the same bookmark in them
+    VERSION/snapshots/void                   there are none, and will be none, of this version
 
 They belong to one version of the view: what voids the version (another definition, another life of the topic, a rebuild
 because somebody wrote to the store) voids them too.
@@ -11,8 +12,9 @@ Invariants:
 1. *Whole or not there.* A snapshot has its name only when every byte of it is on disk; a crash at any step leaves what
    the next opening deletes.
 2. *Never changed.* What begins at a snapshot begins with a copy (``copy_store``); a snapshot that is leased stays.
-3. *Exact.* One is made only of a state that is what all records before its position make (``Bookmark.is_exact``), and
-   not of a store that knows that somebody else has written to it.
+3. *Exact.* One is made only of a state that is what all records before its position make (``Bookmark.is_exact``), not
+   of a store that knows that somebody else has written to it, and of none that a verification has found to differ from
+   its log: what ``void`` writes down holds until the view is rebuilt, over restarts too.
 4. *Bounded.* At most ``KEPT_MAX`` are kept, spread over the past: the newest, the oldest, and between them whatever
    lies farthest from its neighbors. One is made after ``every_records`` records at the earliest, and not before as many
    bytes of records were applied as the last one had to write: a view that is large makes them less often.
@@ -24,6 +26,8 @@ Making one, by the applier between two applies:
 3. every file and directory is fsynced,
 4. ``000007.making`` is renamed to ``000007``, and that is fsynced,
 5. one too many is renamed to ``….removing``, and deleted.
+
+What fails leaves nothing behind: a disk that is full does not get fuller.
 
 Concurrency: ``applied`` is the applier's; ``newest_within`` and ``void`` are safe from any thread beside it.
 """
@@ -50,6 +54,7 @@ _BOOKMARK = "bookmark.json"
 _STORE = "store"
 _MAKING = ".making"
 _REMOVING = ".removing"
+_VOID = "void"
 # What RocksDB writes once and never again: a copy shares it.
 _WRITTEN_ONCE = (".sst", ".blob")
 
@@ -86,19 +91,25 @@ class StoreSnapshots:
         self._written = 0
         self._snapshots = _found(directory)
         self._number = max((found.number for found in self._snapshots), default=0)
+        self._is_void = (directory / _VOID).exists()
 
     @property
     def all(self) -> tuple[StoreSnapshot, ...]:
         """Those that are kept, oldest first."""
         return self._snapshots
 
+    @property
+    def is_void(self) -> bool:
+        """Whether the store was found not to be what its log gives."""
+        return self._is_void
+
     def applied(self, store: ViewStore, records: int, size_bytes: int) -> None:
         """Take note of records that ``store`` has applied, and make a snapshot when it is time for one."""
-        if not store.keeps_past:
+        if not store.keeps_past or self._is_void:
             return
         self._records += records
         self._bytes += size_bytes
-        if self._records < self._every_records or self._bytes < self._written or not _is_sound(store.bookmark):
+        if self._records < self._every_records or self._bytes < self._written or not _is_sound(store):
             return
         self._records = self._bytes = 0
         try:
@@ -126,10 +137,16 @@ class StoreSnapshots:
                     _remove(chosen.path)
 
     def void(self) -> None:
-        """Delete them all, those that are leased when they are given back: the store was not what its log gives."""
+        """Delete them all, those that are leased when they are given back, and make no more of this version."""
         with self._lock:
+            self._is_void = True
             gone = [found for found in self._snapshots if not self._leased.get(found.path)]
             self._snapshots = ()
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            (self._directory / _VOID).touch()
+        except OSError as error:  # until the next opening it is known all the same
+            _LOGGER.warning("it could not be noted in %s that there shall be no snapshots: %s", self._directory, error)
         for found in gone:
             _remove(found.path)
 
@@ -137,15 +154,23 @@ class StoreSnapshots:
         self._number += 1
         path = self._directory / f"{self._number:06d}"
         making = path.with_name(path.name + _MAKING)
-        shutil.rmtree(making, ignore_errors=True)  # of an attempt that failed
-        making.mkdir(parents=True)
-        self._written = store.copy_to(making / _STORE)
-        (making / _BOOKMARK).write_text(store.bookmark.to_text())
-        sync_tree(making)
-        making.rename(path)
+        try:
+            making.mkdir(parents=True)
+            self._written = store.copy_to(making / _STORE)
+            (making / _BOOKMARK).write_text(store.bookmark.to_text())
+            sync_tree(making)
+            making.rename(path)
+        except BaseException:
+            shutil.rmtree(making, ignore_errors=True)
+            raise
         _sync(self._directory)
+        made = StoreSnapshot(path, store.bookmark)
         with self._lock:
-            self._snapshots = (*self._snapshots, StoreSnapshot(path, store.bookmark))
+            is_void = self._is_void  # it was found to be wrong while it was copied
+            if not is_void:
+                self._snapshots = (*self._snapshots, made)
+        if is_void:
+            _remove(path)
         self._thin()
 
     def _thin(self) -> None:
@@ -189,13 +214,18 @@ def sync_tree(path: Path) -> None:
     _sync(path)
 
 
-def _is_sound(bookmark: Bookmark) -> bool:
-    return bookmark.is_exact and not (bookmark.account is not None and bookmark.account.is_broken)
+def _is_sound(store: ViewStore) -> bool:
+    if not store.bookmark.is_exact:
+        return False
+    with store.snapshot() as snapshot:
+        return snapshot.intact() is not False
 
 
 def _found(directory: Path) -> tuple[StoreSnapshot, ...]:
     snapshots = []
     for path in sorted(directory.glob("*")):
+        if path.name == _VOID:
+            continue
         try:
             whole = path.name.isdecimal()
             bookmark = Bookmark.from_text((path / _BOOKMARK).read_text()) if whole else None

@@ -16,7 +16,7 @@ from mainstem.errors import ViewStoppedError
 from mainstem.model import Position
 from mainstem.views.feed import Feed, FeedStep
 from mainstem.views.past_stores import PastStores
-from mainstem.views.store import Poison, ViewStore
+from mainstem.views.store import Poison, StoreDefinition, ViewStore
 from mainstem.views.store_snapshots import StoreSnapshots
 from mainstem.views.versions import origin_of
 
@@ -37,6 +37,7 @@ class Version:
     def __init__(
         self,
         path: Path,
+        definition: StoreDefinition,
         store: ViewStore,
         feed: Feed,
         send: Callable[[Version, Sequence[Poison]], None],
@@ -45,6 +46,8 @@ class Version:
     ) -> None:
         """``send``: where the poison of this version goes."""
         self.path = path
+        self.definition = definition
+        """What the store was opened with: the topic's schema may be another one by now."""
         self.snapshots = snapshots
         self.past = past
         self.records = 0
@@ -110,6 +113,15 @@ class Version:
         self.snapshots.applied(self._store, step.arrow_batch.num_rows, step.arrow_batch.nbytes)
         applied(step.arrow_batch, step.bookmark.position)
         return True
+
+    def distrust(self) -> None:
+        """A verification has found that the store is not what its log gives, and nobody knows since when.
+
+        Snapshots and past states that come from it count no more, and none are made of it until the view is rebuilt.
+        """
+        if self._store.keeps_past:
+            self.snapshots.void()
+            self.past.forget()
 
     def interrupt(self) -> None:
         """End a step that waits, with LogUnavailableError, and all that come after."""

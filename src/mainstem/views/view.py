@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -147,7 +147,7 @@ class View:
         position = self._position_at(as_of)
 
         def ask(version: Version, store: ViewStore) -> Answer:
-            with _state(version, store, position, timeout_s) as snapshot:
+            with _states(version, store, (position,), timeout_s) as (snapshot,):
                 return Answer(snapshot.query(request), position)
 
         return self._serving(ask)
@@ -158,8 +158,7 @@ class View:
         end = None if request.end is None else self._position_at(request.end)
 
         def compare(version: Version, store: ViewStore) -> DiffAnswer:
-            newest = store.snapshot() if end is None else _state(version, store, end, request.timeout_s)
-            with _state(version, store, start, request.timeout_s) as before, newest as after:
+            with _states(version, store, (start, end), request.timeout_s) as (before, after):
                 changes, next_key = changes_between(before, after, request, self._around.clock)
                 return DiffAnswer(changes, start, after.position if end is None else end, next_key)
 
@@ -218,20 +217,20 @@ class View:
                 raise UnavailableError(f"view {self.name} is not ready yet")
             started_s = self._around.clock.monotonic_s()
             with version.lease() as store, store.snapshot() as snapshot:
-                result = None if full else by_account(self.name, snapshot)
+                # What a verification has found to differ, an account of writes does not put right.
+                result = None if full or self._drift() is not None else by_account(self.name, snapshot)
                 if result is None:
-                    result = self._compare(snapshot)
+                    result = self._compare(version, snapshot)
                     if result.equal and result.compared_from is None:
                         store.vouch()
             seconds = self._around.clock.monotonic_s() - started_s
-            if not result.equal:  # nobody knows since when
-                version.snapshots.void()
-                version.past.forget()
+            if not result.equal:
+                version.distrust()
             self._verified = replace(result, seconds=seconds, time_ms=self._around.clock.time_ms())
             return self._verified
 
-    def _compare(self, snapshot: Snapshot) -> VerifyResult:
-        definition = self._store_definition()
+    def _compare(self, version: Version, snapshot: Snapshot) -> VerifyResult:
+        definition = version.definition
         with self._client() as client:
             replay = Replay(client, self.topic, snapshot.position, definition.reads)
             try:
@@ -248,10 +247,10 @@ class View:
         """
         with self._maintaining():
             started_s = self._around.clock.monotonic_s()
-            self._is_rebuilding = True
             former = self._former()
             path = self._versions.create(self.topic, definition := self._store_definition())
             version = None
+            self._is_rebuilding = True
             try:
                 filled = 0 if lake is None else self._fill(path, definition, lake)
                 if source == "snapshot":
@@ -412,7 +411,7 @@ class View:
         life = feed.bookmark.topic_ids
         builder = PastBuilder(self.topic, life, definition, snapshots, self._client)
         past = PastStores(past_path(path), builder.build, self._around.clock)
-        return Version(path, store, feed, self._send, snapshots, past)
+        return Version(path, definition, store, feed, self._send, snapshots, past)
 
     def _send(self, version: Version, poisons: Sequence[Poison]) -> None:
         """Send dead letters, but for those that the serving version of the same life has sent already."""
@@ -429,7 +428,7 @@ class View:
 
     def _subject(self) -> Subject | None:
         version = self._runner.version
-        return None if version is None else Subject(version, self._store_definition(), self._client())
+        return None if version is None else Subject(version, self._client())
 
     def _drift(self) -> str | None:
         """What a status says loudly when the view is not what its log gives."""
@@ -466,11 +465,24 @@ def _rows(store: ViewStore, keys: Sequence[bytes]) -> tuple[list[tuple[str, Row 
 
 
 @contextmanager
-def _state(version: Version, store: ViewStore, position: Position, timeout_s: float) -> Iterator[Snapshot]:
-    """The state at ``position``: the newest one, if that is it, or a past one."""
-    with store.snapshot() as newest:
-        if newest.position == position and newest.bookmark.is_exact:
-            yield newest
-            return
-    with version.past.lease(position, timeout_s) as past, past.snapshot() as snapshot:
-        yield snapshot
+def _states(
+    version: Version, store: ViewStore, positions: Sequence[Position | None], timeout_s: float
+) -> Iterator[Sequence[Snapshot]]:
+    """The states at some positions, each the newest one, if that is it, or a past one; None is the newest.
+
+    A store that differs from its log serves as no past state: that is right, or refused.
+    """
+    with ExitStack() as stack:
+        found: list[Snapshot | None] = []
+        for position in positions:
+            newest = stack.enter_context(store.snapshot())
+            is_it = newest.position == position and newest.bookmark.is_exact and not version.snapshots.is_void
+            found.append(newest if position is None or is_it else None)
+            if found[-1] is None:
+                newest.close()
+        past = {at for at, state in zip(positions, found, strict=True) if at is not None and state is None}
+        stores = stack.enter_context(version.past.lease(past, timeout_s))
+        yield [
+            state or stack.enter_context(stores[position or Position()].snapshot())
+            for position, state in zip(positions, found, strict=True)
+        ]

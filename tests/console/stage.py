@@ -37,6 +37,7 @@ ANYTHING: Mapping[str, Request] = {
     "con-search": SearchQuery("EWR"),
     "con-figures": MetricsQuery(),
     "con-routes": Neighbors("EWR"),
+    "con_lake": Sql("SELECT 1"),
 }
 
 
@@ -47,6 +48,7 @@ class Stage:
     url: str
     log: Log
     views: Path
+    host: ViewHost
     flights: Position
     gateway_pid: int
 
@@ -63,6 +65,7 @@ def declared() -> ms.App:
     app.view("con_table", flights, ms.SQL())
     app.view("con-search", flights, ms.Search("origin", "dest", "carrier"))
     app.view("con-figures", flights, ms.Metrics(by="carrier", values="delay"))
+    app.view("con_lake", flights, ms.Lake())
     app.view("con-routes", flights, ms.Graph(source="origin", target="dest"))
     return app
 
@@ -92,7 +95,7 @@ def staged(directory: Path) -> Iterator[Stage]:
                 host.query(view, question, ReadOptions(position, 120.0))
             with listening_on(create_host_app(host), listen_unix(directory / "s")):
                 with gateway(broker.bootstrap, directory / "s") as (url, pid):
-                    yield Stage(url, log, directory, position, pid)
+                    yield Stage(url, log, directory, host, position, pid)
 
 
 @contextmanager

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 import subprocess
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.console.stage import FLIGHTS, Stage
+from mainstem.testing.embedded import EmbeddedBroker
+from mainstem.views.view import View
+from tests.console.stage import FLIGHTS, Stage, gateway
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
     from tests.console.conftest import Open
+    from tests.support.browser import NewPage
 
 pytestmark = pytest.mark.browser
 
@@ -43,6 +47,17 @@ def test_the_flow_shows_topics_pipelines_and_views_and_leads_to_them(open_at: Op
     see(page, "lag 0")
     page.get_by_role("link", name="pipeline con-count").click()
     see(page, "Micro-batches")
+
+
+def test_the_flow_says_that_nothing_matches(open_at: Open) -> None:
+    see(open_at("/?search=no-such-name"), "Nothing has that in its name")
+
+
+def test_the_flow_of_an_empty_log_says_how_to_fill_it(new_page: NewPage) -> None:
+    with EmbeddedBroker() as broker, gateway(broker.bootstrap) as (url, _):
+        page = new_page(viewport={"width": 390, "height": 800})
+        page.goto(url)
+        see(page, "Nothing flows yet")
 
 
 def test_an_append_shows_in_the_flow_while_one_looks(open_at: Open, stage: Stage) -> None:
@@ -122,6 +137,7 @@ def test_a_pipelines_micro_batches_are_drawn(open_at: Open) -> None:
         ("con_table", "One SELECT", "SELECT count(*) AS flights FROM con_table", f"{FLIGHTS}"),
         ("con-search", "Words, field", "dest:MIA", "MIA"),
         ("con-routes", "Node", "EWR", "ATL"),
+        ("con_lake", "One SELECT", "SELECT count(*) AS flights FROM con_lake", f"{FLIGHTS}"),
         ("con-figures", "Only with", "carrier=UA", "UA"),
     ],
 )
@@ -187,6 +203,49 @@ def test_a_key_of_dots_is_found(open_at: Open, stage: Stage) -> None:
     page.get_by_label("At least").fill(str(position))
     page.get_by_label("At least").press("Enter")
     expect(page.get_by_role("cell", name="..", exact=True).first).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("view", "source", "told"),
+    [
+        ("con-by-key", "the whole log", f"Rebuilt from {FLIGHTS} records"),
+        ("con-search", "what retention has left", f"Rebuilt from {FLIGHTS} records"),
+        ("con_table", "the topic's lake, then the log", f"Rebuilt from {FLIGHTS} records"),
+        ("con_table", "the newest snapshot, then the log", "has no snapshot to begin at"),
+    ],
+)
+def test_a_view_is_rebuilt_from_each_source(open_at: Open, view: str, source: str, told: str) -> None:
+    page = open_at(f"/console/views/{view}")
+    page.get_by_role("button", name="Rebuild …").click()
+    page.get_by_label("From").click()
+    page.get_by_role("option", name=source).click()
+    page.get_by_role("button", name="Rebuild", exact=True).click()
+    see(page, told)
+
+
+def test_somebody_elses_rebuild_is_told_while_it_lasts(
+    open_at: Open, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from playwright.sync_api import expect
+
+    seen, catch_up = threading.Event(), View._catch_up
+
+    def held(view: View, version: Any) -> None:
+        assert seen.wait(100)
+        catch_up(view, version)
+
+    monkeypatch.setattr(View, "_catch_up", held)
+    other = threading.Thread(target=stage.host.rebuild, args=("con-search",))
+    other.start()
+    try:
+        page = open_at("/console/views/con-search")
+        see(page, "A rebuild is under way.")
+        expect(page.get_by_role("button", name="Rebuild …")).to_be_disabled()
+    finally:
+        seen.set()
+        other.join(100)
+    see(page, "A rebuild has ended.")
+    expect(page.get_by_role("button", name="Rebuild …")).to_be_enabled()
 
 
 def test_a_past_moment_is_asked_for(open_at: Open) -> None:

@@ -36,7 +36,7 @@ class _Flow:
     def __init__(self, this: Page, search: str) -> None:
         self._page = this
         self._rates = Rates()
-        self._drawn = ""
+        self._drawn: str | None = None
         with card():
             with ui.element("div").classes("figures"):
                 self._figures = [figure(label) for label in ("Topics", "Records", "Appended", "Pipelines", "Views")]
@@ -50,7 +50,11 @@ class _Flow:
                 "Topics, pipelines and views appear here as soon as there are any.",
                 "mainstem run APP.py",
             )
+            self._unmatched = empty(
+                "Nothing has that in its name", "The picture shows what matches, and what is next to it."
+            )
             self._empty.set_visibility(False)
+            self._unmatched.set_visibility(False)
             with ui.element("div").classes("legend"):
                 text("On an arrow: records a second · lag, in records")
                 text("Dotted: read as a table")
@@ -59,12 +63,14 @@ class _Flow:
     async def _refresh(self) -> None:
         topics = await listing.topics(self._page)
         pipelines, views = await listing.pipelines(self._page), await listing.views(self._page)
-        graph = graph_of(topics, pipelines, views, (self._search.value or "").strip())
+        search = (self._search.value or "").strip()
+        graph = graph_of(topics, pipelines, views, search)
         drawn = picture(graph) if graph.columns else ""
         if drawn != self._drawn:
             self._drawn = drawn
             self._place.set_content(drawn)
-            self._empty.set_visibility(not drawn)
+        self._empty.set_visibility(not drawn and not search)
+        self._unmatched.set_visibility(not drawn and bool(search))
         texts = self._texts(graph, topics, pipelines, views)
         if drawn:
             context.client.run_javascript(f"setTimeout(() => mainstem.flow({json.dumps(texts)}), 0)")

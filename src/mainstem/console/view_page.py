@@ -37,7 +37,13 @@ _DIFFERENCES = (
 )
 
 
-_SOURCES = {"log": "the whole log", "left": "what retention has left", "lake": "the topic's lake, then the log"}
+_SOURCES = {
+    "log": "the whole log",
+    "left": "what retention has left",
+    "lake": "the topic's lake, then the log",
+    "snapshot": "the newest snapshot, then the log",
+}
+_UNDER_WAY = "A rebuild is under way."
 
 
 async def show(client: GatewayClient, view: str) -> None:
@@ -55,6 +61,7 @@ class _View:
         self._about = Asked(path("views", view))
         self._kind: str | None = None
         self._verified: Document | None = None
+        self._waits_for_rebuild = False
         with card():
             with ui.element("div").classes("bar"):
                 self._state = state("starting")
@@ -131,11 +138,18 @@ class _View:
             self._topic.update()
         self._position.text = view["position"] or "nothing yet"
         self._covers.text = view["covers"] or "nothing yet"
-        if view["is_rebuilding"]:
-            self._rebuilt.text = "A rebuild is under way."
+        if not self._waits_for_rebuild:  # the one that this page asked for is told of when it is answered
+            self._tell_of_others_rebuild(view["is_rebuilding"])
         self._show_box(view["kind"])
         self._show_verdict(view["verified"])
         self._drift.set_visibility(bool(view.get("drifted")))
+
+    def _tell_of_others_rebuild(self, is_under_way: bool) -> None:
+        if is_under_way:
+            self._rebuilt.text = _UNDER_WAY
+        elif self._rebuilt.text == _UNDER_WAY:
+            self._rebuilt.text = "A rebuild has ended."
+        self._rebuild.set_enabled(not is_under_way)
 
     def _show_box(self, kind: str) -> None:
         if self._kind == kind:
@@ -197,7 +211,8 @@ class _View:
         self._rebuild.props("loading")
         self._rebuild.disable()
         self._rebuild_problem.clear()
-        self._rebuilt.text = "A rebuild is under way."
+        self._rebuilt.text = _UNDER_WAY
+        self._waits_for_rebuild = True
         try:
             asked = Asked(path("views", self._view, "rebuild"), {"from": self._source.value}, "POST")
             done = await self._page.ask(asked, timeout_s=WORK_S)
@@ -207,6 +222,7 @@ class _View:
             with self._rebuild_problem:
                 problem(error.title, error.detail)
         finally:
+            self._waits_for_rebuild = False
             self._rebuild.props(remove="loading")
             self._rebuild.enable()
 

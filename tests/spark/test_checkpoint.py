@@ -9,7 +9,7 @@ import pytest
 
 from mainstem.errors import ConfigError, StorageError
 from mainstem.model import Position
-from mainstem.spark.checkpoint import last_committed, local_path, read_offsets, remove_checkpoint
+from mainstem.spark.checkpoint import last_committed, local_path, maybe_offsets, read_offsets, remove_checkpoint
 from mainstem.spark.offsets import StreamOffsets
 
 
@@ -42,6 +42,15 @@ def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path) -> None:
 def test_a_missing_micro_batch_is_named(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="offsets/7 cannot be read"):
         read_offsets(str(tmp_path), 7)
+
+
+def test_offsets_of_another_file_system_are_not_asked_for(tmp_path: Path) -> None:
+    assert maybe_offsets("hdfs:///user/etl/copy", 0) is None
+    assert maybe_offsets(str(tmp_path / "on-the-default-file-system"), 0) is None
+    checkpoint = write(tmp_path, "v1", "{}", line("a/0:7"))
+    assert maybe_offsets(checkpoint, 7) == read_offsets(checkpoint, 7)
+    with pytest.raises(StorageError, match="offsets/8 cannot be read"):
+        maybe_offsets(checkpoint, 8)
 
 
 def test_the_last_committed_micro_batch_is_found(tmp_path: Path) -> None:

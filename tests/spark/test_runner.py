@@ -209,6 +209,22 @@ def test_an_error_in_a_task_names_the_line_of_the_pipelines_file(world: Flights)
         world.run_once()
 
 
+def test_what_tasks_prepare_that_are_being_killed_is_looked_for(
+    world: Flights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mainstem.spark import pipeline_query
+    from mainstem.spark.transactions import KILLED_AFTER_S
+
+    lingered: list[float] = []
+    monkeypatch.setattr(pipeline_query, "resolve_abandoned", lambda *_, linger_s=0.0: lingered.append(linger_s))
+    name = f"{world.prefix}.failing"
+    world.app.pipeline(world.flights, into=name, key="carrier", name=name)(lambda flights: flights)
+    world.fly((None, 1))  # type: ignore[arg-type]
+    with pytest.raises(PipelineFailedError):
+        world.run_once()
+    assert lingered == [KILLED_AFTER_S]
+
+
 def test_a_pipeline_must_return_its_stream(world: Flights, spark: SparkSession) -> None:
     world.app.pipeline(world.flights, into=f"{world.prefix}.x", name="static")(lambda flights: spark.range(1))
     with pytest.raises(DefinitionError, match="does not come from its stream"):

@@ -44,8 +44,13 @@ def read_offsets(checkpoint: str, batch_id: int) -> StreamOffsets:
 
 
 def maybe_offsets(checkpoint: str, batch_id: int) -> StreamOffsets | None:
-    """The same; None where the checkpoint is not on a local or mounted file system."""
-    return read_offsets(checkpoint, batch_id) if urlsplit(checkpoint).scheme in ("", "file") else None
+    """The same; None where the checkpoint is not on a local or mounted file system.
+
+    A path without a scheme is one of Spark's default file system, which need not be this one.
+    """
+    if urlsplit(checkpoint).scheme not in ("", "file") or not (local_path(checkpoint) / "offsets").is_dir():
+        return None
+    return read_offsets(checkpoint, batch_id)
 
 
 def watermark_ms(checkpoint: str, batch_id: int) -> int | None:

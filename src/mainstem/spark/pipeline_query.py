@@ -35,6 +35,7 @@ from mainstem.spark.pipeline_checks import call, check_mode, schemas_of
 from mainstem.spark.query import Query, QueryPlace, input_frames
 from mainstem.spark.schemas import for_writing
 from mainstem.spark.transactions import (
+    KILLED_AFTER_S,
     Prepared,
     SinkRun,
     Steps,
@@ -66,6 +67,7 @@ class PipelineQuery(Query):
         options = WriteOptions(place.log, None, pipeline.name, place.checkpoint, "none", None)
         self._task = functools.partial(append_rows, options=options, outputs=outputs, steps=place.steps)
         self._run: SinkRun | None = None
+        self._has_tasks = False
 
     def start(self, *, once: bool) -> StreamingQuery:
         self._run = None
@@ -85,9 +87,11 @@ class PipelineQuery(Query):
             _refuse_speculation(frame.sparkSession)
             self._run = begin_run(place.log, query_id(place.checkpoint))
         task = functools.partial(self._task, run=self._run, batch_id=batch_id)
+        self._has_tasks = True
         reports: list[Prepared] = [
             pickle.loads(row.report) for row in frame.mapInArrow(task, "report BINARY").collect()
         ]
+        self._has_tasks = False
         offsets = read_offsets(place.checkpoint, batch_id)
         decided = decide_and_finish(self._run, batch_id, reports, offsets, place.steps)
         self.written_rows += decided.records
@@ -95,11 +99,15 @@ class PipelineQuery(Query):
         place.steps("driver:progress")
 
     def _resolve(self, error: Exception) -> None:
-        """Leave nothing open behind a micro-batch that failed: readers would wait for the query's next start."""
+        """Leave nothing open behind a micro-batch that failed: readers would wait for the query's next start.
+
+        When one task fails, or the query is stopped, Spark kills the others, which may prepare something until then.
+        """
         run, self._run = self._run, None
+        linger_s, self._has_tasks = KILLED_AFTER_S if self._has_tasks else 0.0, False
         if run is not None and not isinstance(error, ProducerFencedError):  # then the sink is another's
             try:
-                resolve_abandoned(run.log, run.sink_id)
+                resolve_abandoned(run.log, run.sink_id, linger_s=linger_s)
             except MainstemError as failed:
                 error.add_note(f"what its tasks have prepared stays open until it starts again: {failed}")
 

@@ -37,6 +37,7 @@ from mainstem.spark.options import WriteOptions
 from mainstem.spark.producing import Producing, Rows, producing
 from mainstem.spark.progress_log import ProgressLog
 from mainstem.spark.transactions import (
+    KILLED_AFTER_S,
     LONGEST_TIMEOUT,
     NOT_DECIDED,
     Prepared,
@@ -49,7 +50,6 @@ from mainstem.spark.transactions import (
     resolve_abandoned,
 )
 
-_KILLED_AFTER_S = 3.0
 _COLUMNS = ("key", "value", "headers", "topic", "partition", "timestamp")
 _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
 
@@ -163,8 +163,8 @@ def _prepared(messages: list[WriterCommitMessage | None]) -> list[Prepared]:
 
 
 def _linger_s(messages: list[WriterCommitMessage | None]) -> float:
-    """How long tasks may go on that have not reported: Spark leaves them two seconds when it kills them."""
-    return _KILLED_AFTER_S if None in messages else 0.0
+    """How long tasks may go on that have not reported."""
+    return KILLED_AFTER_S if None in messages else 0.0
 
 
 def _property(name: str) -> str:

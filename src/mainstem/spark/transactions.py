@@ -80,6 +80,8 @@ from mainstem.spark.producing import Producing
 
 NOT_DECIDED: Final = -1
 LONGEST_TIMEOUT: Final = 0
+KILLED_AFTER_S: Final = 3.0
+"""How long tasks may go on that have not reported: Spark leaves them two seconds when it kills them."""
 _DRIVER_TIMEOUT_MS: Final = 60_000
 _SWEEP_EVERY_S: Final = 60.0
 _LINGER_PAUSE_S: Final = 0.5

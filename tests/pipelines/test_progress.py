@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mainstem.errors import SchemaError
@@ -23,8 +25,10 @@ def _record(key: bytes | None, value: bytes | None) -> Record:
     return Record(PROGRESS_TOPIC, 0, 0, 0, key, value)
 
 
-def test_a_progress_is_read_back_as_it_was() -> None:
-    assert Progress.from_record(_record(*PROGRESS.to_record())) == PROGRESS
+@pytest.mark.parametrize("rebuilt", [False, True])
+def test_a_progress_is_read_back_as_it_was(rebuilt: bool) -> None:
+    progress = replace(PROGRESS, rebuilt=rebuilt)
+    assert Progress.from_record(_record(*progress.to_record())) == progress
 
 
 def test_the_key_is_the_name_of_the_pipeline() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from mainstem.spark.judging import Finding, Rule, Side, Terms
+from mainstem.spark.judging import UNKNOWN, Finding, Rule, Side, Terms
 
 RECORDS, KEYS = Terms(Rule.MULTISET), Terms(Rule.LATEST)
 DOUBLES = Terms(Rule.MULTISET, {"mean": 1e-9})
@@ -95,7 +95,28 @@ def test_a_row_is_held_back_while_its_time_lies_behind_the_watermark(value: str,
 
 
 def test_where_no_column_tells_the_time_whatever_is_missing_may_be_held_back() -> None:
-    assert judge(Terms(Rule.MULTISET, watermark=NOON), ('{"a":1}', 2, 0)) == [(Finding.HELD_BACK, 2)]
+    assert judge(Terms(Rule.MULTISET, watermark=NOON), ('{"a":1}', 2, 0)) == [(Finding.UNTOLD, 2)]
+
+
+def test_what_waits_for_a_watermark_that_nobody_knows_is_not_said_to_be_held_back() -> None:
+    terms = Terms(Rule.MULTISET, watermark=UNKNOWN, event_time="at")
+    assert judge(terms, ('{"at":"2013-01-01T00:00:00Z"}', 1, 0)) == [(Finding.UNTOLD, 1)]
+    assert judge(terms, ('{"at":null}', 1, 0)) == [(Finding.MISSING, 1)]
+
+
+@pytest.mark.parametrize(
+    ("hours", "found"),
+    [((13,), Finding.HELD_BACK), ((11,), Finding.MISSING), ((13, 11), Finding.MISSING), ((13, 14), Finding.HELD_BACK)],
+)
+def test_a_key_of_which_all_rows_are_held_back_may_be_missing(hours: Sequence[int], found: Finding) -> None:
+    terms = Terms(Rule.LATEST, watermark=NOON, event_time="at")
+    assert judge(terms, *((f'{{"at":"2026-01-01T{hour}:00:00Z"}}', 1, 0) for hour in hours)) == [(found, 1)]
+
+
+@pytest.mark.parametrize("foreign", ["5", "[1]", '"text"', "true", "null"])
+def test_a_record_that_is_no_object_is_one_more_difference(foreign: str) -> None:
+    found = judge(DOUBLES, ('{"mean":0.30000000000000004}', 1, 0), ('{"mean":0.3}', 0, 1), (foreign, 0, 1))
+    assert found == [(Finding.ROUNDING, 1), (Finding.EXTRA, 1)]
 
 
 def test_what_removed_records_may_explain_is_not_judged() -> None:

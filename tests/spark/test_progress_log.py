@@ -48,6 +48,16 @@ def test_the_sink_is_cumulative(options: LogOptions, mainstem_log: Log) -> None:
     assert (str(said.source), str(said.tables), said.inputs) == ("flights/0:4", "airlines/0:16", ("flights",))
 
 
+def test_that_a_pipeline_was_rebuilt_stays_said(options: LogOptions, mainstem_log: Log, mainstem_topic: str) -> None:
+    none = Position()
+    rebuilt = Progress("rebuilt", 3, none, none, none, ("flights",), (mainstem_topic,), rebuilt=True)
+    mainstem_log.append_many(PROGRESS_TOPIC, [rebuilt.to_record()])
+    with ProgressLog(options, "rebuilt", (mainstem_topic,)) as progress:
+        progress.advance(4, offsets("flights/0:4"), Position())
+        progress.start(Position.parse("flights/0:0"))  # afresh, into the same topic
+    assert [said.rebuilt for said in written(mainstem_log, "rebuilt")] == [True] * 3
+
+
 def test_what_was_said_before_a_restart_is_taken_up(
     options: LogOptions, mainstem_log: Log, mainstem_topic: str
 ) -> None:

@@ -10,12 +10,14 @@ import pytest
 
 from mainstem.client.log import Log
 from mainstem.errors import DefinitionError
+from mainstem.model import Position
 from mainstem.pipelines.app import App
 from mainstem.pipelines.changes import Choices
 from mainstem.pipelines.overview import Overview
-from mainstem.pipelines.progress import PROGRESS_TOPIC
+from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.spark.fingerprint import Fingerprint
 from mainstem.spark.options import LogOptions
+from mainstem.spark.progress_log import ProgressLog
 from mainstem.spark.rebuilding import Site, abandon, begin, swap
 from mainstem.spark.transactions import decide_and_finish
 from tests.spark.flights_app import NUMBERS, Flights
@@ -68,6 +70,12 @@ class Rebuilt:
         """The shadow topic."""
         return begin(self.site, self.pipeline, Fingerprint("plan", (), (), (), "update", "4", "3")).outputs[0].name
 
+    def derived(self, shadow: str) -> None:
+        """Its new version has said how far it is."""
+        none = Position()
+        progress = Progress(f"__rebuild-{self.pipeline.name}", 0, none, none, none, ("orders",), (shadow,))
+        self.site.log.append_many(PROGRESS_TOPIC, [progress.to_record()])
+
     def left_open(self, shadow: str) -> None:
         """Its new version's sink has derived a record, and then left one open that nobody waits for."""
         sink = Sink(self.site.log.bootstrap, shadow)
@@ -82,9 +90,15 @@ class Rebuilt:
 
 def test_what_the_new_version_left_open_hides_no_key(mainstem_log: Log, tmp_path: Path) -> None:
     rebuilt = Rebuilt(mainstem_log, tmp_path, f"rebuilding-{next(NUMBERS)}")
-    rebuilt.left_open(rebuilt.begin())
+    shadow = rebuilt.begin()
+    rebuilt.derived(shadow)
+    rebuilt.left_open(shadow)
     (said,) = swap(rebuilt.site, rebuilt.pipeline)
     assert said.endswith("1 added (added), 0 changed, 1 gone (gone), 1 as they were")
+    with ProgressLog(rebuilt.site.options, rebuilt.pipeline.name, ()) as told:
+        last = told.last()
+    assert last is not None
+    assert (last.rebuilt, last.sink) == (True, mainstem_log.end(rebuilt.pipeline.name))
 
 
 @pytest.mark.parametrize("letters", [0, 236])

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mainstem.errors import DefinitionError, InputError, PositionError, TransactionTimeoutError
+from mainstem.pipelines.changes import Choices
 from mainstem.pipelines.deploy import deploy
+from mainstem.spark.judging import Rule
 from mainstem.spark.verdict import Verdict
 from tests.spark.flights_app import Flights
 from tests.spark.sink_world import Sink
@@ -167,6 +169,26 @@ def test_records_that_retention_removed_are_said_and_nothing_is_claimed_without_
     assert (found.is_equal, list(found.begins.values()), found.topics[0].not_judged) == (True, [1], 1)
     with pytest.raises(InputError, match=r"cannot be verified: .* were removed, .* 1 differ \(UA\)"):
         verify(world, totals)
+
+
+def test_a_topic_of_rows_that_never_change_is_compared_by_key_once_it_was_rebuilt(world: Flights) -> None:
+    def declared(least: int) -> str:
+        world.app._pipelines.pop(f"{world.prefix}.derived", None)
+        return declare(world, lambda flights: flights.where(f"delay > {least}"), key="flight_id")
+
+    name = declared(0)
+    world.fly(("UA", 1), ("UA", 2), ("UA", 3))
+    world.run_once()
+    declared(2)
+    world.run_once(changed=Choices.parse(["rebuild"]))
+    world.fly(("UA", 4))
+    world.run_once()
+    found = verify(world, name)
+    assert (found.is_equal, found.topics[0].actual, str(found.topics[0].rule)) == (True, 2, Rule.LATEST.value)
+    world.log.append(name, {"flight_id": "x"}, key="x")
+    world.fly(("UA", 5))
+    world.run_once()
+    assert [difference.key for difference in verify(world, name).topics[0].differences] == ["x"]
 
 
 def test_what_cannot_be_verified_is_refused(world: Flights) -> None:

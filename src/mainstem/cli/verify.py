@@ -44,11 +44,11 @@ def verify(
         out_json(verdict.to_json())
     else:
         _show(verdict)
-    return DONE if verdict.is_equal else NO
+    return NO if verdict.is_contradicted else DONE
 
 
 def _show(verdict: Verdict) -> None:
-    words = "equal" if verdict.is_equal else "different"
+    words = "equal" if verdict.is_equal else "different" if verdict.is_contradicted else "not contradicted"
     out(f"{words}: {verdict.pipeline} and a batch over {verdict.source}")
     if verdict.begins:
         out(f"compared from {verdict.begins}: what lay before was removed")

@@ -6,7 +6,9 @@ pipeline's name, its value this document. Whoever has applied a derived topic pa
 
 Invariant: all three positions are complete and cumulative (every partition, not only those that one micro-batch
 touched), and the records of one pipeline never go back. ``batch_id`` is -1 in the record that is written when a query
-first starts, so that its coverage is known before its first micro-batch.
+first starts, so that its coverage is known before its first micro-batch. ``rebuilt`` is there once the pipeline was
+rebuilt: its topics hold rows of an older version then, and what replaced them, so that only the latest value of a key
+says what it derives.
 
 A key with a colon in it, which no pipeline's name has, belongs to a record of another kind (``losses.py``); who reads
 progress passes it over.
@@ -36,6 +38,7 @@ class Progress:
     tables: Position
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    rebuilt: bool = False
 
     def to_record(self) -> tuple[bytes, bytes]:
         """Key and value of the progress record."""
@@ -46,6 +49,7 @@ class Progress:
             "source": self.source.to_json(),
             "sink": self.sink.to_json(),
             "tables": self.tables.to_json(),
+            **({"rebuilt": True} if self.rebuilt else {}),
         }
         return self.pipeline.encode(), json.dumps(document, separators=(",", ":")).encode()
 
@@ -67,6 +71,7 @@ class Progress:
                 tables=Position.from_json(document["tables"]),
                 inputs=tuple(document["inputs"]),
                 outputs=tuple(document["outputs"]),
+                rebuilt=document.get("rebuilt") is True,
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise SchemaError(

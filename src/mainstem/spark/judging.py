@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+UNKNOWN: Final = datetime.datetime.min.replace(tzinfo=datetime.UTC)
+"""The watermark of which nobody knows how far it is."""
 DOUBLE_TOLERANCE: Final = 1e-9
 FLOAT_TOLERANCE: Final = 1e-6
 
@@ -33,6 +35,7 @@ class Finding(enum.StrEnum):
 
     ROUNDING = "rounding"
     HELD_BACK = "held back"
+    UNTOLD = "may be held back"
     MISSING = "missing"
     EXTRA = "extra"
     CHANGED = "changed"
@@ -71,8 +74,8 @@ class Terms:
     """How a topic is to be judged.
 
     ``tolerances`` are those of its floating columns. ``watermark``: a row that is missing is held back while the time
-    in ``event_time`` lies behind it, or, where no column of the topic tells its time (None), always. Without a
-    watermark (None) nothing is held back.
+    in ``event_time`` lies behind it. Where no column of the topic tells its time (None), or the watermark is UNKNOWN,
+    it may be, and nothing tells whether it is. Without a watermark (None) nothing is held back.
     """
 
     rule: Rule
@@ -105,7 +108,9 @@ class Terms:
         expected = [side for side in sides if side.expected]
         actual = next((side for side in sides if side.actual), None)
         if actual is None:
-            yield Judged(Finding.MISSING, expected[0].value, None, None, None)
+            waiting = [self._waits(side.value) for side in expected]
+            due = next((number for number, finding in enumerate(waiting) if finding is None), 0)
+            yield Judged(waiting[due] or Finding.MISSING, expected[due].value, None, None, None)
         elif not expected:
             yield Judged(Finding.EXTRA, None, actual.value, actual.partition, actual.offset)
         elif all(side.value != actual.value for side in expected):
@@ -118,8 +123,8 @@ class Terms:
         found = [_Left(side, side.actual - side.expected) for side in sides if side.actual > side.expected]
         yield from self._rounded(wanted, found)
         for left in wanted:
-            if left.count and self._is_held_back(left.side.value):
-                yield Judged(Finding.HELD_BACK, left.side.value, None, None, None, left.count)
+            if left.count and (waits := self._waits(left.side.value)) is not None:
+                yield Judged(waits, left.side.value, None, None, None, left.count)
                 left.count = 0
         if key is not None:
             for one, other in zip(_left(wanted), _left(found), strict=False):
@@ -149,19 +154,23 @@ class Terms:
             row = json.loads(value or b"null")
         except ValueError:
             return ""
-        exact = [(name, each) for name, each in row.items() if name not in self.tolerances] if row else []
-        return json.dumps(exact)
+        if not isinstance(row, dict):
+            return ""
+        return json.dumps([(name, each) for name, each in row.items() if name not in self.tolerances])
 
-    def _is_held_back(self, value: bytes | None) -> bool:
+    def _waits(self, value: bytes | None) -> Finding | None:
+        """What may be said of a row that is missing because of the watermark; None: it is due."""
         if self.watermark is None:
-            return False
+            return None
         if self.event_time is None:
-            return True
+            return Finding.UNTOLD
         try:
             time = json.loads(value or b"null")[self.event_time]
-            return _parsed(time["end"] if isinstance(time, dict) else time) > self.watermark
+            if _parsed(time["end"] if isinstance(time, dict) else time) <= self.watermark:
+                return None
         except (ValueError, KeyError, TypeError, AttributeError):
-            return False  # a row without a time: nothing says that it waits
+            return None  # a row without a time: nothing says that it waits
+        return Finding.UNTOLD if self.watermark == UNKNOWN else Finding.HELD_BACK
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """One pipeline's progress records in the log: what was last said, and saying the next.
 
 Invariant: what is written is complete (every partition that was ever read or written stays in it), and never goes back
-but when a query starts afresh, without its checkpoint.
+but when a query starts afresh, without its checkpoint. That its topics were rebuilt stays in it even then.
 Owned by one thread.
 """
 
@@ -47,6 +47,7 @@ class ProgressLog:
                 tables=Position(),
                 inputs=self._inputs,
                 outputs=self._outputs,
+                rebuilt=self._was_rebuilt(),
             )
         )
 
@@ -63,8 +64,13 @@ class ProgressLog:
                 tables=offsets.tables,
                 inputs=self._inputs or tuple(sorted(offsets.position.topics)),
                 outputs=self._outputs,
+                rebuilt=self._was_rebuilt(),
             )
         )
+
+    def _was_rebuilt(self) -> bool:
+        last = self.last()
+        return last is not None and last.rebuilt
 
     def _end(self) -> Position:
         return self._log.end(*self._outputs) if self._outputs else Position()

@@ -16,7 +16,8 @@ In brackets what ``Steps`` is told.
 5. A marker is written beside the new checkpoint: from here on the swap is finished, whatever happens [rebuild:marked].
 6. The old checkpoint is removed [rebuild:removed], the new one takes its place: its query goes on in the topic itself
    [rebuild:swapped].
-7. The pipeline's progress is said: what the new version has read, up to the topic's end [rebuild:said].
+7. The pipeline's progress is said: what the new version has read, up to the topic's end, and that it was rebuilt
+   [rebuild:said].
 8. The shadow topics and their progress are removed [rebuild:cleared], then the marker.
 
 A rebuild that is cut short before 5 goes on where it was when it is asked for again; the difference is counted anew, so
@@ -180,7 +181,7 @@ def _say_progress(site: Site, pipeline: str, outputs: tuple[str, ...]) -> None:
     with ProgressLog(site.options, _new_version(pipeline), tuple(map(_shadow, outputs))) as beside:
         last = beside.last()
     if last is not None:
-        said = replace(last, pipeline=pipeline, outputs=outputs, sink=site.log.end(*outputs))
+        said = replace(last, pipeline=pipeline, outputs=outputs, sink=site.log.end(*outputs), rebuilt=True)
         key, value = said.to_record()
         site.log.append(PROGRESS_TOPIC, value, key=key)
 

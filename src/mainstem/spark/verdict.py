@@ -52,6 +52,7 @@ class TopicVerdict:
     differing: int
     rounding: int
     held_back: int
+    untold: int
     not_judged: int
     behind: int
     differences: tuple[Difference, ...]
@@ -67,14 +68,19 @@ class TopicVerdict:
             differing=sum(count for finding, count in counts.items() if finding.is_difference),
             rounding=counts.get(Finding.ROUNDING, 0),
             held_back=counts.get(Finding.HELD_BACK, 0),
+            untold=counts.get(Finding.UNTOLD, 0),
             not_judged=counts.get(Finding.NOT_JUDGED, 0),
             behind=behind,
             differences=tuple(Difference.of(topic, key, judged) for key, judged in compared.examples),
         )
 
     @property
+    def is_contradicted(self) -> bool:
+        return bool(self.differing)
+
+    @property
     def is_equal(self) -> bool:
-        return not self.differing
+        return not self.differing and not self.untold
 
     def __str__(self) -> str:
         word = "records" if self.rule is Rule.MULTISET else "keys"
@@ -83,6 +89,10 @@ class TopicVerdict:
             parts.append(f"{self.differing:,} differ")
         if self.held_back:
             parts.append(f"{self.held_back:,} held back by the watermark")
+        if self.untold:
+            parts.append(
+                f"{self.untold:,} are missing, and nothing tells whether the watermark holds them back or they are lost"
+            )
         if self.rounding:
             parts.append(f"{self.rounding:,} differ in the last digits of floating numbers only, which counts as equal")
         if self.not_judged:
@@ -104,6 +114,7 @@ class TopicVerdict:
             "differing": self.differing,
             "rounding": self.rounding,
             "held_back": self.held_back,
+            "may_be_held_back": self.untold,
             "not_judged": self.not_judged,
             "behind": self.behind,
             "differences": [difference.to_json() for difference in self.differences],
@@ -124,7 +135,13 @@ class Verdict:
 
     @property
     def is_equal(self) -> bool:
+        """Whether all that is due is there, for certain."""
         return all(topic.is_equal for topic in self.topics)
+
+    @property
+    def is_contradicted(self) -> bool:
+        """Whether something differs for certain; where neither is so, nothing more can be told."""
+        return any(topic.is_contradicted for topic in self.topics)
 
     def doubted(self, doubts: Iterable[str]) -> Verdict:
         """The same, with what may rightly make it differ."""
@@ -134,6 +151,7 @@ class Verdict:
         return {
             "pipeline": self.pipeline,
             "equal": self.is_equal,
+            "contradicted": self.is_contradicted,
             "source": str(self.source),
             "sink": str(self.sink),
             "tables": str(self.tables),

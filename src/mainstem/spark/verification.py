@@ -6,10 +6,12 @@ compared with what the pipeline wrote.
 2. Its function is called with DataFrames that are no streams: the inputs from their oldest records up to ``source``,
    the tables at ``tables``. What it gives is encoded by the code that the pipeline's tasks use.
 3. The topics that it derives are read up to ``sink``, and compared (``comparing``). A topic of rows that never change
-   has to hold each record as often as the batch gives it; one of rows that do, or one that is compacted, the latest
-   value of each key.
-4. What a watermark still holds back may be missing. Where retention has removed records of a topic, what cannot be
-   judged without them is counted apart; where a stateful pipeline differs then, nothing is claimed.
+   has to hold each record as often as the batch gives it; one of rows that do, or one that is compacted, or that was
+   rebuilt, the latest value of each key.
+4. What a watermark still holds back may be missing. Where nothing tells whether it does (a row that shows no time, a
+   watermark that nobody has told), the verdict is that nothing contradicts, and not that all is equal. Where retention
+   has removed records of a topic, what cannot be judged without them is counted apart; where a stateful pipeline
+   differs then, nothing is claimed.
 
 Nothing is written. The pipeline may run meanwhile: what it does after that progress record is not looked at.
 """
@@ -51,7 +53,7 @@ from mainstem.spark.comparing import actual_rows, compare, expected_rows
 from mainstem.spark.doubts import Plan, removed_before, table_doubts, topic_doubts, version_doubts
 from mainstem.spark.failures import cause
 from mainstem.spark.frames import part
-from mainstem.spark.judging import DOUBLE_TOLERANCE, FLOAT_TOLERANCE, Finding, Rule, Terms
+from mainstem.spark.judging import DOUBLE_TOLERANCE, FLOAT_TOLERANCE, UNKNOWN, Finding, Rule, Terms
 from mainstem.spark.options import LogOptions
 from mainstem.spark.outputs import Output, combined
 from mainstem.spark.pipeline_checks import call, schemas_of
@@ -111,7 +113,15 @@ class Verification:
         removed = removed_before(Position.join(topic.beginning for topic in inputs.values()))
         watermark = _time(watermark_ms(str(self._checkpoint), progress.batch_id)) or told
         terms = [
-            self._terms(topics[topic.name], schemas[topic.name], frame, plan, watermark, is_cut=bool(removed))
+            self._terms(
+                topics[topic.name],
+                schemas[topic.name],
+                frame,
+                plan,
+                watermark,
+                is_cut=bool(removed),
+                is_rebuilt=progress.rebuilt,
+            )
             for topic, frame in zip(self._pipeline.outputs, streams, strict=True)
         ]
         found = self._compared(progress, inputs, topics, terms)
@@ -124,7 +134,7 @@ class Verification:
             topics=tuple(found),
             doubts=(),
         )
-        if verdict.is_equal:
+        if not verdict.is_contradicted:
             return verdict
         if removed and plan.is_stateful:
             raise InputError(_not_to_be_judged(verdict))
@@ -183,6 +193,7 @@ class Verification:
         watermark: datetime.datetime | None,
         *,
         is_cut: bool,
+        is_rebuilt: bool,
     ) -> Terms:
         is_append = self._pipeline.mode == "append"
         is_compacted = "compact" in (topic.configs.get("cleanup.policy") or "")
@@ -192,9 +203,9 @@ class Verification:
         times = [field.name for field in frame.schema.fields if _WATERMARK_DELAY in field.metadata]
         waits = is_append and plan.holds_back
         return Terms(
-            Rule.MULTISET if is_append and not is_compacted else Rule.LATEST,
+            Rule.MULTISET if is_append and not is_compacted and not is_rebuilt else Rule.LATEST,
             _tolerances(schema),
-            (watermark or datetime.datetime.min.replace(tzinfo=datetime.UTC)) if waits else None,
+            (watermark or UNKNOWN) if waits else None,
             times[0] if times and plan.waits_for_windows_only else None,
             frozenset(not_judged),
         )

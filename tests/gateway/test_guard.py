@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
@@ -89,6 +90,15 @@ def test_bodies_together_are_bounded_and_their_room_comes_back() -> None:
         return [refused, served, again]
 
     assert asyncio.run(scenario()) == [503, 200, 200]
+
+
+@pytest.mark.parametrize("headers", [{"content-length": "5"}, {"transfer-encoding": "chunked"}])
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_what_only_reads_takes_no_body_and_holds_no_room(method: str, headers: dict[str, str]) -> None:
+    guard = Guard(echo_size, Limits(bodies_bytes_max=5))
+    status, problem = asyncio.run(Client(guard, [b"12345"], headers).run(method, "/topics/t/stream"))
+    assert (status, problem["type"]) == (400, "/problems/input")
+    assert asyncio.run(Client(guard, [b""], {"content-length": "0"}).run(method)) == (200, b"0")
 
 
 def test_requests_at_once_are_bounded() -> None:

@@ -43,7 +43,7 @@ def api(
     deploy(app, session_log)
     session_log.append(HIDDEN, {"id": "a", "said": "hidden"}, key="a")
     session_log.append_many(SHOWN, [(key, {"id": key, "said": f"shown {key}"}) for key in KEYS])
-    token, text = new_token("reader", Grants(read=(f"topic:{SHOWN}", f"view:{SHOWN}")))
+    token, text = new_token("reader", Grants(read=(f"topic:{SHOWN}", f"view:{SHOWN}*")))
     write_tokens(directory / "tokens.json", [token])
     with ViewHost(tuple(app.views.values()), mainstem_broker.bootstrap, directory) as host:
         for name, count in ((SHOWN, len(KEYS)), (HIDDEN, 1)):
@@ -67,6 +67,11 @@ def got(api: httpx.Client, target: str) -> tuple[int, Any]:
         connection.sendall(request.encode())
         head, _, body = b"".join(iter(lambda: connection.recv(65536), b"")).partition(b"\r\n\r\n")
     return int(head.split()[1]), json.loads(body)
+
+
+def test_who_asks_for_a_view_that_there_is_not_is_told_of_no_view_that_it_may_not_read(api: httpx.Client) -> None:
+    status, problem = got(api, f"/views/{SHOWN}-2")
+    assert (status, SHOWN in problem["detail"], HIDDEN in problem["detail"]) == (404, True, False)
 
 
 @pytest.mark.parametrize("key", KEYS)

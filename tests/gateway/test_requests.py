@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import httpx
 import pytest
@@ -18,6 +18,7 @@ from mainstem.gateway.app import create_app
 from mainstem.gateway.forwarding import ForwardingBackend
 from mainstem.gateway.guard import Limits
 from mainstem.gateway.request_reply import REPLY_RETENTION_MS, Requests
+from mainstem.model import Position
 from tests.gateway.answering import answer_by_hand, working
 from tests.gateway.served import served
 from tests.gateway.test_bad_input import is_problem
@@ -131,6 +132,21 @@ def test_who_waits_when_the_gateway_stops_is_told_where_to_look(
     assert api.get(told.headers["Location"], params={"timeout": 60}).json()["reply"]["value"] == "late"
 
 
+def test_a_request_behind_an_open_transaction_is_pending(
+    api: httpx.Client, session_log: Log, mainstem_topic: str
+) -> None:
+    with suppress(InterruptedError), session_log.transaction() as tx:
+        tx.append(mainstem_topic, b"." * 500_000)  # so much that it is sent before the end
+        assert session_log.end(mainstem_topic) == Position.of(mainstem_topic, 0, 1)
+        asked = ask(api, mainstem_topic, headers=LATER)
+        place = asked.headers["Location"]
+        looked = api.get(place)
+        raise InterruptedError("aborts the transaction")
+    assert (looked.status_code, looked.json()) == (202, asked.json()), looked.text
+    assert answer_by_hand(session_log, mainstem_topic, "done") == 1
+    assert api.get(place, params={"timeout": 60}).json()["reply"]["value"] == "done"
+
+
 def test_a_request_that_outlived_what_replies_are_kept_for_is_expired(
     api: httpx.Client, session_log: Log, mainstem_topic: str
 ) -> None:
@@ -141,6 +157,18 @@ def test_a_request_that_outlived_what_replies_are_kept_for_is_expired(
     request = RequestId.parse(ask(api, mainstem_topic, headers=LATER).json()["id"])
     with pytest.raises(RequestExpiredError):
         Requests(session_log, Tomorrow()).pending(request)
+
+
+def test_an_idempotency_key_with_another_record_key_is_another_request(
+    api: httpx.Client, session_log: Log, mainstem_topic: str
+) -> None:
+    topic = f"{mainstem_topic}-keys"
+    session_log.create_topic(topic, partitions=1, configs={"mainstem.idempotency.window.ms": "60000"})
+    asked = [ask(api, topic, key=key, headers={**LATER, "Idempotency-Key": "payment-18"}) for key in ("a", "b", "a")]
+    assert answer_by_hand(session_log, topic, "paid") == 2
+    answers = [api.get(each.headers["Location"], params={"timeout": 60}) for each in asked]
+    assert [answer.status_code for answer in answers] == [200, 200, 200], answers[1].text
+    assert asked[0].json() == asked[2].json() != asked[1].json()
 
 
 def test_a_repeated_request_is_the_first_one(api: httpx.Client, session_log: Log, mainstem_topic: str) -> None:

@@ -22,6 +22,8 @@ from starlette.responses import Response
 from mainstem.errors import UnavailableError, UnknownViewError
 from mainstem.gateway.backend import Work
 from mainstem.gateway.event_stream import EventStream, Streams
+from mainstem.gateway.gate import grants_of
+from mainstem.gateway.tokens import Grants
 from mainstem.gateway.unix_http import UnixHttp
 
 if TYPE_CHECKING:
@@ -53,13 +55,13 @@ class ForwardingBackend:
 
     async def respond(self, http: Request, view: str, work: Work) -> Response:
         """Relay the answer of the host that serves ``view``. Raises UnknownViewError, UnavailableError."""
-        host = self._serving.get(view) or await self._find(view)
+        host = self._serving.get(view) or await self._find(view, grants_of(http.scope))
         return await host.relay(http)
 
     async def stream(self, http: Request, view: str, request: WatchRequest) -> Response:
         """Relay the stream of the host that serves ``view``. Raises UnknownViewError, UnavailableError."""
         del request  # it has been checked, and the host reads it anew
-        host = self._serving.get(view) or await self._find(view)
+        host = self._serving.get(view) or await self._find(view, grants_of(http.scope))
         return await host.relay_stream(http, self.streams)
 
     async def statuses(self) -> list[dict[str, Any]]:
@@ -82,11 +84,13 @@ class ForwardingBackend:
         for host in self._hosts:
             await host.close()
 
-    async def _find(self, view: str) -> _HostClient:
+    async def _find(self, view: str, grants: Grants) -> _HostClient:
+        """The host of a view. Who asks for one that there is not is told of those that it may read, and of no other."""
         async with self._asking:  # many requests for an unknown view ask the hosts one after the other
             names = [str(status["name"]) for status in await self.statuses()]
         if view not in self._serving:
-            known = f"there are {', '.join(sorted(names))}" if names else "no views are served here"
+            seen = sorted(name for name in names if grants.may("read", "view", name))
+            known = f"there are {', '.join(seen)}" if seen else "no views are served here"
             raise UnknownViewError(f"no view {view[:100]!r}; {known}")
         return self._serving[view]
 

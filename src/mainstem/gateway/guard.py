@@ -3,6 +3,7 @@
 * At most ``requests_max`` requests are served at once, and their bodies together hold at most ``bodies_bytes_max``;
   more are told to come back (503). One body holds at most ``body_bytes_max`` (413), whether it says so in
   Content-Length or only turns out so, and must not pause for longer than ``body_pause_s`` (408).
+* What only reads (GET, HEAD) takes no body (400): it may wait or stream for long, and its body's room with it.
 * Streams of events, which last, are no requests in this sense: at most ``streams_max`` of them are served (503).
 * A browser lets any page send simple requests to loopback. So a request must name one of the host names that are served
   (421: DNS rebinding), and what changes something must come from no other page (403: its Origin is another host, and
@@ -120,6 +121,8 @@ class Guard:
         if stranger is not None:
             return stranger
         length = headers.get("content-length", "0")
+        if method in _SAFE_METHODS and (length.strip("0") or "transfer-encoding" in headers):
+            return HttpError(400, f"{method} takes no body; what is asked for stands in the path and the query")
         if length.isdecimal() and int(length[:20]) > limits.body_bytes_max:
             return self.too_large()
         return None

@@ -9,7 +9,7 @@ A request's way, the same before and after a restart of the gateway:
 
 Looking again: the reply, if there is one; else the request itself says whether it is still pending. It is unknown when
 there is no record with this correlation id at its place, and expired when retention took it, or when it is older
-than what the reply topic keeps.
+than what the reply topic keeps. One that stands behind an open transaction cannot be read yet, and counts as pending.
 
 Blocking; safe from any thread.
 """
@@ -81,8 +81,10 @@ class Requests:
             return Prepared(fresh_secret(), reply_topic, reply_from, asks)
         # A repeat gets the first one's reply, however old, so its secret follows from the key. The log is told a hash
         # of the key only: who reads it must not be able to ask for the reply.
-        secret = repeatable_secret("secret", topic, str(key), repr(body.key))
-        hashed = repeatable_secret("idempotency key", topic, str(key)).hex()
+        # Both are of the same parts: what the log takes for a repeat has the first one's correlation id.
+        parts = (topic, str(key), repr(body.key))
+        secret = repeatable_secret("secret", *parts)
+        hashed = repeatable_secret("idempotency key", *parts).hex()
         return Prepared(secret, reply_topic, 0, {**asks, "idempotency_key": hashed})
 
     def append(self, topic: str, body: RequestBody, prepared: Prepared) -> tuple[RequestId, Position]:
@@ -123,8 +125,11 @@ class Requests:
             raise unknown_request()
         if request.offset < beginning.get(tp, 0):
             raise RequestExpiredError(f"retention has taken the request at {tp}:{request.offset}")
-        here = Position({tp: request.offset})
-        record = next(self._log.read(request.topic, start=here, end=Position({tp: request.offset + 1})), None)
+        here, behind = Position({tp: request.offset}), Position({tp: request.offset + 1})
+        try:
+            record = next(self._log.read(request.topic, start=here, end=behind), None)
+        except OffsetOutOfRangeError:  # an open transaction is before it
+            return behind
         if record is None or (CORRELATION_ID, request.correlation_id.encode()) not in record.headers:
             raise unknown_request()
         retention_ms = self._retention_ms(reply_topic_of(request.topic))

@@ -9,8 +9,9 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from mainstem.lake.columns import RECORD
+from mainstem.lake.compaction import merged
 from mainstem.lake.files import own_path
-from mainstem.lake.table import LakeTable
+from mainstem.lake.table import ROW_GROUP_BYTES, LakeTable
 
 NO_COLUMNS = pa.schema([])
 
@@ -95,6 +96,19 @@ def test_an_empty_lake_may_be_moved_too(tmp_path: Path) -> None:
     moved = (tmp_path / "lake").rename(tmp_path / "moved")
     append(moved, 0)
     assert offsets(moved) == [0, 1, 2]
+
+
+def test_memory_is_bounded_by_bytes_however_large_values_are(tmp_path: Path) -> None:
+    table = LakeTable(tmp_path, NO_COLUMNS)
+    many = rows(0, 64)
+    large = many.set_column(1, "_value", pa.array([b"x" * (1 << 20)] * len(many), pa.binary()))
+    for number in range(2):
+        table.append(large, {"mainstem.bookmark": str(number)})
+    assert max(part.nbytes for part in merged(table.files)) < 2 * ROW_GROUP_BYTES
+    table.replace(table.files, merged(table.files))
+    groups = pq.ParquetFile(table.files[0].path).metadata
+    assert max(groups.row_group(number).num_rows for number in range(groups.num_row_groups)) <= 33
+    table.close()
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "/lake/table/data/..", "x", "/lake/retired.json"])

@@ -217,6 +217,53 @@ def test_columns_that_the_schema_gains_are_filled_for_older_records_too(tmp_path
     assert again.digest() == fresh.digest()
 
 
+def test_a_column_that_the_schema_loses_is_left_out_and_the_view_goes_on(tmp_path: Path) -> None:
+    records = [flight("1", "A", "B", 7), (b"2", b'{"origin": "B", "miles": "many"}')]
+    store = open_lake(tmp_path / "lake")
+    apply(store, records)
+    store.close()
+    fewer = TopicSchema((Column("origin", "STRING"),))
+    again, fresh = open_lake(tmp_path / "lake", fewer), open_lake(tmp_path / "fresh", fewer)
+    settle(again)
+    apply(fresh, records)
+    for each in (again, fresh):
+        apply(each, [flight("3", "B", "C")], 2)
+        each.commit()
+    assert again.digest() == fresh.digest()
+    assert rows(again, "SELECT * EXCLUDE (_timestamp) FROM routes WHERE _error IS NOT NULL") == []
+    for each in (again, fresh):
+        each.close()
+
+
+def test_a_column_that_comes_back_is_filled_for_the_records_that_came_meanwhile(tmp_path: Path) -> None:
+    for number, schema in enumerate((SCHEMA, TopicSchema((Column("origin", "STRING"),)), SCHEMA)):
+        store = open_lake(tmp_path, schema)
+        settle(store, number)
+        apply(store, [flight(str(number), "A", "B", number)], number)
+        store.close()
+    store = open_lake(tmp_path)
+    settle(store, 3)
+    assert rows(store, "SELECT miles FROM routes ORDER BY _offset") == [{"miles": 0}, {"miles": 1}, {"miles": 2}]
+    store.close()
+
+
+@pytest.mark.parametrize("timestamp_us", [253_402_300_800_000_000, -62_135_596_800_000_001, (1 << 63) // 1000 * 1000])
+def test_a_time_that_no_calendar_has_is_kept(tmp_path: Path, timestamp_us: int) -> None:
+    store = open_lake(tmp_path)
+    batch = arrow_batch([flight("1", "A", "B")])
+    field = batch.schema.field("timestamp")
+    times = pa.array([min(timestamp_us, (1 << 63) - 1_000)], field.type)
+    far = batch.set_column(batch.schema.get_field_index("timestamp"), field, times)
+    store.apply(far, Bookmark(Position.of(TOPIC, 0, 1)), no_dead_letters)
+    before = seen(store)
+    store.commit()
+    assert seen(store) == before
+    assert len(data_files(tmp_path)) == 1
+    [table] = read_lake(tmp_path).records(0)
+    assert table.column("_timestamp").cast(pa.int64()).to_pylist() == times.cast(pa.int64()).to_pylist()
+    store.close()
+
+
 def test_a_column_that_changes_its_type_asks_for_a_rebuild(tmp_path: Path) -> None:
     open_lake(tmp_path).close()
     with pytest.raises(StorageError, match=r"miles: int32 → string.*rebuild"):

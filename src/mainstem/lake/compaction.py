@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mainstem.lake.columns import PARTITION
-from mainstem.lake.table import ROW_GROUP_ROWS, LakeFile
+from mainstem.lake.table import ROW_GROUP_BYTES, ROW_GROUP_ROWS, LakeFile
 
 TARGET_BYTES: Final = 32 << 20
 _TIERS: Final = (512 << 10, 4 << 20)
@@ -43,18 +43,23 @@ def choose(files: Sequence[LakeFile]) -> Sequence[LakeFile]:
 def merged(files: Sequence[LakeFile]) -> Iterator[pa.Table]:
     """The records of neighbors in the order of partition and offset, a row group's worth at a time.
 
-    Every file has its partitions one after the other, and its offsets follow on those of the file before it.
+    Every file has its partitions one after the other, and its offsets follow on those of the file before it. In memory
+    are a row group of a file and what is gathered for one of the new file, by its rows or its bytes.
     """
     waiting: list[pa.Table] = []
     for partition in sorted({number for file in files for number in _partitions(file.path)}):
         for file in files:
             for part in of_partition(file.path, partition):
                 waiting.append(part)
-                if sum(map(len, waiting)) >= ROW_GROUP_ROWS:
+                if _fill_a_group(waiting):
                     yield pa.concat_tables(waiting)
                     waiting = []
     if waiting:
         yield pa.concat_tables(waiting)
+
+
+def _fill_a_group(parts: Sequence[pa.Table]) -> bool:
+    return sum(map(len, parts)) >= ROW_GROUP_ROWS or sum(part.nbytes for part in parts) >= ROW_GROUP_BYTES
 
 
 def of_partition(path: Path, partition: int, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:

@@ -41,6 +41,7 @@ import pyarrow.parquet as pq
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, ValidationError
 from pyiceberg.io.pyarrow import (
+    DataFileStatistics,
     compute_statistics_plan,
     data_file_statistics_from_parquet_metadata,
     parquet_path_to_id_mapping,
@@ -65,6 +66,7 @@ _RETIRED: Final = "retired.json"
 _SNAPSHOTS_MAX: Final = 12
 _STRAY_S: Final = 600.0
 ROW_GROUP_ROWS: Final = 65_536
+ROW_GROUP_BYTES: Final = 32 << 20
 _FILE_PATH: Final = 1  # where a DataFile has its path
 _PROPERTIES: Final = {
     "write.metadata.delete-after-commit.enabled": "true",
@@ -77,6 +79,7 @@ _PROPERTIES: Final = {
     "write.metadata.metrics.column._offset": "full",
     "write.metadata.metrics.column._timestamp": "full",
 }
+_NO_TIME_BOUNDS: Final = {"write.metadata.metrics.column._timestamp": "counts"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ class LakeTable:
     """See the module."""
 
     def __init__(self, directory: Path, typed: pa.Schema) -> None:
-        """Open the lake in ``directory``, or make one; columns of ``typed`` that are new are added to the table.
+        """Open the lake in ``directory``, or make one; the table gets the columns of ``typed``, and no others.
 
         Raises StorageError when it cannot be read, or when a column has another type than it had.
         """
@@ -104,7 +107,7 @@ class LakeTable:
             if not (directory / CATALOG).exists():
                 _create(directory, typed)
             self._catalog, self._table = _at_home(directory)
-            self._add_columns(typed)
+            self._follow(typed)
             self.files = files_of(self._table, directory)
         except (OSError, NoSuchTableError, SQLAlchemyError, ValidationError, ValueError) as error:
             raise StorageError(f"the lake in {directory} cannot be opened: {error}") from error
@@ -169,19 +172,18 @@ class LakeTable:
             with create(path) as file:
                 with pq.ParquetWriter(file, schema, compression="zstd", store_decimal_as_integer=True) as writer:
                     for part in parts:
-                        writer.write_table(part.select(schema.names).cast(schema), row_group_size=ROW_GROUP_ROWS)
+                        ordered = part.select(schema.names).cast(schema)
+                        writer.write_table(ordered, row_group_size=_rows_of_a_group(ordered))
                 metadata = writer.writer.metadata
         except OSError as error:
             raise StorageError(f"the lake's file {path} cannot be written: {error}") from error
         return _lake_file(self._entry(path, metadata), self._directory)
 
     def _entry(self, path: Path, metadata: Any) -> DataFile:
-        schema = self._table.schema()
-        statistics = data_file_statistics_from_parquet_metadata(
-            parquet_metadata=metadata,
-            stats_columns=compute_statistics_plan(schema, self._table.metadata.properties),
-            parquet_column_mapping=parquet_path_to_id_mapping(schema),
-        )
+        try:
+            statistics = self._statistics(metadata, self._table.metadata.properties)
+        except (OverflowError, ValueError):  # a time before the year 1 or past 9999, which pyiceberg cannot hold
+            statistics = self._statistics(metadata, {**self._table.metadata.properties, **_NO_TIME_BOUNDS})
         entry = DataFile.from_args(
             content=DataFileContent.DATA,
             file_path=str(path),
@@ -195,6 +197,14 @@ class LakeTable:
         )
         entry.spec_id = self._table.metadata.default_spec_id
         return entry
+
+    def _statistics(self, metadata: Any, properties: dict[str, str]) -> DataFileStatistics:
+        schema = self._table.schema()
+        return data_file_statistics_from_parquet_metadata(
+            parquet_metadata=metadata,
+            stats_columns=compute_statistics_plan(schema, properties),
+            parquet_column_mapping=parquet_path_to_id_mapping(schema),
+        )
 
     def _commit(self, added: Iterable[LakeFile], removed: Sequence[LakeFile], properties: Mapping[str, str]) -> None:
         try:
@@ -214,14 +224,18 @@ class LakeTable:
         if old:
             ExpireSnapshots(transaction=transaction).by_ids([each.snapshot_id for each in old]).commit()
 
-    def _add_columns(self, typed: pa.Schema) -> None:
+    def _follow(self, typed: pa.Schema) -> None:
+        """Add the columns that are new, and let those go that the topic's schema has no longer."""
         present = {field.name: field.type for field in plain_schema(self._table)}
         changed = [f"{f.name}: {present[f.name]} → {f.type}" for f in typed if present.get(f.name, f.type) != f.type]
         if changed:
             raise StorageError(f"columns of the lake changed their type ({', '.join(changed)}): rebuild the view")
         new = pa.schema([field for field in typed if field.name not in present])
-        if len(new):
+        gone = [name for name in present if name not in {*RECORD.names, *typed.names}]
+        if len(new) or gone:
             with self._table.update_schema() as update:
+                for name in gone:
+                    update.delete_column(name)
                 update.union_by_name(new)
 
     def _retire(self, files: Sequence[LakeFile]) -> None:
@@ -251,6 +265,11 @@ class LakeTable:
         if retired_s is not None:
             return now_s - retired_s >= KEEP_S
         return at_opening or now_s - path.stat().st_mtime >= _STRAY_S
+
+
+def _rows_of_a_group(table: pa.Table) -> int:
+    """How many rows of ``table`` a row group takes, so that who reads one needs no more memory than that."""
+    return max(1, min(ROW_GROUP_ROWS, len(table) * ROW_GROUP_BYTES // max(1, int(table.nbytes))))
 
 
 def properties_of(table: Table) -> Mapping[str, str]:

@@ -2,16 +2,46 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
 from mainstem.client.request_reply import CORRELATION_ID, REPLY_TOPIC, reply_topic_of
 from mainstem.client.worker import Worker
-from mainstem.errors import UnknownTopicError
+from mainstem.clock import SystemClock
+from mainstem.errors import LogUnavailableError, UnknownTopicError
 from mainstem.model import Record
+from mainstem.testing.clock import ManualClock
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.gateway.answering import working
+
+HICCUP = KafkaException(KafkaError(KafkaError._TIMED_OUT, "a hiccup", txn_requires_abort=True))
+
+
+class Hiccuping(Worker):
+    """Fails every second round, when its replies are sent and not yet committed."""
+
+    rounds = 0
+
+    def _commit(self, producer: Producer) -> None:
+        self.rounds += 1
+        if self.rounds % 2:
+            producer.flush(60)
+            raise HICCUP
+        super()._commit(producer)
+
+
+class Failing(Worker):
+    """Fails every round."""
+
+    def _commit(self, producer: Producer) -> None:
+        raise HICCUP
 
 
 def put_requests(log: Log, topic: str, count: int, reply_topic: str | None = None) -> None:
@@ -60,6 +90,84 @@ def test_a_worker_goes_on_when_the_log_is_started_again() -> None:
                 broker.restart()
         with Log(broker.bootstrap) as anew:
             assert len(list(anew.read(reply_topic_of("requests")))) == 6
+
+
+def test_a_worker_outlives_any_number_of_hiccups_with_a_good_round_between(
+    mainstem_log: Log, mainstem_topic: str
+) -> None:
+    with working(mainstem_log, mainstem_topic, lambda r: r.offset, Hiccuping) as worker:
+        for expected in range(1, 7):
+            put_requests(mainstem_log, mainstem_topic, 1)
+            found = replies(mainstem_log, mainstem_topic, expected)
+    assert isinstance(worker, Hiccuping)
+    assert worker.rounds == 12
+    assert [record.value for record in found] == [str(offset).encode() for offset in range(6)]
+
+
+def test_a_worker_whose_rounds_all_fail_says_so_and_leaves_the_requests(mainstem_log: Log, mainstem_topic: str) -> None:
+    put_requests(mainstem_log, mainstem_topic, 2)
+    with Failing(mainstem_log, mainstem_topic, lambda r: r.value) as worker:
+        with pytest.raises(LogUnavailableError, match="cannot be answered: a hiccup"):
+            worker.run()
+    with working(mainstem_log, mainstem_topic, lambda r: r.value):
+        assert [record.value for record in replies(mainstem_log, mainstem_topic, 2)] == [b"0", b"1"]
+
+
+def test_a_log_that_is_away_while_a_round_is_given_up_ends_no_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mainstem.client.worker._ABORT_S", 0.1)
+    broker = EmbeddedBroker(tmp_path).start()
+
+    class LosesItsLog(Worker):
+        is_lost = False
+
+        def _commit(self, producer: Producer) -> None:
+            if not self.is_lost:
+                self.is_lost = True
+                producer.flush(60)
+                broker.stop()
+                raise HICCUP
+            super()._commit(producer)
+
+        def _go_back(self, start: TopicPartition) -> None:
+            broker.start()
+            super()._go_back(start)
+
+    with Log(broker.bootstrap, timeout_s=60) as log:
+        log.create_topic("requests", partitions=1)
+        put_requests(log, "requests", 2)
+        with working(log, "requests", lambda r: r.offset, LosesItsLog):
+            assert [record.value for record in replies(log, "requests", 2)] == [b"0", b"1"]
+    broker.stop()
+
+
+KILLED_IN_ITS_TRANSACTION = """
+import os, signal, sys
+from mainstem.client.log import Log
+from mainstem.client.worker import Worker
+
+class Killed(Worker):
+    def _commit(self, producer):
+        producer.flush(60)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Killed(Log(sys.argv[1]), "requests", lambda request: "of the killed").run()
+"""
+
+
+def test_a_worker_that_is_killed_in_its_transaction_leaves_no_reply_and_no_request_unanswered() -> None:
+    clock = ManualClock(SystemClock().time_ms())
+    settings = {"group.initial.rebalance.delay.ms": "0"}
+    with EmbeddedBroker(settings=settings, clock=clock) as broker, Log(broker.bootstrap, timeout_s=60) as log:
+        log.create_topic("requests", partitions=1)
+        put_requests(log, "requests", 3)
+        argv = [sys.executable, "-c", KILLED_IN_ITS_TRANSACTION, broker.bootstrap]
+        assert subprocess.run(argv, timeout=120, check=False).returncode == -signal.SIGKILL
+        clock.advance(11)  # the log ends its transaction, and its membership
+        with working(log, "requests", lambda r: r.offset):
+            assert [record.value for record in replies(log, "requests", 3)] == [b"0", b"1", b"2"]
+        assert len(list(log.read(reply_topic_of("requests")))) == 3
 
 
 def test_a_topic_that_is_not_there_is_told(mainstem_log: Log) -> None:

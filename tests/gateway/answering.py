@@ -14,9 +14,9 @@ from mainstem.model import Record
 
 
 @contextmanager
-def working(log: Log, topic: str, function: Callable[[Record], Any]) -> Iterator[Worker]:
+def working(log: Log, topic: str, function: Callable[[Record], Any], kind: type[Worker] = Worker) -> Iterator[Worker]:
     """A worker that answers, until the end of the block."""
-    with Worker(log, topic, function) as worker:
+    with kind(log, topic, function) as worker:
         thread = threading.Thread(target=worker.run)
         thread.start()
         try:

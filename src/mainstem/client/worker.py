@@ -14,7 +14,9 @@ The steps of one round:
 3. In one transaction: the replies, and the group's offsets behind the requests.
 
 What ends before the transaction has committed is done again by whoever gets the partition next; so the function may be
-called twice for one request, but one reply counts. A record without the two headers, or whose reply topic is not the
+called twice for one request, but one reply counts. A round that fails is aborted and done again, with a new producer:
+librdkafka gives the sequence of a record that was on its way when it aborts to the next one, which a log then takes for
+a repeat of the former. A record without the two headers, or whose reply topic is not the
 one that belongs to this topic, is no request and is passed over.
 
 ``run`` is for one thread; ``stop`` is for any.
@@ -49,6 +51,9 @@ _FAILURES_MAX: Final = 5
 """So many rounds may fail one after the other, as they do while the log restarts, before it is said."""
 _POLL_S: Final = 0.1
 _COMMIT_S: Final = 60.0
+_ABORT_S: Final = 10.0
+_TAKEN_OVER_MS: Final = 10_000
+"""When a worker is killed: so long until the log ends its transaction, and until its requests are another worker's."""
 
 
 class Worker:
@@ -78,6 +83,7 @@ class Worker:
             {
                 **common,
                 "group.id": self.group,
+                "session.timeout.ms": _TAKEN_OVER_MS,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
@@ -88,6 +94,7 @@ class Worker:
         self._producer_options: dict[str, Any] = {
             **common,
             "transactional.id": f"{self.group}-{uuid.uuid4()}",
+            "transaction.timeout.ms": _TAKEN_OVER_MS,
             "linger.ms": 0,
             "partitioner": "murmur2_random",
         }
@@ -145,6 +152,7 @@ class Worker:
                 _offsets(messages), self._consumer.consumer_group_metadata(), _COMMIT_S
             )
             self._commit(producer)
+            self._failures = 0
         except KafkaException as failure:
             self._give_up_round(failure.args[0], messages)
 
@@ -161,25 +169,39 @@ class Worker:
                 producer.commit_transaction(_COMMIT_S)
                 return
             except KafkaException as failure:
-                if not failure.args[0].retriable():
+                if not failure.args[0].retriable() or self._stopping.is_set():
                     raise
 
     def _give_up_round(self, error: KafkaError, messages: Sequence[Message]) -> None:
         """Nothing of the round counts. Do it again if that may help, else raise what happened."""
         producer, self._producer = self._producer, None
         self._failures += 1
-        if self._failures > _FAILURES_MAX:
-            raise error_of(error.code(), f"requests of {self.topic!r} cannot be answered", error.str())
-        if producer is not None and error.txn_requires_abort():
-            producer.abort_transaction(_COMMIT_S)
-            self._producer = producer
-        elif not (error.retriable() or error.fatal()):
+        may_heal = error.retriable() or error.fatal() or error.txn_requires_abort()
+        if producer is not None and not error.fatal():
+            self._abort(producer)
+        if not may_heal or self._failures > _FAILURES_MAX:
             raise error_of(error.code(), f"requests of {self.topic!r} cannot be answered", error.str())
         for start in _starts(messages):
-            try:
-                self._consumer.seek(start)
-            except KafkaException:
-                continue  # the partition is another worker's by now
+            self._go_back(start)
+
+    def _abort(self, producer: Producer) -> None:
+        """End the round's transaction, if it has begun: until then it holds up who reads replies."""
+        try:
+            producer.abort_transaction(_ABORT_S)
+        except KafkaException:
+            return  # the log is away, or has ended it; if not, the next producer does, or its time-out
+
+    def _go_back(self, start: TopicPartition) -> None:
+        """Read a partition from there again, unless it is another worker's by now."""
+        try:
+            self._consumer.seek(start)
+        except KafkaException as failure:
+            held = {(each.topic, each.partition) for each in self._consumer.assignment()}
+            if (start.topic, start.partition) in held:  # its requests would be passed over
+                error = failure.args[0]
+                raise error_of(
+                    error.code(), f"requests of {self.topic!r} cannot be read again", error.str()
+                ) from failure
 
     def _is_request(self, message: Message) -> bool:
         """Whether it asks for a reply into the topic that belongs to ours: who asks chooses no other."""

@@ -12,6 +12,12 @@ from mainstem.client.wire.fetching import AbortedTransaction, FetchedPartition
 from mainstem.client.wire.metadata import PartitionMetadata, TopicMetadata
 from mainstem.errors import LogUnavailableError, OffsetOutOfRangeError
 from mainstem.model import TopicPartition
+from mainstem.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 from mainstem.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochResponse,
@@ -36,6 +42,8 @@ class FakeLog:
     fetch_bytes: int = 1 << 20
     asked: list[list[TopicPartition]] = field(default_factory=list)
     fails: int = 0
+    delete_retention_ms: int | None = 86_400_000
+    name: str = TOPIC
 
     def end(self, partition: int) -> int:
         batches = self.partitions[partition]
@@ -44,7 +52,14 @@ class FakeLog:
     def metadata(self, topics: Iterable[str]) -> dict[str, TopicMetadata]:
         if not self.exists:
             return {}
-        return {TOPIC: TopicMetadata(TOPIC, self.topic_id, {n: PartitionMetadata(1, 0) for n in self.partitions})}
+        return {
+            self.name: TopicMetadata(self.name, self.topic_id, {n: PartitionMetadata(1, 0) for n in self.partitions})
+        }
+
+    @property
+    def topics(self) -> dict[str, TopicMetadata]:
+        """What a client knows that it has just asked anew."""
+        return self.metadata([self.name])
 
     def list_offsets(self, tps: Iterable[TopicPartition], at: int, *_: Any) -> dict[TopicPartition, int]:
         ends = {tp: self.end(tp.partition) for tp in tps}
@@ -62,15 +77,34 @@ class FakeLog:
             left -= len(fetched.records)
         return answer
 
-    def request(self, body: Any, node: int | None = None) -> OffsetForLeaderEpochResponse:
+    def request(self, body: Any, node: int | None = None) -> OffsetForLeaderEpochResponse | DescribeConfigsResponse:
+        if isinstance(body, DescribeConfigsRequest):
+            told = [] if self.delete_retention_ms is None else [("delete.retention.ms", f"{self.delete_retention_ms}")]
+            configs = [
+                DescribeConfigsResourceResult(name=name, value=value, read_only=False, is_sensitive=False, synonyms=[])
+                for name, value in told
+            ]
+            return DescribeConfigsResponse(
+                results=[
+                    DescribeConfigsResult(
+                        error_code=0, error_message=None, resource_type=2, resource_name=self.name, configs=configs
+                    )
+                ]
+            )
         [topic] = body.topics
         [asked] = topic.partitions
         end = self.epoch_ends.get(asked.leader_epoch, self.end(asked.partition))
         result = EpochEndOffset(error_code=0, partition=asked.partition, end_offset=end)
-        return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic=TOPIC, partitions=[result])])
+        return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic=self.name, partitions=[result])])
 
     def close(self) -> None:
         self.fails = 1 << 30
+
+    def __enter__(self) -> FakeLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _fetched(self, tp: TopicPartition, offset: int, left: int) -> FetchedPartition:
         start, end = self.starts.get(tp.partition, 0), self.end(tp.partition)

@@ -155,6 +155,75 @@ def test_a_topic_that_was_made_again_stops_the_view() -> None:
         feed(FakeLog(topic_id=uuid.UUID(int=2)), Bookmark(Position({P0: 1}), {TOPIC: str(uuid.UUID(int=1))}))
 
 
+def test_a_topic_that_was_made_again_while_the_log_was_away_is_not_read_at_the_old_offsets() -> None:
+    log = FakeLog({0: [batch(0), batch(1)]}, fetch_bytes=len(batch(0)))
+    reading = feed(log)
+    assert offsets(reading.step(0)) == [0]
+    log.topic_id = uuid.UUID(int=2)
+    with pytest.raises(ViewStoppedError, match="made again"):
+        reading.step(0)
+    assert reading.bookmark.position == Position({P0: 1})
+
+
+def test_a_new_partition_that_has_lost_its_beginning_stops_the_view() -> None:
+    log = FakeLog({0: [batch(0)], 1: [batch(5)]}, starts={1: 5})
+    with pytest.raises(ViewStoppedError, match="removed offsets 0 to 4 of t/1"):
+        feed(log, Bookmark(Position({P0: 1})))
+    assert feed(log).beginning == Position({P0: 0, P1: 5})
+    assert feed(log, Bookmark(Position({P0: 1})), until=Position({P0: 1})).is_at_end
+
+
+DAY_MS = 86_400_000
+
+
+def resumed(behind_ms: int, log: FakeLog) -> Feed:
+    """A feed of a bookmark at offset 1 that was at the log's end so long ago."""
+    clock = ManualClock()
+    bookmark = Bookmark(Position({P0: 1}), caught_up_ms=clock.time_ms() - behind_ms)
+    return feed(log, Bookmark.from_text(bookmark.to_text()), clock=clock, minds_deletions=True)
+
+
+@pytest.mark.parametrize("retention_ms", [DAY_MS, 1_000, None])
+def test_a_gap_that_may_hide_a_deletion_stops_a_view_that_was_away_too_long(retention_ms: int | None) -> None:
+    log = FakeLog({0: [batch(3)]}, delete_retention_ms=retention_ms)
+    away_ms = DAY_MS if retention_ms is None else retention_ms
+    with pytest.raises(ViewStoppedError, match=r"perhaps, deletions.*rebuild"):
+        resumed(away_ms, log).step(0)
+    assert offsets(resumed(away_ms - 1, log).step(0)) == [3]
+
+
+def test_a_view_that_was_away_too_long_goes_on_where_nothing_is_gone() -> None:
+    assert offsets(resumed(DAY_MS, FakeLog({0: [batch(0), batch(1)]})).step(0)) == [1]
+
+
+def test_a_view_that_stood_at_the_end_when_it_came_back_has_missed_nothing() -> None:
+    reading = resumed(9 * DAY_MS, log := FakeLog({0: [batch(0)]}))
+    log.partitions[0].append(batch(3))
+    assert offsets(reading.step(0)) == [3]
+
+
+def test_a_view_that_falls_behind_while_it_runs_stops_as_well() -> None:
+    clock = ManualClock()
+    log = FakeLog({0: [batch(0), batch(1), batch(2), batch(3)]}, fetch_bytes=len(batch(0)))
+    reading = feed(log, clock=clock, minds_deletions=True)
+    while reading.step(0):
+        clock.advance(10_000)
+    log.partitions[0] += [batch(6), batch(9)]
+    assert offsets(reading.step(0)) == [6]
+    clock.advance(DAY_MS)
+    with pytest.raises(ViewStoppedError, match="perhaps, deletions"):
+        reading.step(0)
+
+
+def test_the_first_reading_of_a_topic_may_take_its_time() -> None:
+    clock = ManualClock()
+    log = FakeLog({0: [batch(2), batch(4), batch(6)]}, fetch_bytes=len(batch(2)))
+    reading = feed(log, clock=clock, minds_deletions=True)
+    for offset in (2, 4, 6):
+        assert offsets(reading.step(0)) == [offset]
+        clock.advance(DAY_MS)
+
+
 def test_history_that_was_removed_unread_stops_the_view() -> None:
     reading = feed(FakeLog({0: [batch(5)]}, starts={0: 5}), Bookmark(Position({P0: 2})))
     with pytest.raises(ViewStoppedError, match=r"removed offsets 2 to 4 .* rebuild"):

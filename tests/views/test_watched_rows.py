@@ -11,8 +11,10 @@ import pytest
 from mainstem.client.log import Log
 from mainstem.errors import PositionError, QueryError, UnknownViewError, ViewStoppedError
 from mainstem.model import Position
+from mainstem.record.writer import NewRecord, build_batch
 from mainstem.views.host import ViewHost
 from mainstem.views.watched_rows import RowChanges, RowWatch, WatchRequest
+from tests.views.fake_log import FakeLog
 from tests.views.hosting import Setting
 
 TIMEOUT_S = 60.0
@@ -99,6 +101,18 @@ def test_what_the_log_has_no_more_is_a_reset(setting: Setting, host: ViewHost) -
     setting.append("b")
     end = applied(host, setting.append("c"))
     setting.remove_records_before(2)
+    changes = Listener(host, WatchRequest(since=since)).next()
+    assert (changes.is_reset, changes.position) == (True, end)
+
+
+def test_a_gap_that_compaction_left_is_a_reset(
+    setting: Setting, host: ViewHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    since = setting.append("a")
+    setting.log.append(setting.topic, None, key="a")
+    end = applied(host, setting.append("c"))
+    left = [build_batch([NewRecord(b"c", b"{}")], base_offset=2)]
+    monkeypatch.setattr(host._views["kv"], "_client", lambda: FakeLog({0: left}, name=setting.topic))
     changes = Listener(host, WatchRequest(since=since)).next()
     assert (changes.is_reset, changes.position) == (True, end)
 

@@ -5,13 +5,19 @@ records that came out. When the view is behind, one step brings up to 16 MiB of 
 waits at the log (a long poll) and brings what there is at once. Records of one partition come in the log's order; the
 partitions take turns. Committed records only.
 
-Raises ViewStoppedError when the position cannot be read on from (`views.topic_life`, retention, damage). For one
-thread; ``lag`` may be read and ``close`` called from any, which ends a step that waits.
+A compacted topic keeps a tombstone for ``delete.retention.ms``: a store that goes on from a bookmark later than that
+may never hear of a deletion. Nothing tells a removed tombstone from a removed value, which a later record supersedes,
+but the time does: ``caught_up_ms`` of the bookmark is one at which nothing stood behind the position yet. So a gap that
+is met ``delete.retention.ms`` after that stops the view, and is harmless before. A store's first reading of the topic
+has to be quick enough by itself, as any reader's: stopping it would only let it begin again.
+
+Raises ViewStoppedError when the position cannot be read on from (`views.topic_life`, retention, compaction, damage).
+For one thread; ``lag`` may be read and ``close`` called from any, which ends a step that waits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -19,10 +25,13 @@ import pyarrow as pa
 from mainstem.client.wire.cluster import EARLIEST, LATEST, Isolation, WireClient
 from mainstem.client.wire.fetching import FetchedPartition
 from mainstem.client.wire.metadata import TopicMetadata
+from mainstem.client.wire.topics import topic_configs
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import (
+    AuthorizationError,
     CorruptBatchError,
     OffsetOutOfRangeError,
+    RemoteError,
     UnknownTopicError,
     ViewStoppedError,
 )
@@ -35,6 +44,8 @@ from mainstem.views.topic_life import advanced, check_epochs, check_topic_id
 
 FETCH_BYTES = 16 << 20
 _LOOK_AT_TOPIC_S = 30.0
+_DELETE_RETENTION = "delete.retention.ms"
+_DELETE_RETENTION_MS = 86_400_000  # Kafka's own, where the log does not tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +69,11 @@ class Feed:
         *,
         columns: frozenset[str] = APPLY_COLUMNS,
         fetch_bytes: int = FETCH_BYTES,
+        minds_deletions: bool = False,
     ) -> None:
         """Learns where the topic stands; records come with ``columns``, about ``fetch_bytes`` of them at a time.
 
+        ``minds_deletions``: stop where a deletion may have been removed unread.
         Raises UnknownTopicError, ViewStoppedError, LogUnavailableError.
         """
         self._client = client
@@ -68,8 +81,12 @@ class Feed:
         self._until = until
         self._columns = columns
         self._fetch_bytes = fetch_bytes
+        self._minds_deletions = minds_deletions
         self._bookmark = bookmark
         self._clock = clock or SystemClock()
+        self._is_first_reading = not bookmark.position
+        self._heard: tuple[int, Mapping[TopicPartition, int]] | None = None
+        self._delete_retention_ms: int | None = None
         self.lag = 0
         """How many offsets lie between the last step and the log's end of committed records, as last heard of."""
         self.has_met_gap = False
@@ -106,18 +123,23 @@ class Feed:
         wanted = self._unread()
         if not wanted:
             return None
+        asked_ms = self._clock.time_ms()
         fetched = self._client.fetch(
             wanted, max_wait_ms=max_wait_ms, max_bytes=self._fetch_bytes, partition_max_bytes=self._fetch_bytes
         )
+        self._refuse_another_life()
         self._refuse_what_is_wrong(fetched)
         scans = {tp: scan_batches(part.records, self._offsets[tp], self._end_in(tp)) for tp, part in fetched.items()}
         epochs = {tp: scan.last_epoch for tp, scan in scans.items() if scan.last_epoch is not None}
         if advanced(self._bookmark.leader_epochs, epochs):
             self._look_at_topic()
+        gaps = [tp for tp, scan in scans.items() if scan.has_gap]
+        if gaps and self._minds_deletions:
+            self._refuse_lost_deletions(gaps)
         arrow_batches = [self._decode(tp, part) for tp, part in fetched.items() if len(part.records)]
         self._take_turns(fetched)
         self.lag = self._lag()
-        gaps = [tp for tp, scan in scans.items() if scan.has_gap]
+        self._note_what_was_heard(asked_ms, fetched)
         self.has_met_gap = self.has_met_gap or bool(gaps)
         bookmark = self._bookmark_behind(epochs, gaps)
         if bookmark.position == self._bookmark.position:
@@ -135,18 +157,25 @@ class Feed:
         topic = self._metadata()
         check_topic_id(topic, self._bookmark)
         check_epochs(self._client, topic, self._bookmark)
+        self._delete_retention_ms = None
+        asked_ms = self._clock.time_ms()
         tps = [TopicPartition(self._topic, number) for number in topic.partitions]
         new = [tp for tp in tps if tp not in self._offsets]
+        is_opening = not self._offsets
+        caught_up_ms = self._bookmark.caught_up_ms
         if new:
             earliest = self._client.list_offsets(new, EARLIEST)
             ends = self._client.list_offsets(new, LATEST, Isolation.READ_COMMITTED)
             position = self._bookmark.position
+            self._refuse_unknown_beginnings(position, earliest)
             self._beginning |= {tp: position.get(tp, earliest[tp]) for tp in new}
             self._offsets |= {tp: self._beginning[tp] for tp in new}
             self._ends |= ends
             self.lag = self._lag()
+        if is_opening and (caught_up_ms is None or self._is_first_reading or not self.lag):
+            caught_up_ms = asked_ms  # what an older store does not tell is taken to be well
         ids = {**self._bookmark.topic_ids, self._topic: str(topic.topic_id)}
-        self._bookmark = replace(self._bookmark, topic_ids=ids, dead_letters=0)
+        self._bookmark = replace(self._bookmark, topic_ids=ids, dead_letters=0, caught_up_ms=caught_up_ms)
 
     def _metadata(self) -> TopicMetadata:
         topic = self._client.metadata([self._topic]).get(self._topic)
@@ -182,6 +211,52 @@ class Feed:
         self._offsets[tp] = decoded.next_offset
         return decoded.arrow_batch
 
+    def _refuse_another_life(self) -> None:
+        """The client fetches by the id that it knows, which is another one when it has asked anew meanwhile."""
+        topic = self._client.topics.get(self._topic)
+        if topic is None:
+            self._look_at_topic()
+        else:
+            check_topic_id(topic, self._bookmark)
+
+    def _refuse_unknown_beginnings(self, position: Position, earliest: Mapping[TopicPartition, int]) -> None:
+        """A partition that the bookmark does not know has to begin at 0, or the view lacks what was removed."""
+        for tp, start in earliest.items():
+            if position and tp not in position and start > 0 and (self._until is None or self._until.get(tp, 0) > 0):
+                raise self._removed_unread(tp, 0, start)
+
+    def _refuse_lost_deletions(self, gaps: Sequence[TopicPartition]) -> None:
+        caught_up_ms = self._bookmark.caught_up_ms
+        if self._is_first_reading or caught_up_ms is None:
+            return
+        if self._delete_retention_ms is None:
+            self._delete_retention_ms = self._told_delete_retention_ms()
+        behind_ms = self._clock.time_ms() - caught_up_ms
+        if behind_ms >= self._delete_retention_ms:
+            raise ViewStoppedError(
+                f"compaction has removed records of {gaps[0]} from offset {self._offsets[gaps[0]]} on before the view "
+                f"had read them, among them, perhaps, deletions: it has been behind for {behind_ms // 1000} s, and the "
+                f"topic keeps deletions for {self._delete_retention_ms // 1000} s ({_DELETE_RETENTION}): rebuild the "
+                "view"
+            )
+
+    def _told_delete_retention_ms(self) -> int:
+        try:
+            told = topic_configs(self._client, self._topic, [_DELETE_RETENTION]).get(_DELETE_RETENTION)
+        except (AuthorizationError, RemoteError):
+            return _DELETE_RETENTION_MS
+        return _DELETE_RETENTION_MS if told is None else int(told)
+
+    def _note_what_was_heard(self, asked_ms: int, fetched: Mapping[TopicPartition, FetchedPartition]) -> None:
+        """Where the log ended at a time; when that is passed, nothing behind the position stood there at that time."""
+        if self._until is not None:
+            return
+        if self._heard is None and all(part.error is None for part in fetched.values()):
+            self._heard = asked_ms, dict(self._ends)
+        if self._heard is not None and all(self._offsets[tp] >= end for tp, end in self._heard[1].items()):
+            self._bookmark = replace(self._bookmark, caught_up_ms=self._heard[0])
+            self._heard, self._is_first_reading = None, False
+
     def _refuse_what_is_wrong(self, fetched: Mapping[TopicPartition, FetchedPartition]) -> None:
         for tp, part in fetched.items():
             match part.error:
@@ -198,13 +273,16 @@ class Feed:
         offset = self._offsets[tp]
         earliest = self._client.list_offsets([tp], EARLIEST)[tp]
         if offset < earliest:
-            return ViewStoppedError(
-                f"the log removed offsets {offset} to {earliest - 1} of {tp} before the view had read them: "
-                "rebuild the view from what is left (mainstem views rebuild VIEW --from left), or leave it stopped"
-            )
+            return self._removed_unread(tp, offset, earliest)
         end = self._client.list_offsets([tp], LATEST)[tp]
         return ViewStoppedError(
             f"the log lost the end of {tp}: it goes to {end}, but the view had read up to {offset}: rebuild the view"
+        )
+
+    def _removed_unread(self, tp: TopicPartition, offset: int, earliest: int) -> ViewStoppedError:
+        return ViewStoppedError(
+            f"the log removed offsets {offset} to {earliest - 1} of {tp} before the view had read them: "
+            "rebuild the view from what is left (mainstem views rebuild VIEW --from left), or leave it stopped"
         )
 
     def _lag(self) -> int:

@@ -102,6 +102,9 @@ class Bookmark:
 
     Where the log is compacted, a record may be gone that a later one superseded, and a state between the two lacks it.
     ``exact_from`` is the position from which on the content is again what all records before it would have made.
+    ``caught_up_ms`` is a time at which no record stood behind the position yet, by the view host's clock (for a store
+    that has not been at the log's end yet: when it began): it says whether deletions may have been removed unread
+    (`views.feed`), and is no part of what the bookmark stands for. None in a store made before there was one.
     """
 
     position: Position = field(default_factory=Position)
@@ -110,6 +113,7 @@ class Bookmark:
     dead_letters: int = 0
     account: Account | None = field(default=None, compare=False)
     exact_from: Position = field(default_factory=Position)
+    caught_up_ms: int | None = field(default=None, compare=False)
 
     @property
     def is_exact(self) -> bool:
@@ -134,6 +138,7 @@ class Bookmark:
                 "dead_letters": self.dead_letters,
                 "account": None if self.account is None else self.account.to_json(),
                 "exact_from": self.exact_from.to_json(),
+                "caught_up_ms": self.caught_up_ms,
             }
         )
 
@@ -150,7 +155,11 @@ class Bookmark:
             account = document.get("account")
             kept = None if account is None else Account.from_json(account)
             exact_from = Position.from_json(document.get("exact_from", {}))
-            return cls(position, document["topic_ids"], epochs, document["dead_letters"], kept, exact_from)
+            caught_up_ms = document.get("caught_up_ms")
+            ids, letters = document["topic_ids"], document["dead_letters"]
+            return cls(
+                position, ids, epochs, letters, kept, exact_from, None if caught_up_ms is None else int(caught_up_ms)
+            )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StorageError(f"the store's bookmark cannot be read ({error}): rebuild the view") from error
 

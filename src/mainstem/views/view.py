@@ -27,7 +27,7 @@ from mainstem.errors import (
 )
 from mainstem.model import Position
 from mainstem.pipelines.definitions import View as ViewDefinition
-from mainstem.pipelines.kinds import SQL, KeyValue
+from mainstem.pipelines.kinds import SQL, KeyValue, Lake, Metrics
 from mainstem.views.changes import Changes
 from mainstem.views.dead_letters import DeadLetterTopic
 from mainstem.views.diff import DiffAnswer, DiffRequest, changes_between
@@ -173,7 +173,7 @@ class View:
 
     def watch(self, request: WatchRequest, wake: Callable[[], None]) -> RowWatch:
         """Listen to changes; ``wake`` says, from any thread, that there are some. Raises as RowWatch does."""
-        return RowWatch(self, self._watchers, self._around.log, request, wake)
+        return RowWatch(self, self._watchers, self._around.log, self._client, request, wake)
 
     def status(self, covers: Callable[[str, Position], Position]) -> ViewStatus:
         """How the view is. ``covers``: what a position of a topic covers."""
@@ -399,7 +399,8 @@ class View:
         client = self._client()
         try:
             snapshots = StoreSnapshots(snapshots_path(path), self._around.snapshot_every)
-            feed = Feed(client, self.topic, store.bookmark, columns=definition.reads)
+            minds = not isinstance(definition.kind, Lake | Metrics)  # to these a deletion is a record as any other
+            feed = Feed(client, self.topic, store.bookmark, columns=definition.reads, minds_deletions=minds)
         except BaseException as error:
             client.close()
             store.close()

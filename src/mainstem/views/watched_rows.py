@@ -2,8 +2,8 @@
 
 1. It begins to watch, and learns the position where it begins.
 2. Who comes back with a position is told what changed since: the keys in the topic between that position and the
-   beginning. Where the log has them no more, or they are too many, it is a *reset*: whatever is known may be wrong, and
-   has to be read anew.
+   beginning. Where the log has them no more, compaction has removed some (among them, perhaps, deletions), or they are
+   too many, it is a *reset*: whatever is known may be wrong, and has to be read anew.
 3. For each key that was touched the row is read as it is now: from a state at or behind every change that is told, so
    never an older row after a newer one. A view that has lost its tail, and stands before what its listener has seen,
    says nothing until it is there again.
@@ -18,18 +18,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from mainstem.client.log import Log
-from mainstem.errors import OffsetOutOfRangeError, PositionError, QueryError, UnavailableError, UnknownTopicError
+from mainstem.errors import PositionError, QueryError, UnavailableError, UnknownTopicError, ViewStoppedError
 from mainstem.model import Position
 from mainstem.pipelines.kinds import KeyValue
-from mainstem.views.store import Row
+from mainstem.views.feed import Feed
+from mainstem.views.store import Bookmark, Row
 from mainstem.views.watching import KEYS_MAX, Watchers, WatchFilter
 
 if TYPE_CHECKING:
+    from mainstem.client.wire.cluster import WireClient
     from mainstem.views.view import View
 
 _KEYS_AT_ONCE: Final = 100
 _REPLAY_MAX: Final = 100_000
 _FETCH_BYTES: Final = 1 << 20
+_COLUMNS: Final = frozenset({"key"})
+_WAIT_MS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +65,19 @@ class RowWatch:
     """See the module."""
 
     def __init__(
-        self, view: View, watchers: Watchers, log: Log, request: WatchRequest, wake: Callable[[], None]
+        self,
+        view: View,
+        watchers: Watchers,
+        log: Log,
+        client: Callable[[], WireClient],
+        request: WatchRequest,
+        wake: Callable[[], None],
     ) -> None:
-        """Raises QueryError, PositionError, ViewStoppedError, UnavailableError, LogUnavailableError."""
+        """``client`` makes a connection to the log for one reader.
+
+        Raises QueryError, PositionError, ViewStoppedError, UnavailableError, LogUnavailableError.
+        """
+        self._client = client
         self._view = view
         self._not_before = request.since or Position()
         self._check(request)
@@ -149,22 +163,33 @@ class RowWatch:
         topic, began = self._view.topic, self._watch.began
         if began.covers(since) and since.covers(began):
             return
+        behind = sum(max(0, end - since.get(tp, 0)) for tp, end in began.items())
         try:
-            reader = log.read(topic, start=since, end=began, fetch_bytes=_FETCH_BYTES)
-            beginning, start = log.beginning(topic), reader.position
-            behind = sum(max(0, end - start.get(tp, 0)) for tp, end in began.items())
-            is_lost = any(start.get(tp, 0) < min(offset, began.get(tp, 0)) for tp, offset in beginning.items())
-            if is_lost or behind > _REPLAY_MAX:
-                self._must_reset = True
-                return
-            prefix = self._watch.wanted.prefix
-            keys = {record.key for record in reader if record.key is not None}
-        except (OffsetOutOfRangeError, UnknownTopicError):  # of another life of the topic
+            beginning = log.beginning(topic)
+            is_lost = any(since.get(tp, 0) < min(offset, began.get(tp, 0)) for tp, offset in beginning.items())
+            keys = None if is_lost or behind > _REPLAY_MAX else self._keys_between(since, began)
+        except (ViewStoppedError, UnknownTopicError):  # of another life of the topic
             self._must_reset, self._not_before = True, Position()
             return
-        if len(keys) > KEYS_MAX:
+        prefix = self._watch.wanted.prefix
+        if keys is None or len(keys) > KEYS_MAX:
             self._must_reset = True
         elif prefix is None:
             self._watch.add(())
         else:
             self._watch.add(sorted(key for key in keys if key.startswith(prefix)))
+
+    def _keys_between(self, since: Position, until: Position) -> set[bytes] | None:
+        """The keys of the topic's records; None where compaction has removed some. Raises as a Feed does."""
+        keys: set[bytes] = set()
+        with self._client() as client:
+            feed = Feed(client, self._view.topic, Bookmark(since), until, columns=_COLUMNS, fetch_bytes=_FETCH_BYTES)
+            if not feed.end.covers(until):
+                raise ViewStoppedError(f"the log ends at {feed.end}, before the view's position {until}")
+            while not feed.is_at_end:
+                step = feed.step(_WAIT_MS)
+                if feed.has_met_gap:
+                    return None
+                if step is not None:
+                    keys.update(key for key in step.arrow_batch.column("key").to_pylist() if key is not None)
+        return keys

@@ -11,6 +11,7 @@ import httpx
 import uvicorn
 
 from mainstem.gateway.addresses import bound_address
+from mainstem.gateway.request_heads import BoundedHeads
 from mainstem.gateway.serving import EndingServer, listen_tcp
 
 
@@ -18,7 +19,7 @@ from mainstem.gateway.serving import EndingServer, listen_tcp
 def listening_on(app: Any, sockets: Any, grace_s: int = 1) -> Iterator[uvicorn.Server]:
     """Serve ``app`` on sockets that are bound already; requests have ``grace_s`` when it stops."""
     accepts = threading.Event()
-    config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=grace_s)
+    config = uvicorn.Config(app, http=BoundedHeads, log_level="critical", timeout_graceful_shutdown=grace_s)
     server = EndingServer(config, accepts.set, app.state.streams.end)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sockets]})
     thread.start()

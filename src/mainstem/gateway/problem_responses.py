@@ -32,6 +32,7 @@ _HTTP_PROBLEMS = {
     413: ("body-too-large", "The body is too large"),
     415: ("media-type", "The body's type is not known here"),
     421: ("misdirected-request", "This host name is not served here"),
+    431: ("headers-too-large", "The request's line or headers are too large"),
     503: ("unavailable", "Not now"),
 }
 

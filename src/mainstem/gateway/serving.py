@@ -53,10 +53,13 @@ def serve(
     app: FastAPI, listening: socket.socket, ready_line: str, tls: Tls | None = None, *, websockets: bool = False
 ) -> None:
     """Serve ``app`` on a listening socket until a signal; print ``ready_line`` when it accepts."""
+    from mainstem.gateway.request_heads import BoundedHeads  # the framework: the port is bound before it is loaded
+
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stopped)  # uvicorn raises what it caught once more when it has stopped
     config = uvicorn.Config(
         app,
+        http=BoundedHeads,
         log_level="warning",
         access_log=False,
         server_header=False,

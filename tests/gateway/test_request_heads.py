@@ -1,0 +1,76 @@
+"""Heads of requests are bounded before a token is asked for, whoever sends them and however."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from mainstem.gateway.request_heads import HEAD_BYTES_MAX, HEADERS_MAX, BoundedHeads
+
+LINE = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+
+
+@pytest.fixture
+def connection(api: httpx.Client) -> Iterator[socket.socket]:
+    with socket.create_connection((api.base_url.host, api.base_url.port or 0), timeout=60) as connection:
+        yield connection
+
+
+def answer(connection: socket.socket) -> bytes:
+    """All that comes until the other side closes."""
+    return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        LINE + b"X-Long: " + b"x" * HEAD_BYTES_MAX + b"\r\n\r\n",
+        LINE + b"X-Endless: " + b"x" * 2 * HEAD_BYTES_MAX,
+        LINE + b"".join(b"X-%d: y\r\n" % n for n in range(HEADERS_MAX + 1)),
+        LINE + b"".join(b"X-%d: " % n + b"y" * (HEAD_BYTES_MAX // 50) + b"\r\n" for n in range(60)) + b"\r\n",
+        b"GET /" + b"x" * HEAD_BYTES_MAX + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ],
+    ids=["long", "endless", "many", "together", "line"],
+)
+def test_a_head_over_the_bounds_is_431_and_the_end_of_its_connection(connection: socket.socket, head: bytes) -> None:
+    try:
+        connection.sendall(head)
+        said = answer(connection)
+    except ConnectionError:  # it was closed while more was sent: then what was said may be lost
+        return
+    assert said.startswith(b"HTTP/1.1 431 "), said[:200]
+    assert b"/problems/headers-too-large" in said
+
+
+def test_a_head_within_the_bounds_is_served_also_behind_another(connection: socket.socket) -> None:
+    headers = b"".join(b"X-%d: %s\r\n" % (n, b"y" * 500) for n in range(HEADERS_MAX - 10))
+    connection.sendall(LINE + headers + b"\r\n" + LINE + headers + b"Connection: close\r\n\r\n")
+    assert answer(connection).count(b"HTTP/1.1 200 OK") == 2
+
+
+def test_a_large_body_does_not_count_as_head(api: httpx.Client, mainstem_topic: str) -> None:
+    for _ in range(2):
+        sent = api.post(f"/topics/{mainstem_topic}/records", json={"records": [{"value": "x" * 90_000}]})
+        assert sent.status_code == 201, sent.text
+
+
+@pytest.mark.parametrize("begun", [b"", b"\r\n", b"GET /healthz HT", LINE + b"\r\n" + LINE])
+def test_a_connection_whose_head_does_not_come_is_closed(
+    api: httpx.Client, begun: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BoundedHeads, "head_s", 0.2)
+    with socket.create_connection((api.base_url.host, api.base_url.port or 0), timeout=50) as connection:
+        connection.sendall(begun[: len(begun) // 2])
+        connection.sendall(begun[len(begun) // 2 :])
+        assert answer(connection).count(b"HTTP/1.1 200 OK") == begun.count(b"\r\n\r\n")
+
+
+def test_an_answer_that_takes_longer_than_a_head_may_is_not_cut_off(
+    api: httpx.Client, mainstem_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BoundedHeads, "head_s", 0.1)
+    waited = api.post(f"/topics/{mainstem_topic}/requests", json={"value": 1, "timeout_s": 0.5})
+    assert waited.status_code == 202, waited.text

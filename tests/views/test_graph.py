@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -140,4 +141,18 @@ def test_the_rank_is_led_by_where_the_edges_lead(store: GraphStore) -> None:
 def test_an_empty_graph_has_no_ranks(tmp_path: Path) -> None:
     store = GraphStore(tmp_path / "store", StoreDefinition("routes", Graph(source="origin", target="dest")))
     assert (store.query(Rank()).rows, store.query(Components()).rows) == ([], [])
+    store.close()
+
+
+def test_a_snapshot_closed_before_its_entries_were_read_holds_no_later_one_back(tmp_path: Path) -> None:
+    store = GraphStore(tmp_path, StoreDefinition("routes", Graph(source="origin", target="dest")))
+    apply(store, [flight(str(number), "A", str(number)) for number in range(3_000)])
+    with store.snapshot() as snapshot:
+        entries = snapshot.entries()
+        next(entries)
+    apply(store, [flight("x", "P", "Q")], 3_000)
+    with store.snapshot() as newer:
+        assert (newer.position, newer.count()) == (store.position, 3_001)
+    with pytest.raises(sqlite3.ProgrammingError):
+        next(entries)
     store.close()

@@ -10,7 +10,9 @@ from mainstem.pipelines.kinds import KeyValue
 from mainstem.views.key_value import KeyValueStore
 from mainstem.views.requests import Get, Range
 from mainstem.views.store import StoreDefinition
-from tests.views.support import apply
+from mainstem.views.verify import differences
+from tests.views.support import apply, flight
+from tests.views.tampering import rocksdb
 
 KEYS = ["", "a", "a/1", "a/2", "b", "ba", "é", "日本", "￿", "😀"]
 
@@ -78,3 +80,35 @@ def test_an_answer_is_plain_json_whatever_the_record_said(tmp_path: Path) -> Non
 def test_a_store_that_is_open_elsewhere_is_a_storage_error(store: KeyValueStore, directory: Path) -> None:
     with pytest.raises(StorageError, match="cannot be opened"):
         KeyValueStore(directory, StoreDefinition("kv", KeyValue()))
+
+
+def open_store(path: Path) -> KeyValueStore:
+    return KeyValueStore(path, StoreDefinition("kv", KeyValue()))
+
+
+def test_paging_by_the_last_key_ends_whatever_the_values_say(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    apply(store, [(key.encode(), b'{"_key": "a"}') for key in "abc"])
+    seen: list[str] = []
+    for _ in range(4):
+        page = store.query(Range(start=seen[-1] + "\0" if seen else None, limit=1)).rows
+        seen += [row["_key"] for row in page]
+    assert seen == ["a", "b", "c"]
+    store.close()
+
+
+@pytest.mark.parametrize(("key", "text"), [(b"b\xff", b"{}"), (b"bb", b"garbage"), (b"bb", b"\xff")])
+def test_what_somebody_wrote_that_no_view_writes_is_named(tmp_path: Path, key: bytes, text: bytes) -> None:
+    for name in ("expected", "actual"):
+        store = open_store(tmp_path / name)
+        apply(store, [flight("a", "A", "B"), flight("c", "A", "B")])
+        store.close()
+    with rocksdb(tmp_path / "actual") as db:
+        db[b"r" + key] = text
+    expected, actual = open_store(tmp_path / "expected"), open_store(tmp_path / "actual")
+    with expected.snapshot() as right, actual.snapshot() as wrong:
+        [difference] = differences(right.entries(), wrong.entries())
+    assert (difference.key, difference.expected) == (key.decode(errors="backslashreplace"), None)
+    assert [row["_key"] for row in actual.query(Range()).rows] == ["a", difference.key, "c"]
+    for each in (expected, actual):
+        each.close()

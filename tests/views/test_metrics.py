@@ -80,6 +80,16 @@ def test_a_histogram_s_bound_belongs_to_its_bucket_and_quantiles_lie_within_it(t
     assert delay["quantiles"] == {"0": -5.0, "0.5": 5.0, "1": 500.0}
 
 
+def test_quantiles_of_numbers_at_the_ends_of_the_doubles_are_numbers(tmp_path: Path) -> None:
+    store = opened(tmp_path, Metrics(by=(), values=("delay",), buckets=(1e308,)))
+    apply(store, [record("UA", delay) for delay in (-1.7e308, 1.7e308, 1e308)])
+    [row] = store.query(MetricsQuery(quantiles=(0, 0.2, 0.5, 1))).rows
+    quantiles = list(row["values"]["delay"]["quantiles"].values())
+    assert quantiles == sorted(quantiles)
+    assert (quantiles[0], quantiles[-1]) == (-1.7e308, 1.7e308)
+    json.dumps(row, allow_nan=False)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_sums_are_exact_whatever_the_numbers_and_their_order(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)

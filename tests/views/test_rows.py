@@ -19,6 +19,16 @@ def test_a_row_is_the_record_s_fields_and_its_key() -> None:
     assert row_of("k", b'{"a": 1, "b": null}') == {"_key": "k", "a": 1, "b": None}
 
 
+def test_a_field_of_the_value_does_not_take_the_key_s_place() -> None:
+    assert row_of("k", b'{"_key": "other", "a": 1}') == {"_key": "k", "a": 1}
+    assert next(iter(row_of("k", b'{"a": 1, "_key": 2}'))) == "_key"
+
+
+@pytest.mark.parametrize(("text", "shown"), [(b"garbage", "garbage"), (b"{\xff", "{\\xff"), ("{", "{")])
+def test_text_that_is_no_json_is_shown_as_it_is(text: str | bytes, shown: str) -> None:
+    assert row_of("k", text) == {"_key": "k", "value": shown}
+
+
 @pytest.mark.parametrize("no_number", ["NaN", "nan", "Infinity", "-Infinity", "inf", "-INF"])
 def test_what_is_no_number_is_answered_as_null(no_number: str) -> None:
     text = r'{"a": ?, "s": "?, \"nan", "n": [?, 1]}'.replace("?", no_number)

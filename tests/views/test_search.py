@@ -72,7 +72,7 @@ def test_the_best_are_answered_up_to_the_limit(store: SearchStore) -> None:
     assert found(store, "kennedy", limit=1) == ["KEN"]
 
 
-@pytest.mark.parametrize("q", ["", "  ", "(", 'name:"open', "nofield:x", "-kennedy", "_text:x", "name:[a TO"])
+@pytest.mark.parametrize("q", ["", "  ", "(", 'name:"open', "nofield:x", "-kennedy", "_text:x", "name:[a TO", "name:*"])
 def test_a_query_that_cannot_be_read_is_one_clear_error(store: SearchStore, q: str) -> None:
     with pytest.raises(QueryError) as caught:
         store.query(SearchQuery(q))
@@ -104,3 +104,19 @@ def test_values_that_are_no_text_are_searched_as_their_text(tmp_path: Path) -> N
 def test_a_field_name_that_is_taken_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(DefinitionError, match="cannot be a field"):
         SearchStore(tmp_path / "store", StoreDefinition("things", Search(name)))
+
+
+def test_a_value_s_own_score_and_key_give_way_to_the_hit_s(tmp_path: Path) -> None:
+    store = SearchStore(tmp_path, StoreDefinition("airports", Search("name")))
+    apply(store, [(b"a", b'{"name": "kennedy", "_score": "high"}'), (b"b", b'{"name": "kennedy", "_key": 5}')])
+    found = store.query(SearchQuery("kennedy")).rows
+    assert [row["_key"] for row in found] == ["a", "b"]
+    assert all(isinstance(row["_score"], float) for row in found)
+    store.close()
+
+
+@pytest.mark.parametrize("q", ["kennedy^" + "9" * 400, "kennedy^0"])
+def test_every_score_is_json(store: SearchStore, q: str) -> None:
+    found = store.query(SearchQuery(q)).rows
+    assert found
+    json.dumps(found, allow_nan=False)

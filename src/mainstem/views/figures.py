@@ -15,6 +15,7 @@ Immutable; safe from any thread.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -64,7 +65,7 @@ class ValueFigures:
             if within and below + within >= rank:
                 start = self.low if number == 0 else max(bounds[number - 1], self.low)
                 end = self.high if number == len(bounds) else min(bounds[number], self.high)
-                return start + (end - start) * ((rank - below) / within)
+                return _between(start, end, (rank - below) / within)
             below += within
         return self.high
 
@@ -77,6 +78,12 @@ class ValueFigures:
         """Read ``to_json``'s form."""
         count, units, low, high, buckets = document
         return cls(int(count), int(units, 16), float(low), float(high), tuple(map(int, buckets)))
+
+
+def _between(start: float, end: float, share: float) -> float:
+    """So far from ``start`` to ``end``, also where one is farther from the other than doubles go."""
+    width = end - start
+    return start + width * share if math.isfinite(width) else start * (1 - share) + end * share
 
 
 @dataclass(frozen=True, slots=True)

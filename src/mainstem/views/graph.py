@@ -13,7 +13,8 @@ asked for.
 Nodes are the text of the record's fields; a node exists while an edge has it. Walks (`views.graph_walks`) cost what
 they visit; what needs the whole graph loads its edges (`views.graph_algorithms`).
 
-Concurrency: as `views.store` says; one connection writes, each snapshot takes one of a pool of readers.
+Concurrency: as `views.store` says; one connection writes, each snapshot takes one of a pool of readers, and gives it
+back with no statement open: one that was not read to its end would keep the old state under the next snapshot.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 import pyarrow.compute as pc
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Edge: TypeAlias = tuple[str, str]
+_Connection = TypeVar("_Connection", bound=sqlite3.Connection)
 
 _DDL = """
 CREATE TABLE IF NOT EXISTS edges (
@@ -81,7 +84,7 @@ class GraphStore(ViewStore):
         path.mkdir(parents=True, exist_ok=True)
         self._path = path / "view.sqlite"
         try:
-            self._connection = _connect(self._path, _CACHE_KIB)
+            self._connection = _connect(self._path, _CACHE_KIB, sqlite3.Connection)
             self._connection.executescript(_DDL)
             self._bookmark = _read_bookmark(self._connection)
         except sqlite3.Error as error:
@@ -91,7 +94,7 @@ class GraphStore(ViewStore):
         self._edge_ids: dict[Edge, int] = {}
         self._edge_hashes: dict[int, bytes] = {}
         self._made_edges = 0
-        self._idle_readers: list[sqlite3.Connection] = []
+        self._idle_readers: list[_Reader] = []
 
     def apply(self, arrow_batch: pa.RecordBatch, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
         read = self._reader.read(arrow_batch)
@@ -110,7 +113,7 @@ class GraphStore(ViewStore):
         try:
             reader = self._idle_readers.pop()
         except IndexError:
-            reader = _connect(self._path, _READER_CACHE_KIB)
+            reader = _connect(self._path, _READER_CACHE_KIB, _Reader)
         return GraphSnapshot(reader, self._give_back)
 
     @property
@@ -123,7 +126,7 @@ class GraphStore(ViewStore):
             connection.close()
         self._idle_readers.clear()
 
-    def _give_back(self, reader: sqlite3.Connection) -> None:
+    def _give_back(self, reader: _Reader) -> None:
         if len(self._idle_readers) < _IDLE_READERS_MAX:
             self._idle_readers.append(reader)
         else:
@@ -237,11 +240,31 @@ class GraphStore(ViewStore):
         return int(row[0])
 
 
+class _Reader(sqlite3.Connection):
+    """A connection that knows which of its statements may still be open. For one thread at a time."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._statements: WeakSet[sqlite3.Cursor] = WeakSet()
+
+    def execute(self, *arguments: Any) -> sqlite3.Cursor:
+        statement = super().execute(*arguments)
+        self._statements.add(statement)
+        return statement
+
+    def end(self) -> None:
+        """Let the state go that was read."""
+        for statement in list(self._statements):
+            statement.close()
+        self._statements.clear()
+        super().execute("ROLLBACK")
+
+
 class GraphSnapshot(Snapshot):
     """One state of a GraphStore: a read transaction on a reader's connection."""
 
-    def __init__(self, reader: sqlite3.Connection, give_back: Callable[[sqlite3.Connection], None]) -> None:
-        self._reader: sqlite3.Connection | None = reader
+    def __init__(self, reader: _Reader, give_back: Callable[[_Reader], None]) -> None:
+        self._reader: _Reader | None = reader
         self._give_back = give_back
         reader.execute("BEGIN")
         self.bookmark = _read_bookmark(reader)  # the first read fixes what the transaction sees
@@ -300,7 +323,7 @@ class GraphSnapshot(Snapshot):
 
     def close(self) -> None:
         if self._reader is not None:
-            self._reader.execute("ROLLBACK")
+            self._reader.end()
             self._give_back(self._reader)
             self._reader = None
 
@@ -310,8 +333,8 @@ class GraphSnapshot(Snapshot):
         return self._reader
 
 
-def _connect(path: FilePath, cache_kib: int) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+def _connect(path: FilePath, cache_kib: int, made: type[_Connection]) -> _Connection:
+    connection = made(path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute(f"PRAGMA cache_size = -{cache_kib}")

@@ -36,7 +36,7 @@ from mainstem.pipelines.kinds import KeyValue
 from mainstem.views.folding import ChangeReader, Folding, Latest
 from mainstem.views.hashing import digest_of
 from mainstem.views.requests import Get, Range, Request, wrong_kind
-from mainstem.views.rows import row_of
+from mainstem.views.rows import readable, row_of
 from mainstem.views.store import (
     Account,
     Bookmark,
@@ -156,7 +156,7 @@ class KeyValueSnapshot(Snapshot):
                 text = self._get(_RECORD + key.encode())
                 return [] if text is None else [row_of(key, text)]
             case Range():
-                return [row_of(key.decode(), text) for key, text in self._range(request)]
+                return [row_of(readable(key), text) for key, text in self._range(request)]
             case _:
                 raise wrong_kind(request, "key-value")
 
@@ -174,11 +174,12 @@ class KeyValueSnapshot(Snapshot):
 
     def entries_after(self, name: str | None) -> Iterator[tuple[str, Row]]:
         for key, text in self._scan(b"" if name is None else name.encode() + b"\0", None):
-            name = key.decode()
+            name = readable(key)
             yield name, row_of(name, text)
 
     def sample(self, bucket: Bucket) -> Iterator[tuple[str, Row]]:
-        return ((key.decode(), row_of(key.decode(), text)) for key, text in self._scan(b"", None) if bucket.has(key))
+        named = ((readable(key), text) for key, text in self._scan(b"", None) if bucket.has(key))
+        return ((name, row_of(name, text)) for name, text in named)
 
     def close(self) -> None:
         self._iterator = None  # RocksDB lets the state go with its last reference

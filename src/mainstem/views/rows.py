@@ -2,7 +2,7 @@
 
 A row of a key-value, SQL or search view carries its record's key as ``_key``. What JSON cannot hold is answered as
 text: dates and times in ISO 8601, numbers beyond a double's range, bytes in base64. NaN and Infinity are answered as
-null.
+null. A value's own fields give way to what a row says of its record: ``_key``, and ``_score`` of a search.
 """
 
 from __future__ import annotations
@@ -22,9 +22,21 @@ _STRING_OR_NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?(?:nan|inf(?:inity)?)', 
 
 
 def row_of(key: str, text: str | bytes) -> Row:
-    """The row of a key: the key and the fields of its JSON object; JSON that is no object is its field ``value``."""
-    value = value_of(text)
-    return {KEY: key, **value} if isinstance(value, dict) else {KEY: key, "value": value}
+    """The row of a key: the key and the fields of its JSON object; JSON that is no object is its field ``value``.
+
+    So is text that is no JSON: a view writes none, but who writes to its store may, and shall be shown what is there.
+    """
+    try:
+        value = value_of(text)
+    except ValueError:
+        value = text if isinstance(text, str) else readable(text)
+    own = {KEY: key}
+    return own | value | own if isinstance(value, dict) else {KEY: key, "value": value}
+
+
+def readable(text: bytes) -> str:
+    """UTF-8 as it is, and other bytes by their numbers, with a backslash."""
+    return text.decode(errors="backslashreplace")
 
 
 def value_of(text: str | bytes) -> Any:

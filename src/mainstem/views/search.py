@@ -28,7 +28,7 @@ from mainstem.pipelines.kinds import Search
 from mainstem.views.hashing import digest_of
 from mainstem.views.json_reader import JsonColumn, JsonReader, last_of_each_key
 from mainstem.views.requests import Request, SearchQuery, wrong_kind
-from mainstem.views.rows import KEY, row_of
+from mainstem.views.rows import KEY, plain, row_of
 from mainstem.views.seal import Proof, Seal
 from mainstem.views.store import Bookmark, Bucket, DeadLetters, Digest, Row, Snapshot, StoreDefinition, ViewStore
 
@@ -143,11 +143,11 @@ class SearchSnapshot(Snapshot):
             raise QueryError("q is empty: say what to search for; * finds everything")
         try:
             asked = self._index.parse_query(request.q, list(self._fields))
+            hits = self._open.search(self._records(asked), request.limit, count=False).hits
         except ValueError as error:
             raise QueryError(f"{error}; the fields are {', '.join((*self._fields, KEY))}") from error
-        hits = self._open.search(self._records(asked), request.limit, count=False).hits
-        rows = [{SCORE: score, **row_of(*self._stored(address))} for score, address in hits]
-        return sorted(rows, key=lambda row: (-row[SCORE], row[KEY]))
+        found = sorted((-float(score), *self._stored(address)) for score, address in hits)
+        return [_hit(-negative, row_of(key, text)) for negative, key, text in found]
 
     def digest(self) -> Digest:
         return digest_of((key.encode(), text) for key, text in self._everything())
@@ -189,6 +189,11 @@ class SearchSnapshot(Snapshot):
         document = self._open.doc(address)
         text: Any = document.get_first(_TEXT)
         return str(document.get_first(KEY)), bytes(text)
+
+
+def _hit(score: float, row: Row) -> Row:
+    own = {SCORE: plain(score)}
+    return own | row | own
 
 
 def _schema(fields: tuple[str, ...]) -> tantivy.Schema:

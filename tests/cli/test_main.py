@@ -12,6 +12,7 @@ import pytest
 
 from mainstem import exit_codes
 from mainstem.cli import settings
+from mainstem.client.log import Log
 from mainstem.errors import ConfigError, LogUnavailableError, StorageError, UnknownTopicError
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.cli.commands import Commands
@@ -80,6 +81,27 @@ def test_output_that_nobody_reads_ends_the_command_quietly(
         assert reader.wait(20) == exit_codes.OUTPUT_CLOSED
 
 
+def test_an_output_that_is_full_is_one_line_and_code_4(mainstem_topic: str, mainstem_broker: EmbeddedBroker) -> None:
+    argv = [*MAINSTEM, "topics", "describe", mainstem_topic, "--bootstrap", mainstem_broker.bootstrap]
+    for more in ([], ["--json"]):
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run([*argv, *more], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+        assert done.returncode == exit_codes.MACHINE
+        assert done.stderr == b"mainstem: error: the output cannot be written: no space left on device\n"
+
+
+def test_half_of_a_surrogate_pair_ends_no_reading(command: Commands, mainstem_topic: str, mainstem_log: Log) -> None:
+    mainstem_log.append(mainstem_topic, rb'{"a":"\ud800"}')
+    mainstem_log.append(mainstem_topic, b'{"a":"next"}')
+    lines = command.run("read", mainstem_topic, "--json").out.splitlines()
+    assert [json.loads(line)["value"]["a"] for line in lines] == ["\ud800", "next"]
+
+
+def test_an_argument_that_is_no_utf8_is_refused(command: Commands, mainstem_topic: str) -> None:
+    done = command.run("append", mainstem_topic, "caf\udce9")
+    assert (done.code, done.error) == (1, "'caf\\udce9' is not UTF-8; values of other bytes come by standard input")
+
+
 def test_an_interrupt_is_quiet_and_code_130(mainstem_topic: str, mainstem_broker: EmbeddedBroker) -> None:
     argv = [*MAINSTEM, "read", mainstem_topic, "--follow", "--bootstrap", mainstem_broker.bootstrap]
     with subprocess.Popen([*argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as follower:
@@ -99,17 +121,50 @@ def test_an_interrupt_is_quiet_and_code_130(mainstem_topic: str, mainstem_broker
 def test_a_settings_file_gives_defaults(tmp_path: Path) -> None:
     path = tmp_path / "mainstem.toml"
     path.write_text('bootstrap = "a:1"\n[serve]\nno-http = true\n')
-    found = settings.defaults(["serve", "load"], path)
+    found = settings.defaults({"serve": [], "load": []}, path)
     assert found["load"] == {"bootstrap": "a:1"}
     assert found["serve"] == {"bootstrap": "a:1", "no_http": True}
 
 
-@pytest.mark.parametrize("text", ["bootstrap = ", "nonsense = 1", "serve = 1"])
+def test_a_settings_file_gives_defaults_to_groups_and_to_single_commands_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "mainstem.toml"
+    path.write_text('bootstrap = "a:1"\n[topics]\njson = true\n[topics.create]\nif-absent = true\nbootstrap = "b:1"\n')
+    found = settings.defaults({"topics": ["list", "create"]}, path)["topics"]
+    assert found["list"] == {"bootstrap": "a:1", "json": True}
+    assert found["create"] == {"bootstrap": "b:1", "json": True, "if_absent": True}
+
+
+@pytest.mark.parametrize("argv", [("topics", "list", "--all"), ("groups", "list"), ("pipelines",), ("read", "TOPIC")])
+def test_every_command_takes_the_address_of_the_settings_file(
+    command: Commands,
+    mainstem_broker: EmbeddedBroker,
+    mainstem_topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    argv: tuple[str, ...],
+) -> None:
+    (tmp_path / "mainstem.toml").write_text(f'bootstrap = "{mainstem_broker.bootstrap}"\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MAINSTEM_BOOTSTRAP")
+    monkeypatch.setattr("mainstem.cli.connect._TIMEOUT_S", 10)
+    assert command.run(*[mainstem_topic if word == "TOPIC" else word for word in argv]).code == 0
+
+
+def test_a_settings_file_of_a_log_directory_and_a_gateway_holds_for_groups(
+    command: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mainstem.toml").write_text(f'data = "{tmp_path / "nowhere"}"\nurl = "http://127.0.0.1:1"\n')
+    monkeypatch.chdir(tmp_path)
+    assert "nowhere" in command.run("log", "verify").error
+    assert "127.0.0.1:1" in command.run("views", "list").error
+
+
+@pytest.mark.parametrize("text", ["bootstrap = ", "nonsense = 1", "serve = 1", "[topics]\nlist = 1"])
 def test_a_settings_file_that_is_wrong_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "mainstem.toml"
     path.write_text(text)
     with pytest.raises(ConfigError):
-        settings.defaults(["serve"], path)
+        settings.defaults({"serve": [], "topics": ["list"]}, path)
 
 
 def test_the_doctor_says_what_to_do(command: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,19 @@ def test_a_process_that_dies_later_is_started_again(tmp_path: Path) -> None:
         assert supervisor.statistics()["fake"]["restarts"] == 1
         assert supervisor.statistics()["fake"]["pid"] != first
     assert "fake ended with SIGKILL; it starts again in 0.2 s" in reports.lines[0]
+
+
+def test_a_process_that_cannot_be_started_just_now_is_tried_again(tmp_path: Path) -> None:
+    program, away, reports = tmp_path / "program", tmp_path / "away", Reports()
+    program.write_text(f"#!{sys.executable} -S\n{UNTIL_PARENT_IS_GONE}")
+    program.chmod(0o700)
+    with Supervisor(tmp_path, reports) as supervisor:
+        first = int(supervisor.start(replace(role(""), argv=(str(program),))))
+        program.rename(away)
+        os.kill(first, signal.SIGKILL)
+        reports.wait_for("fake cannot be started: ")
+        away.rename(program)
+        reports.wait_for("fake is ready again")
 
 
 def test_a_process_that_says_it_cannot_work_is_not_started_again(tmp_path: Path) -> None:

@@ -60,14 +60,18 @@ _COMMANDS: dict[str, Callable[..., int | None]] = {
 }
 for _name, _function in _COMMANDS.items():
     app.command(_name)(_function)
-app.add_typer(groups.app, name="groups")
-app.add_typer(tokens.app, name="tokens")
-app.add_typer(log.app, name="log")
-app.add_typer(pipelines.app, name="pipelines")
-app.add_typer(topics.app, name="topics")
-app.add_typer(users.app, name="users")
-app.add_typer(acls.app, name="acls")
-app.add_typer(views.app, name="views")
+_GROUPS: dict[str, typer.Typer] = {
+    "groups": groups.app,
+    "tokens": tokens.app,
+    "log": log.app,
+    "pipelines": pipelines.app,
+    "topics": topics.app,
+    "users": users.app,
+    "acls": acls.app,
+    "views": views.app,
+}
+for _name, _group in _GROUPS.items():
+    app.add_typer(_group, name=_name)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -79,7 +83,7 @@ def execute(argv: list[str]) -> int:
     """Run one command; its exit code."""
     try:
         export_security(client_config=os.environ.get("MAINSTEM_CLIENT_CONFIG", ""))
-        result = app(argv, prog_name="mainstem", standalone_mode=False, default_map=defaults([*_COMMANDS]))
+        result = app(argv, prog_name="mainstem", standalone_mode=False, default_map=defaults(_names()))
     except MainstemError as error:
         return _failed(str(error), exit_code_of(error))
     except typer.TyperException as error:
@@ -87,12 +91,25 @@ def execute(argv: list[str]) -> int:
     except (typer.Abort, KeyboardInterrupt):
         return _failed("interrupted", INTERRUPTED)
     except OutputClosedError:
-        # what is still buffered must not complain at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OUTPUT_CLOSED
     except Exception as error:  # noqa: BLE001  # the last boundary: a defect is one line too
+        if isinstance(error, UnicodeEncodeError) and (wrong := _not_utf8(argv)) is not None:
+            return _failed(f"{wrong!a} is not UTF-8; values of other bytes come by standard input", REFUSED)
         return _failed(f"a defect: {type(error).__name__}: {error} (MAINSTEM_DEBUG=1 shows where)", REFUSED)
     return result if isinstance(result, int) else DONE
+
+
+def _not_utf8(argv: list[str]) -> str | None:
+    """The first word with bytes that are no UTF-8. Names of files may have such."""
+    return next((word for word in argv if any("\ud800" <= character <= "\udfff" for character in word)), None)
+
+
+def _names() -> dict[str, list[str]]:
+    """The commands, and those of each group."""
+    names: dict[str, list[str]] = {name: [] for name in _COMMANDS}
+    for name, group in _GROUPS.items():
+        names[name] = [str(each.name or getattr(each.callback, "__name__", "")) for each in group.registered_commands]
+    return names
 
 
 def _failed(text: str, code: int) -> int:

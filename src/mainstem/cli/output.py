@@ -1,14 +1,19 @@
 """What commands print: results to standard output, everything else to standard error.
 
-With ``--json`` a result is one JSON document on one line. rich is loaded only when a table is drawn.
+With ``--json`` a result is one JSON document on one line. rich is loaded only when a table is drawn. What the output's
+encoding cannot say (half of a surrogate pair, in any) is escaped: one record must not end a command.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
+
+from mainstem.errors import StorageError
 
 
 class OutputClosedError(Exception):
@@ -16,12 +21,33 @@ class OutputClosedError(Exception):
 
 
 def out(text: str) -> None:
-    """A line of the result."""
-    try:
-        sys.stdout.write(text + "\n")
+    """A line of the result. Raises StorageError when the output takes no more."""
+    with _writing():
+        sys.stdout.write(_sayable(text) + "\n")
         sys.stdout.flush()
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    try:
+        yield
     except BrokenPipeError as error:
+        discard()
         raise OutputClosedError from error
+    except OSError as error:
+        discard()
+        raise StorageError(f"the output cannot be written: {(error.strerror or str(error)).lower()}") from error
+
+
+def discard() -> None:
+    """Let what is still buffered, and all that follows, go nowhere: it must not complain at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _sayable(text: str) -> str:
+    """The text, with what the output's encoding cannot say escaped as JSON and Python do."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def note(text: str) -> None:
@@ -53,13 +79,14 @@ def out_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, title: s
         numeric = any(isinstance(row[index], int | float) for row in rows)
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell_text(cell)) for cell in row))
+        table.add_row(*(Text(_sayable(cell_text(cell))) for cell in row))
     wide = None if sys.stdout.isatty() else 200
     console = Console(file=sys.stdout, width=wide, highlight=False, soft_wrap=False)
-    if title is not None:
-        console.print(Text(title, style="bold"))  # rich would fold a table's own title to the table's width
-    console.print(table)
-    sys.stdout.flush()
+    with _writing():
+        if title is not None:
+            console.print(Text(_sayable(title), style="bold"))  # rich would fold a table's own title to its width
+        console.print(table)
+        sys.stdout.flush()
 
 
 def cell_text(value: Any) -> str:

@@ -6,6 +6,10 @@
     [serve]
     data = "/var/lib/mainstem"       # for one command
     set = ["num.partitions=4"]
+    [topics]
+    bootstrap = "kafka2:9092"        # for all commands of a group
+    [topics.create]
+    partitions = 3                   # for one of them
 
 What stands on the command line or in a ``MAINSTEM_…`` variable wins over the file.
 """
@@ -13,7 +17,7 @@ What stands on the command line or in a ``MAINSTEM_…`` variable wins over the 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +28,25 @@ SECURITY = ("security", "sasl", "ssl")
 SHARED = ("bootstrap", "url", "data", "listen", "http")
 
 
-def defaults(commands: Iterable[str], path: Path = Path(FILE_NAME)) -> dict[str, Any]:
-    """The defaults for each command, in typer's form. Raises ConfigError for a file that is wrong."""
+def defaults(commands: Mapping[str, Collection[str]], path: Path = Path(FILE_NAME)) -> dict[str, Any]:
+    """The defaults for each command, in typer's form. Raises ConfigError for a file that is wrong.
+
+    ``commands`` has the names of the commands of each group; a command that is no group has none.
+    """
     if not path.is_file():
         return {}
     document = _read(path)
-    names = set(commands)
-    unknown = [name for name in document if name not in (*SHARED, *SECURITY) and name not in names]
+    unknown = [name for name in document if name not in (*SHARED, *SECURITY) and name not in commands]
     if unknown:
         raise ConfigError(f"{path}: {unknown[0]!r} is neither a command nor one of {', '.join(SHARED)}")
     shared = {name: document[name] for name in SHARED if name in document}
-    return {name: {**shared, **_table(path, name, document.get(name, {}))} for name in names}
+    found: dict[str, Any] = {}
+    for name, subcommands in commands.items():
+        table = _table(path, name, document.get(name, {}))
+        own = {each: _table(path, f"{name}.{each}", table.pop(each, {})) for each in subcommands}
+        for_all = {**shared, **table}
+        found[name] = {**for_all, **{each: {**for_all, **options} for each, options in own.items()}}
+    return found
 
 
 def export_security(path: Path = Path(FILE_NAME), client_config: str = "") -> None:

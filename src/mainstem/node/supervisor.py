@@ -2,7 +2,8 @@
 
 * A process that ends before it was ever ready is a start that failed: its own error line is raised, nothing is retried.
 * A process that ends later is started again, after 0.2 s, then twice as long each time up to 10 s; having run for half
-  a minute it starts with 0.2 s again. One that says that it cannot work as it was started (a setting, an address) is
+  a minute it starts with 0.2 s again; so is one that this machine cannot start just now (no memory, no file
+  descriptors). One that says that it cannot work as it was started (a setting, an address) is
   not started again: ``wait`` raises what it said.
 * ``stop`` asks in the order of the roles' ranks, waits for each one's grace time, and kills what is left with its whole
   process group. A second interrupt while stopping kills at once.
@@ -189,8 +190,12 @@ class _Keeper:
             if self._stopping.is_set():
                 return
             self._started_s = self._clock.monotonic_s()
+            try:
+                self._child = Child(self.role, self._run_directory)
+            except (OSError, RuntimeError) as error:  # RuntimeError: no thread can be started
+                self._report(f"{self.role.name} cannot be started: {error}")
+                return  # the former child has ended still: the next round starts another
             self._restarts += 1
-            self._child = Child(self.role, self._run_directory)
         try:
             self._child.wait_ready()
         except MainstemError as error:

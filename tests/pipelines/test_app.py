@@ -93,6 +93,12 @@ def test_a_view_may_look_at_a_derived_topic(app: App) -> None:
     assert app.view("copies", "copies", KeyValue()).topic is app.topics["copies"]
 
 
+def test_a_view_and_a_pipeline_of_one_name_keep_their_dead_letters_apart(app: App) -> None:
+    app.pipeline("flights", into="delays", name="delays")(lambda flights: flights)
+    view = app.view("delays", "delays", KeyValue())
+    assert view.dead_letter_topic != app.pipelines["delays"].dead_letter_topic
+
+
 def test_a_kind_says_which_columns_it_needs() -> None:
     kinds = (KeyValue(), SQL(), Search("name", "city"), Graph(source="origin", target="dest"))
     assert [kind.columns for kind in kinds] == [(), (), ("name", "city"), ("origin", "dest")]

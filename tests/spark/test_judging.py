@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -77,6 +78,29 @@ def test_of_many_records_each_finds_the_one_that_is_alike() -> None:
     batch = [(f'{{"n":{n},"mean":0.30000000000000004}}', 1, 0) for n in range(50)]
     topic = [(f'{{"n":{n},"mean":0.3}}', 0, 1) for n in reversed(range(50))]
     assert judge(DOUBLES, *batch, *topic, key=None) == [(Finding.ROUNDING, 1)] * 50
+
+
+def test_many_records_that_differ_in_floating_columns_alone_are_each_compared_with_few(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared: list[bytes | None] = []
+
+    def alike(self: Terms, one: bytes | None, other: bytes | None, alike: Any = Terms.alike) -> bool:
+        compared.append(one)
+        return bool(alike(self, one, other))
+
+    monkeypatch.setattr(Terms, "alike", alike)
+    batch = [(f'{{"mean":{n + 0.1 + 0.2}}}', 1, 0) for n in range(500)]
+    topic = [(f'{{"mean":{n + 0.3}}}', 0, 1) for n in range(500)]
+    found = judge(DOUBLES, *batch, *topic, key=None)
+    assert {finding for finding, _ in found} <= {Finding.ROUNDING}
+    assert len(compared) < 1_500
+
+
+@pytest.mark.parametrize("foreign", ['{"mean":1' + 400 * "0" + "}", 50_000 * "[", '{"mean":NaN}', '{"mean":Infinity}'])
+def test_a_foreign_record_of_any_size_is_one_more_difference(foreign: str) -> None:
+    found = judge(DOUBLES, ('{"mean":0.30000000000000004}', 1, 0), (foreign, 0, 1), key=None)
+    assert found == [(Finding.MISSING, 1), (Finding.EXTRA, 1)]
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,19 @@ def test_a_record_that_was_changed_or_added_is_found_and_named(world: Flights) -
     assert "somebody else wrote into the topic" in found.doubts[-1]
 
 
+def test_records_without_a_key_are_compared_as_often_as_they_are_there(world: Flights) -> None:
+    name = declare(world, lambda flights: flights.selectExpr("carrier", "delay / 10 AS share"), partitions=1)
+    world.fly(("UA", 1), ("UA", 2))
+    world.run_once()
+    for carrier in ("UA", "DL"):
+        world.log.append(name, {"carrier": carrier, "share": 0.7})
+    world.fly(("UA", 1))
+    world.run_once()
+    (topic,) = verify(world, name).topics
+    assert (topic.expected, topic.actual) == (3, 5)
+    assert sorted(json.loads(difference.actual or "")["carrier"] for difference in topic.differences) == ["DL", "UA"]
+
+
 def test_the_latest_value_of_each_key_counts_where_rows_change(world: Flights) -> None:
     name = declare(world, counts, key="carrier", mode="update", partitions=1)
     for _ in range(2):

@@ -104,5 +104,5 @@ class View:
 
     @property
     def dead_letter_topic(self) -> str:
-        """Where records go that this view cannot apply."""
-        return f"__mainstem_dead_letters.{self.app}.{self.name}"
+        """Where records go that this view cannot apply; not where those of a pipeline of the same name do."""
+        return f"__mainstem_view_dead_letters.{self.app}.{self.name}"

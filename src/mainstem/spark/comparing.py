@@ -1,7 +1,9 @@
 """A batch's records and those of the topics, compared by Spark: so neither needs to fit into anybody's memory.
 
 1. Both sides become rows of (topic's number, key, value), counted: one shuffle, whose result is kept on disk.
-2. What is the same on both sides is dropped. The rest is gathered by key and judged in tasks (``judging``).
+2. What is the same on both sides is dropped. The rest is gathered by key and judged in tasks (``judging``). Records
+   without a key are gathered by what those have in common that may be told for one another: all columns but floating
+   ones; so only records that differ in nothing else have to fit into a task's memory together.
 3. The driver gets counts, and the first of the differences.
 """
 
@@ -14,7 +16,7 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from mainstem.spark.judging import Finding, Judged, Rule, Side, Terms
@@ -115,11 +117,22 @@ def _judged(counted: DataFrame, terms: Sequence[Terms]) -> DataFrame:
     is_met = (sf.col("expected") > 0) & (sf.col("actual") > 0)
     by_key = (
         counted.where(is_latest | (sf.col("expected") != sf.col("actual")))
-        .groupBy("whose", "key")
+        .groupBy("whose", "key", _likeness(terms).alias("likeness"))
         .agg(sf.collect_list(side).alias("sides"), sf.max(is_met).alias("is_met"))
         .where(~(is_latest & sf.col("is_met")))
     )
     return by_key.select("whose", "key", "sides").mapInArrow(functools.partial(_judge, terms=tuple(terms)), _JUDGED)
+
+
+def _likeness(terms: Sequence[Terms]) -> Column:
+    """By what records without a key are gathered; null for those with one."""
+    whole, columns = sf.md5("value"), sf.lit(None).cast("string")
+    for whose, each in enumerate(terms):
+        if each.rule is not Rule.MULTISET:
+            continue
+        shape = sf.udf(each.shape, "string")("value") if each.tolerances else whole
+        columns = sf.when((sf.col("whose") == whose) & sf.col("key").isNull(), shape).otherwise(columns)
+    return columns
 
 
 def _examples(judged: DataFrame, whose: int, limit: int) -> tuple[tuple[bytes | None, Judged], ...]:

@@ -13,6 +13,7 @@ import datetime
 import enum
 import json
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -21,6 +22,7 @@ UNKNOWN: Final = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 """The watermark of which nobody knows how far it is."""
 DOUBLE_TOLERANCE: Final = 1e-9
 FLOAT_TOLERANCE: Final = 1e-6
+_LEAST_MARGIN: Final = FLOAT_TOLERANCE * FLOAT_TOLERANCE
 
 
 class Rule(enum.StrEnum):
@@ -85,7 +87,7 @@ class Terms:
     not_judged: frozenset[Finding] = frozenset()
 
     def judge(self, key: bytes | None, sides: Sequence[Side]) -> Iterator[Judged]:
-        """What is to be said of one key's records; of all those without a key together."""
+        """What is to be said of one key's records; of those without a key, of all that have a ``shape`` together."""
         found = self._latest(sides) if self.rule is Rule.LATEST else self._multiset(key, sides)
         for one in found:
             yield replace(one, finding=Finding.NOT_JUDGED) if one.finding in self.not_judged else one
@@ -96,11 +98,8 @@ class Terms:
             return True
         if one is None or other is None or not self.tolerances:
             return False
-        try:
-            first, second = json.loads(one), json.loads(other)
-        except ValueError:
-            return False
-        if not isinstance(first, dict) or not isinstance(second, dict) or first.keys() != second.keys():
+        first, second = _row(one), _row(other)
+        if not first or first.keys() != second.keys():
             return False
         return all(_close(value, second[name], self.tolerances.get(name, 0.0)) for name, value in first.items())
 
@@ -140,23 +139,29 @@ class Terms:
     def _rounded(self, wanted: list[_Left], found: list[_Left]) -> Iterator[Judged]:
         if not self.tolerances or not wanted:
             return
-        candidates: dict[str, list[_Left]] = {}
+        candidates: dict[str, list[tuple[float, _Left]]] = {}
         for other in found:
-            candidates.setdefault(self._shape(other.side.value), []).append(other)
+            candidates.setdefault(self.shape(other.side.value), []).append((self._number(other.side.value), other))
+        for near in candidates.values():
+            near.sort(key=lambda each: each[0])
         for one in wanted:
-            for other in candidates.get(self._shape(one.side.value), ()):
-                if self.alike(one.side.value, other.side.value):
-                    yield from _paired(one, other, Finding.ROUNDING)
+            near, number = candidates.get(self.shape(one.side.value), []), self._number(one.side.value)
+            margin = 2 * max(self.tolerances.values()) * abs(number) + _LEAST_MARGIN
+            for at in range(bisect_left(near, number - margin, key=lambda each: each[0]), len(near)):
+                if near[at][0] > number + margin or not one.count:
+                    break
+                if self.alike(one.side.value, near[at][1].side.value):
+                    yield from _paired(one, near[at][1], Finding.ROUNDING)
 
-    def _shape(self, value: bytes | None) -> str:
-        """What two values have in common that are alike."""
-        try:
-            row = json.loads(value or b"null")
-        except ValueError:
-            return ""
-        if not isinstance(row, dict):
-            return ""
+    def shape(self, value: bytes | None) -> str:
+        """What two values have in common that are alike, and are not the same bytes."""
+        row = _row(value)
         return json.dumps([(name, each) for name, each in row.items() if name not in self.tolerances])
+
+    def _number(self, value: bytes | None) -> float:
+        """A number that is near in two values that are alike: the first in a floating column; 0.0 where none is."""
+        numbers = (each for name, each in _row(value).items() if name in self.tolerances)
+        return next((each for each in map(_finite, numbers) if each is not None), 0.0)
 
     def _waits(self, value: bytes | None) -> Finding | None:
         """What may be said of a row that is missing because of the watermark; None: it is due."""
@@ -171,6 +176,23 @@ class Terms:
         except (ValueError, KeyError, TypeError, AttributeError):
             return None  # a row without a time: nothing says that it waits
         return Finding.UNTOLD if self.watermark == UNKNOWN else Finding.HELD_BACK
+
+
+def _finite(value: Any) -> float | None:
+    try:
+        number = float(value) if isinstance(value, int | float) else math.nan
+    except OverflowError:  # an integer of hundreds of digits
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _row(value: bytes | None) -> dict[str, Any]:
+    """The JSON object; an empty one for what is none."""
+    try:
+        row = json.loads(value or b"null")
+    except (ValueError, RecursionError):
+        return {}
+    return row if isinstance(row, dict) else {}
 
 
 @dataclass(slots=True)
@@ -200,7 +222,10 @@ def _close(one: Any, other: Any, tolerance: float) -> bool:
     if not tolerance:
         return bool(one == other)
     if isinstance(one, int | float) and isinstance(other, int | float):
-        return math.isclose(one, other, rel_tol=tolerance, abs_tol=tolerance * tolerance)
+        first, second = _finite(one), _finite(other)
+        if first is None or second is None:
+            return bool(one == other)
+        return math.isclose(first, second, rel_tol=tolerance, abs_tol=tolerance * tolerance)
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(
             _close(each, another, tolerance) for each, another in zip(one, other, strict=True)

@@ -11,6 +11,7 @@ from mainstem.errors import (
     HistoryRemovedError,
     PositionError,
     PositionTimeoutError,
+    StorageError,
     UnavailableError,
     UnknownViewError,
     ViewStoppedError,
@@ -23,6 +24,7 @@ from mainstem.testing import EmbeddedBroker
 from mainstem.views.read_options import ReadOptions
 from mainstem.views.requests import Sql
 from mainstem.views.status import BuiltFrom
+from mainstem.views.view import View
 from tests.views.hosting import DDL, EVERY_KIND, GET, REQUESTS, Setting
 
 
@@ -331,6 +333,52 @@ def test_all_partitions_are_applied_and_those_that_are_added(mainstem_log: Log, 
 
 
 # ---- the host itself
+
+
+@pytest.mark.parametrize("named", ["v000007", "directory"])
+def test_a_view_whose_files_are_not_there_leaves_the_others_alone(
+    mainstem_log: Log, tmp_path: Path, named: str
+) -> None:
+    setting = Setting(mainstem_log, tmp_path, ("kv", "fold"))
+    current = tmp_path / "kv" / "current"
+    current.parent.mkdir()
+    if named == "directory":
+        current.mkdir()
+    else:
+        current.write_text(f"{named}\n")
+    with setting.host() as host:
+        assert "rebuild" in host.wait("kv", lambda status: status.state == "stopped").detail
+        position = setting.append("1")
+        assert len(host.query("fold", GET, ReadOptions(at_least=position)).rows) == 1
+        if named != "directory":
+            host.rebuild("kv")
+            assert len(host.query("kv", GET, ReadOptions(at_least=position)).rows) == 1
+
+
+def test_a_host_that_cannot_start_lets_go_of_everything(
+    mainstem_log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setting = Setting(mainstem_log, tmp_path)
+
+    def fail(view: View) -> None:
+        raise StorageError("the disk is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(View, "start", fail)
+        with pytest.raises(StorageError, match="the disk is gone"), setting.host():
+            pass
+    with setting.host() as host:
+        assert host.wait("kv", lambda status: status.state == "live")
+
+
+def test_a_rebuild_that_cannot_begin_is_none(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = derived(mainstem_log, tmp_path)
+    setting.app.view("table", f"{setting.topic}-out", SQL())
+    with setting.host() as host:
+        host.wait("table", lambda status: status.state == "waiting")
+        with pytest.raises(UnavailableError, match="schema"):
+            host.rebuild("table")
+        assert not host.status("table")[0].is_rebuilding
 
 
 def test_an_unknown_view_is_named_with_those_that_there_are(mainstem_log: Log, tmp_path: Path) -> None:

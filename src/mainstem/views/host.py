@@ -95,6 +95,13 @@ class ViewHost:
     def start(self) -> None:
         """Take the directory, and start every view. Raises DirectoryLockedError, StorageError."""
         self._lock = _lock(self._directory)
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self) -> None:
         for view in self._views.values():
             # Before there are threads: CPython 3.11 can fail to compile what several threads import at once
             # ("AST constructor recursion depth mismatch").

@@ -41,11 +41,13 @@ class Versions:
         self._directory = directory
 
     def current(self) -> Path | None:
-        """The version that serves; None before the first one does."""
+        """The version that serves; None before the first one does. Raises StorageError when it is not there."""
         try:
             name = (self._directory / _CURRENT).read_text().strip()
         except FileNotFoundError:
             return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise StorageError(f"{self._directory / _CURRENT} cannot be read ({error}): rebuild the view") from error
         path = self._directory / name
         if not name or not path.is_dir():
             raise StorageError(f"{self._directory / _CURRENT} names {name!r}, which is not there: rebuild the view")
@@ -72,7 +74,7 @@ class Versions:
         shutil.rmtree(path, ignore_errors=True)
 
     def sweep(self) -> None:
-        """Delete what a crash left over: every version but the current one."""
+        """Delete what a crash left over: every version but the current one. Raises StorageError as ``current`` does."""
         current = self.current()
         for path in self._directory.glob("v[0-9]*"):
             if path != current:

@@ -21,6 +21,7 @@ from mainstem.errors import (
     HistoryRemovedError,
     MainstemError,
     QueryError,
+    StorageError,
     UnavailableError,
     UnknownTopicError,
     ViewStoppedError,
@@ -105,7 +106,8 @@ class View:
 
     def start(self) -> None:
         """Begin to apply and to answer."""
-        self._versions.sweep()
+        with suppress(StorageError):  # what `current` names is not there: the runner says so, of this view alone
+            self._versions.sweep()
         shutil.rmtree(self._scratch, ignore_errors=True)
         shutil.rmtree(self._directory / "sample", ignore_errors=True)
         self._runner.start()

@@ -29,7 +29,7 @@ from mainstem.gateway.unix_http import UnixHttp
 if TYPE_CHECKING:
     from mainstem.views.watched_rows import WatchRequest
 
-_CONNECTIONS_MAX = 256
+_CONNECTIONS_MAX = 512
 # Longer than any wait or query that a host allows; a rebuild or a verification may take its time.
 _READ_TIMEOUT_S = 3_600.0
 _CONNECT_TIMEOUT_S = 2.0

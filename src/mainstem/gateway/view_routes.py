@@ -6,6 +6,8 @@ of work: ask the host, write the answer as JSON.
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -150,8 +152,11 @@ def _add_metrics(router: APIRouter, backend: ViewBackend) -> None:
 
 
 def _asking(view: str, request: requests.Request, wait: WaitQuery) -> Any:
-    """The work that asks a host. The options are read here, so that a wrong one is refused before any hop."""
-    return partial(_ask, view=view, request=request, options=wait.read_options())
+    """The work that asks a host. The options are read here, so that a wrong one is refused before any hop.
+
+    What the work waits for a thread counts as waited.
+    """
+    return partial(_ask, view=view, request=request, options=wait.read_options(), came_s=time.monotonic())
 
 
 def _describe(host: ViewHost, *, view: str) -> Response:
@@ -183,7 +188,9 @@ def _page(host: ViewHost, *, view: str, options: ReadOptions) -> Response:
     return Response(str(answer.rows[0]["text"]), headers=headers)
 
 
-def _ask(host: ViewHost, *, view: str, request: requests.Request, options: ReadOptions) -> Response:
+def _ask(host: ViewHost, *, view: str, request: requests.Request, options: ReadOptions, came_s: float) -> Response:
+    queued_s = round(time.monotonic() - came_s, 1)
+    options = replace(options, timeout_s=max(0.0, options.timeout_s - queued_s))
     answer = host.query(view, request, options)
     document = {"rows": answer.rows, "position": str(answer.position), "covers": str(answer.covers)}
     return json_response(document, position=answer.position)

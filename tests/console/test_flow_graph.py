@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from mainstem.console.flow_graph import Edge, graph_of
@@ -43,3 +44,13 @@ def test_a_name_is_never_markup() -> None:
     views = [{"name": '<img src=x onerror="alert(1)">', "topic": "a", "kind": "<b>"}]
     assert "<img" not in picture(graph_of([], [], views))
     assert "<b>" not in picture(graph_of([], [], views))
+
+
+def test_arrows_bend_before_their_labels_and_the_lag_of_a_node_is_told_once() -> None:
+    joining = {"name": "p", "inputs": ["t", "u"], "outputs": ["out"], "tables": ""}
+    drawn = picture(graph_of([topic("t"), topic("u"), topic("out")], [joining], [], ""))
+    ends = [(float(bent), float(end)) for bent, end in re.findall(r"([\d.]+) [\d.]+ H(\d+)\"", drawn)]
+    assert len(ends) == 3
+    assert all(end - bent >= 50 for bent, end in ends)
+    assert len(re.findall(r'id="flow-edge-\d+"', drawn)) == 3
+    assert len(re.findall(r'id="flow-edge-\d+-lag"', drawn)) == 2  # one of p, one of out, which nobody fills

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from nicegui import ui
@@ -15,8 +14,8 @@ from mainstem.console.requests import Asked
 
 _CONFIG = Asked("/config")
 _COLUMNS = (
-    column("name", "Setting"),
-    column("value", "Value", classes="mono"),
+    column("name", "Setting", classes="breaks"),
+    column("value", "Value", classes="mono breaks"),
     column("source", "From", classes="wide"),
     column("documentation", "What it does", classes="wide cut"),
 )
@@ -64,4 +63,6 @@ def _word(value: Any) -> str:
         return NOTHING
     if isinstance(value, list):
         return ", ".join(map(str, value))
-    return f"{value:,}" if isinstance(value, int) else json.dumps(value) if isinstance(value, dict) else str(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={each}" for name, each in value.items())
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -10,7 +10,7 @@ from nicegui import context, ui
 
 from mainstem.console import listing
 from mainstem.console.flow_graph import Edge, Graph, graph_of
-from mainstem.console.flow_picture import picture, text_ids
+from mainstem.console.flow_picture import lag_id, picture, text_ids
 from mainstem.console.formats import rate, short
 from mainstem.console.frame import Page, page
 from mainstem.console.gateway_client import GatewayClient
@@ -56,7 +56,7 @@ class _Flow:
             self._empty.set_visibility(False)
             self._unmatched.set_visibility(False)
             with ui.element("div").classes("legend"):
-                text("On an arrow: records a second · lag, in records")
+                text("On an arrow: records a second; below it, the lag in records")
                 text("Dotted: read as a table")
         this.every(self._refresh)
 
@@ -107,7 +107,9 @@ class _Flow:
                     texts[node_ids[f"{kind}:{entry['name']}"]] = (entry[word], _quality(entry[word]))
         for edge in graph.edges:
             if not edge.is_table:
-                texts[edge_ids[edge]] = (_edge_text(edge, rates, lags), None)
+                texts[edge_ids[edge]] = (_edge_rate(edge, rates), None)
+                if edge.target in lags:
+                    texts[lag_id(edge_ids[edge])] = (f"lag {short(lags[edge.target])}", None)
         return texts
 
     def _tell(self, topics: int, records: int, appended: float | None, pipelines: int, views: int) -> None:
@@ -116,13 +118,12 @@ class _Flow:
             shown.text = word
 
 
-def _edge_text(edge: Edge, rates: Mapping[str, float | None], lags: Mapping[str, int | None]) -> str:
+def _edge_rate(edge: Edge, rates: Mapping[str, float | None]) -> str:
     kind, _, name = edge.target.partition(":")
     if kind == "topic":
         return rate(rates.get(edge.target))
     source = edge.source.partition(":")[2]
-    speed = rates.get(edge.target if kind == "view" else f"read:{name}:{source}")
-    return f"{rate(speed)} · lag {short(lags.get(edge.target))}"
+    return rate(rates.get(edge.target if kind == "view" else f"read:{name}:{source}"))
 
 
 def _quality(word: str) -> str:

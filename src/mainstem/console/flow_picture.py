@@ -1,6 +1,8 @@
 """The flow's graph as SVG: nodes are links, so the keyboard reaches them; numbers have ids, so they change in place.
 
-All names are escaped: they come from whoever may create a topic. Pure functions.
+Arrows bend in the first part of the gap between two columns; the rest is straight and has the label, its rate above and
+the target's lag below, so that no arrow runs through a label. All names are escaped: they come from whoever may create
+a topic. Pure functions.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from html import escape
 from mainstem.console.flow_graph import Edge, Graph, Node
 
 _WIDTH, _HEIGHT = 156, 62
-_GAP_X, _GAP_Y = 94, 18
+_GAP_X, _GAP_Y = 100, 18
+_BEND = 44
 _MARGIN = 10
 _NAME_MAX = 20
 _SCALE_MIN = 0.78
@@ -26,6 +29,11 @@ def text_ids(graph: Graph) -> tuple[dict[str, str], dict[Edge, str]]:
         {node.id: f"flow-node-{number}" for number, node in enumerate(nodes)},
         {edge: f"flow-edge-{number}" for number, edge in enumerate(graph.edges)},
     )
+
+
+def lag_id(edge_id: str) -> str:
+    """The id of an arrow's second text. Of several arrows into one node the last has it: the lag is the node's."""
+    return f"{edge_id}-lag"
 
 
 def picture(graph: Graph) -> str:
@@ -65,20 +73,26 @@ def _edges(graph: Graph, corners: Mapping[str, Point], ids: Mapping[Edge, str]) 
     labels: list[str] = []
     for target, edges in into.items():
         edges.sort(key=lambda edge: corners[edge.source][1])
+        last = next((edge for edge in reversed(edges) if not edge.is_table), None)
         for number, edge in enumerate(edges, 1):
             x1, y1 = corners[edge.source][0] + _WIDTH, corners[edge.source][1] + _HEIGHT / 2
             x2, y2 = corners[target][0] - 1, corners[target][1] + _HEIGHT * number / (len(edges) + 1)
-            bend = max(40.0, (x2 - x1) * 0.55)
+            bent, half = x2 - _GAP_X + _BEND, _BEND / 2
             kind = "edge table" if edge.is_table else "edge"
             lines.append(
                 f'<path class="{kind}" marker-end="url(#flow-tip)" '
-                f'd="M{x1:.0f} {y1:.1f} C{x1 + bend:.0f} {y1:.1f} {x2 - bend:.0f} {y2:.1f} {x2:.0f} {y2:.1f}"/>'
+                f'd="M{x1:.0f} {y1:.1f} H{bent - _BEND:.0f} C{bent - half:.0f} {y1:.1f} {bent - half:.0f} {y2:.1f} '
+                f'{bent:.0f} {y2:.1f} H{x2:.0f}"/>'
             )
             if not edge.is_table:
-                labels.append(
-                    f'<text class="edge-label" id="{ids[edge]}" text-anchor="end" x="{x2 - 12:.0f}" y="{y2 - 6:.1f}"/>'
-                )
+                labels.append(_label(ids[edge], x2, y2 - 5))
+            if edge is last:
+                labels.append(_label(lag_id(ids[edge]), x2, y2 + 13))
     return lines + labels
+
+
+def _label(text_id: str, x: float, y: float) -> str:
+    return f'<text class="edge-label" id="{text_id}" text-anchor="end" x="{x - 10:.0f}" y="{y:.1f}"/>'
 
 
 def _node(node: Node, corner: Point, text_id: str) -> str:

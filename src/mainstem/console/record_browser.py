@@ -132,7 +132,7 @@ class RecordBrowser:
                 text(f"{record['partition']} : {record['offset']:,}", "mono")
                 text(moment(record["timestamp_ms"]), "when wide")
                 text(_shown(record, "key", "no key"), "key")
-                text(_shown(record, "value", "tombstone"), "brief wide")
+                text(_shown(record, "value", "tombstone"), "brief")
             body = ui.element("div").classes("record-body")
         opened = False
 

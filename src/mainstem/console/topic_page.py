@@ -11,7 +11,7 @@ from mainstem.console.formats import NOTHING, count, rate
 from mainstem.console.frame import Page, page
 from mainstem.console.gateway_client import GatewayClient
 from mainstem.console.listing import total
-from mainstem.console.parts import card, column, figure, position, search_field, set_rows, table
+from mainstem.console.parts import card, column, figure, position, search_field, set_rows, table, text
 from mainstem.console.rates import Rates
 from mainstem.console.record_browser import RecordBrowser
 from mainstem.console.requests import Asked, path
@@ -32,17 +32,19 @@ class _Topic:
         self._rates = Rates()
         with card():
             with ui.element("div").classes("figures"):
-                labels = ("Records", "Appended", "Partitions", "Cleanup", "Configs changed by hand", "Retention")
-                self._figures = [figure(label) for label in labels[:4]]
-            with ui.element("div").classes("bar end"):
-                self._end = position("")
+                self._figures = [figure(label) for label in ("Records", "Appended", "Partitions", "Cleanup")]
+            with ui.element("dl").classes("facts spaced"):
+                text("End", "", "dt")
+                with ui.element("dd"):
+                    self._end = position("")
         form = AppendForm(this, topic)
         with card():
             with ui.element("details"):
                 with ui.element("summary"):
                     ui.label("Configs").classes("card-title summary-title")
                 place = ui.element("div").classes("bar")
-                self._configs = table((column("name", "Config"), column("value", "Value")), "name", "Configs")
+                columns = (column("name", "Config", classes="breaks"), column("value", "Value", classes="mono breaks"))
+                self._configs = table(columns, "name", "Configs")
                 with place:
                     search_field("Find a config", self._configs)
         self._browser = RecordBrowser(this, topic)

@@ -20,7 +20,7 @@ from tests.history.client import HUNG, Reader
 from tests.history.nemesis import Clients, Plan, disturb
 from tests.history.operations import OK, Operation, Poll, read_history
 
-SECONDS = float(os.environ.get("MAINSTEM_HISTORY_S", "120"))
+SECONDS = float(os.environ.get("MAINSTEM_HISTORY_S", "300"))
 SEED = int(os.environ.get("MAINSTEM_HISTORY_SEED", "1"))
 KINDS = ("plain", "plain", "transactions", "transactions", "transactions", "group", "group", "mover", "mover")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log as Log
+    from mainstem.client.requests import requests as requests
     from mainstem.client.views import views as views
     from mainstem.client.worker import Worker as Worker
     from mainstem.model import Position as Position
@@ -40,6 +41,7 @@ _HOMES = {
     "Search": "mainstem.pipelines.kinds",
     "TopicPartition": "mainstem.model",
     "Worker": "mainstem.client.worker",
+    "requests": "mainstem.client.requests",
     "views": "mainstem.client.views",
 }
 __all__ = [*sorted(_HOMES), "__version__"]

@@ -1,7 +1,7 @@
 """JSON over HTTP with the standard library: one kept connection for each thread, problems raised as errors.
 
-Thread-safe. A request over a kept connection that the server has closed meanwhile is sent once more: each of them may
-be repeated.
+Thread-safe. A request over a kept connection that the server has closed meanwhile is sent once more, unless it must not
+be repeated: that one goes over a connection of its own.
 """
 
 from __future__ import annotations
@@ -57,14 +57,21 @@ class JsonHttp:
         query: Mapping[str, Any] | None = None,
         body: Any = None,
         timeout_s: float = _TIMEOUT_S,
+        *,
+        headers: Mapping[str, str] | None = None,
+        repeats: bool = True,
     ) -> dict[str, Any]:
         """The JSON object that the server answers; parameters that are None are left out, lists are repeated.
+
+        ``repeats``: whether the request may be sent twice.
 
         Raises the error that a problem stands for, and LogUnavailableError when there is no answer.
         """
         parameters = {name: value for name, value in (query or {}).items() if value is not None}
         target = self._prefix + path + (f"?{urlencode(parameters, doseq=True)}" if parameters else "")
-        status, data = self._exchange(method, target, body, timeout_s)
+        if not repeats:
+            self.close()  # over a new connection it is never sent again
+        status, data = self._exchange(method, target, body, timeout_s, headers or {})
         document = self._document(status, data)
         if status >= 400:
             raise error_from_problem({"status": status, **document})
@@ -77,9 +84,11 @@ class JsonHttp:
             connection.close()
             del self._local.connection
 
-    def _exchange(self, method: str, target: str, body: Any, timeout_s: float) -> tuple[int, bytes]:
+    def _exchange(
+        self, method: str, target: str, body: Any, timeout_s: float, more: Mapping[str, str]
+    ) -> tuple[int, bytes]:
         data = None if body is None else json_text(body).encode()
-        headers = {"Accept": "application/json", **self._authorization}
+        headers = {"Accept": "application/json", **self._authorization, **more}
         if data is not None:
             headers["Content-Type"] = "application/json"
         is_kept = getattr(self._local, "connection", None) is not None

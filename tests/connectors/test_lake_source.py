@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -18,6 +21,7 @@ from mainstem.pipelines.kinds import Lake
 from mainstem.record.arrow_columns import SCHEMA as RECORDS
 from mainstem.views.lake import LakeLimits, LakeStore
 from mainstem.views.store import Bookmark, StoreDefinition, no_dead_letters
+from tests.broker.harness import child_environment
 
 PARTITIONS = 3
 Row = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]] | None, int]
@@ -79,6 +83,13 @@ def test_records_come_back_as_they_were_in_their_partitions(
         assert contents(mainstem_log, topic, partition) == rows(partition * 100, 40)
 
 
+def test_a_topic_made_of_a_lake_keeps_records_however_old_they_are(
+    lake: LakeStore, mainstem_log: Log, tmp_path: Path, mainstem_topic: str
+) -> None:
+    load(mainstem_log, tmp_path / "lake", f"{mainstem_topic}-old")
+    assert mainstem_log.describe_topic(f"{mainstem_topic}-old").configs["retention.ms"] == "-1"
+
+
 def test_a_second_run_appends_only_what_the_lake_has_got_since(
     lake: LakeStore, mainstem_log: Log, tmp_path: Path, mainstem_topic: str
 ) -> None:
@@ -110,6 +121,44 @@ def test_a_load_that_was_cut_short_goes_on_where_it_was(
         load(mainstem_log, tmp_path / "lake", topic, on_progress=cut)
     loaded = load(mainstem_log, tmp_path / "lake", topic)
     assert 0 < loaded.records_before < 120
+    for partition in range(PARTITIONS):
+        assert contents(mainstem_log, topic, partition) == rows(partition * 100, 40)
+
+
+PROGRAM = """
+import sys
+from mainstem.client.log import Log
+from mainstem.connectors import files, load_progress
+
+load_progress._COMMIT_BYTES = 1
+bootstrap, source, topic = sys.argv[1:]
+with Log(bootstrap, timeout_s=60) as log:
+    files.load(log, source, topic, on_progress=lambda progress: print(progress.records, flush=True))
+"""
+
+
+def kill_after(blocks: int, bootstrap: str, source: Path, topic: str) -> None:
+    """Load in a process of its own, and kill it by SIGKILL after so many blocks, or at its end."""
+    argv = [sys.executable, "-c", PROGRAM, bootstrap, str(source), topic]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, env=child_environment()) as child:
+        watchdog = threading.Timer(120, child.kill)
+        watchdog.start()
+        assert child.stdout is not None
+        for _ in range(blocks):
+            child.stdout.readline()
+        child.kill()
+        watchdog.cancel()
+
+
+def test_a_load_that_is_killed_again_and_again_loads_each_record_once(
+    lake: LakeStore, mainstem_log: Log, tmp_path: Path, mainstem_topic: str
+) -> None:
+    topic = f"{mainstem_topic}-killed"
+    for blocks in (3, 2, 2):
+        kill_after(blocks, mainstem_log.bootstrap, tmp_path / "lake", topic)
+    done = load(mainstem_log, tmp_path / "lake", topic)
+    assert done.records_before > 0
+    assert done.records_before + done.records == 120
     for partition in range(PARTITIONS):
         assert contents(mainstem_log, topic, partition) == rows(partition * 100, 40)
 

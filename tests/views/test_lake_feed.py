@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.errors import HistoryRemovedError
+from mainstem.errors import HistoryRemovedError, ViewStoppedError
+from mainstem.lake.reading import read_lake
 from mainstem.model import Position
 from mainstem.views import lake
 from mainstem.views.read_options import ReadOptions
@@ -45,6 +46,21 @@ def test_a_view_is_rebuilt_from_the_lake_and_the_log_from_there(mainstem_log: Lo
             assert len(rows) == 13
             assert host.verify(view).equal
     assert len(before) == 10
+
+
+def test_a_lake_that_retention_has_overtaken_stops_and_keeps_what_it_has(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path, ("lake",))
+    with setting.host() as host:
+        host.query("lake", REQUESTS["lake"], ReadOptions(at_least=all_from(setting, 0, 3)))
+    all_from(setting, 3, 5)
+    setting.remove_records_before(6)
+    with setting.host() as host:
+        stopped = host.wait("lake", lambda status: status.state == "stopped")
+        assert "removed offsets 3 to 5" in stopped.detail
+        with pytest.raises((HistoryRemovedError, ViewStoppedError), match="removed"):
+            host.rebuild("lake", "lake")
+    archive = read_lake(tmp_path / "lake")
+    assert (archive.rows, archive.position) == (3, Position.of(setting.topic, 0, 3))
 
 
 def test_without_a_lake_there_is_nothing_to_rebuild_from(mainstem_log: Log, tmp_path: Path) -> None:

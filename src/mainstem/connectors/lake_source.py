@@ -48,7 +48,8 @@ def load_lake(
         raise InputError("a lake's records have their keys: leave out the key and derived columns")
     lake = read_lake(path)
     started_s = time.monotonic()
-    configs = {"cleanup.policy": "compact"} if options.compacted else {}
+    # Old records keep their times, and a topic that keeps a week of them would lose what was just loaded.
+    configs = {"cleanup.policy": "compact"} if options.compacted else {"retention.ms": "-1"}
     count = options.partitions or len(lake.partitions)
     info = log.create_topic(topic, partitions=count, configs=configs, exist_ok=True)
     done, before, position = 0, 0, Position()

@@ -16,6 +16,7 @@ from mainstem.gateway.forwarding import ForwardingBackend
 from mainstem.gateway.guard import Limits
 from mainstem.gateway.host_app import create_host_app
 from mainstem.gateway.serving import listen_unix
+from mainstem.gateway.tokens import Grants, TokenFile, new_token, write_tokens
 from mainstem.pipelines.deploy import deploy
 from mainstem.testing.embedded import EmbeddedBroker
 from mainstem.views.host import ViewHost
@@ -170,6 +171,54 @@ def test_what_is_refused_is_an_error_with_the_problems_fields(at: Page, serving:
         TOPIC,
     )
     assert got == [[True, 412, "condition-failed", -1], [True, 404, "unknown-view", None]]
+
+
+def test_an_exception_of_the_pages_own_ends_what_it_listens_to(at: Page, serving: None, session_log: Log) -> None:
+    session_log.append(TOPIC, "once", key="thrown")
+    session_log.append(TOPIC, {"id": "thrown-row"}, key="thrown-row")
+    got = run(
+        at,
+        """const calls = [];
+           const fail = (what) => { calls.push(what); throw new RangeError(what); };
+           const ended = (bind) => new Promise((resolve, reject) => {
+             setTimeout(() => reject(new Error(`it goes on: ${calls}`)), 60000);
+             const live = bind((error) => resolve([error, live]));
+           });
+           const [first, followed] = await ended((onError) =>
+             ms.follow(given[0], () => fail("record"), {from: "earliest", key: "thrown", onError}));
+           const [second, signal] = await ended((onError) => {
+             const live = ms.signal("browser-notes", "thrown-row", {onError});
+             live.subscribe(() => fail("row"));
+             return live;
+           });
+           const isFirst = first instanceof RangeError && followed.error === first;
+           return [calls, isFirst, followed.isConnected, second.message];""",
+        TOPIC,
+    )
+    assert got == [["record", "row"], True, False, "row"]
+
+
+def test_a_gateway_with_tokens_is_told_one(
+    page: Page, serving: None, session_log: Log, socket: Path, tmp_path: Path
+) -> None:
+    token, text = new_token("page", Grants(read=("view:browser-notes",), write=(f"topic:{TOPIC}",)))
+    write_tokens(tmp_path / "tokens.json", [token])
+    app = create_app(session_log, ForwardingBackend([socket]), Limits(), tokens=TokenFile(tmp_path / "tokens.json"))
+    with served(app) as gated:
+        page.goto(f"{gated.base_url}/healthz")
+        got = run(
+            page,
+            """const refused = await ms.get("browser-notes", "t").catch((error) => error.status);
+               const own = new ms.Mainstem({token: async () => given[1]});
+               const position = await own.append(given[0], {key: "t", value: {id: "t", text: "told"}});
+               const live = own.signal("browser-notes", "t");
+               const [row] = await until(live, (row) => row !== null);
+               live.close();
+               return [refused, row.text, (await own.get("browser-notes", "t", {atLeast: position})).row.text];""",
+            TOPIC,
+            text,
+        )
+    assert got == [401, "told", "told"]
 
 
 def test_the_module_is_kept_and_asked_about(gateway: httpx.Client) -> None:

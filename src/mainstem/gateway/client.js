@@ -164,7 +164,7 @@ export class Mainstem {
     live.listen(this, `/topics/${encodeURIComponent(topic)}/stream`, { from, key, route }, (name, data, id) => {
       if (name !== "message") return;
       live.set(data, id);
-      onRecord(data, id);
+      calling([onRecord], data, id);
     });
     return live;
   }
@@ -232,7 +232,7 @@ export class Signal {
     if (this.#abort.signal.aborted) return;
     this.value = value;
     this.position = position;
-    for (const f of [...this.#subscribers]) f(value, position);
+    calling([...this.#subscribers], value, position);
   }
 
   /** @package Listen until it is closed, or until the gateway says no for good. */
@@ -256,10 +256,8 @@ export class Signal {
         }
       } catch (error) {
         if (end.aborted) return;
-        if (error instanceof ProblemError && !error.isTemporary) {
-          this.#fail(error);
-          return;
-        }
+        if (error instanceof CallbackError) return this.#fail(error.cause);
+        if (error instanceof ProblemError && !error.isTemporary) return this.#fail(error);
         failures += 1;
       } finally {
         this.isConnected = false;
@@ -274,6 +272,22 @@ export class Signal {
     if (this.#onError) this.#onError(error);
     else console.error(error);
   }
+}
+
+/** An exception of the page's own: to come back with the same event would only repeat it. */
+class CallbackError extends Error {}
+
+/** Call each of the page's functions; the first exception is thrown when all have been called. */
+function calling(functions, ...values) {
+  const thrown = [];
+  for (const f of functions) {
+    try {
+      f(...values);
+    } catch (error) {
+      thrown.push(error);
+    }
+  }
+  if (thrown.length) throw new CallbackError("a function of the page failed", { cause: thrown[0] });
 }
 
 /** One connection: its events, and what only moves the id, as they come. An event that is cut off does not count. */

@@ -21,6 +21,7 @@ from mainstem.pipelines.kinds import SQL, KeyValue, Search
 from mainstem.schema.infer import schema_of
 from mainstem.schema.registry import register
 from mainstem.testing import EmbeddedBroker
+from mainstem.views.host import ViewHost
 from mainstem.views.read_options import ReadOptions
 from mainstem.views.requests import Sql
 from mainstem.views.status import BuiltFrom
@@ -363,10 +364,12 @@ def test_a_host_that_cannot_start_lets_go_of_everything(
     def fail(view: View) -> None:
         raise StorageError("the disk is gone")
 
+    failed = ViewHost(tuple(setting.app.views.values()), mainstem_log.bootstrap, tmp_path)
     with monkeypatch.context() as patched:
         patched.setattr(View, "start", fail)
-        with pytest.raises(StorageError, match="the disk is gone"), setting.host():
-            pass
+        with pytest.raises(StorageError, match="the disk is gone"):
+            failed.start()
+    assert not failed._follower._thread.is_alive()
     with setting.host() as host:
         assert host.wait("kv", lambda status: status.state == "live")
 

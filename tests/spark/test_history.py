@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,13 +12,23 @@ import pytest
 from mainstem.client.log import Log
 from mainstem.client.wire.cluster import WireClient
 from mainstem.errors import ConfigError
+from mainstem.gateway.app import create_app
+from mainstem.gateway.forwarding import ForwardingBackend
+from mainstem.gateway.guard import Limits
+from mainstem.gateway.host_app import create_host_app
+from mainstem.gateway.serving import listen_unix
+from mainstem.pipelines.app import App
 from mainstem.pipelines.kinds import Lake
 from mainstem.schema.registry import lookup
 from mainstem.spark.history import table
 from mainstem.views.feed import Feed, end_of
+from mainstem.views.host import ViewHost
 from mainstem.views.lake import LakeLimits, LakeStore
+from mainstem.views.read_options import ReadOptions
+from mainstem.views.requests import Sql
 from mainstem.views.store import StoreDefinition, no_dead_letters
-from tests.spark.flights_app import Flights
+from tests.gateway.served import listening_on, served
+from tests.spark.flights_app import FLIGHT, Flights
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -97,6 +108,29 @@ def test_nothing_is_missed_or_seen_twice_while_the_lake_commits_and_merges(archi
     assert (before, frame.count(), frame.distinct().count()) == (20, 20, 20)  # as it was planned, of merged files too
     now = archive.table().select("_partition", "_offset")
     assert (now.count(), now.distinct().count()) == (28, 28)
+
+
+@contextmanager
+def gateway_of(host: ViewHost, log: Log, directory: Path) -> Iterator[str]:
+    """A gateway over this host, in this process; its address."""
+    with listening_on(create_host_app(host), listen_unix(directory / "s")):
+        with served(create_app(log, ForwardingBackend([directory / "s"]), Limits())) as client:
+            yield str(client.base_url).rstrip("/")
+
+
+def test_without_a_directory_the_gateway_says_where_the_lake_of_a_topic_is(archive: Archive, tmp_path: Path) -> None:
+    world = archive.world
+    app = App("archives")
+    app.view("flights-lake", app.topic(archive.topic, FLIGHT, key="flight_id"), Lake())
+    views = tuple(app.views.values())
+    with ViewHost(views, world.bootstrap, tmp_path / "views") as host:  # it commits when it ends
+        host.query("flights-lake", Sql("SELECT 1"), ReadOptions(at_least=world.log.end(archive.topic)))
+    world.fly(("UA", 77))
+    with ViewHost(views, world.bootstrap, tmp_path / "views") as host, gateway_of(host, world.log, tmp_path) as gateway:
+        found = table(archive.topic, gateway=gateway, bootstrap=world.bootstrap, spark=world.spark)
+        assert found.count() == 21
+        with pytest.raises(ConfigError, match="has no Lake view of topic"):
+            table(world.airlines.name, gateway=gateway, bootstrap=world.bootstrap, spark=world.spark)
 
 
 def test_a_lake_of_another_topic_or_of_another_life_of_it_is_refused(archive: Archive) -> None:

@@ -8,8 +8,9 @@ import httpx
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.gateway.json_responses import json_bytes
+from mainstem.gateway.json_responses import json_bytes, records_response
 from mainstem.gateway.record_json import DEPTH_MAX
+from mainstem.model import Position
 from tests.gateway.sse import reading
 
 
@@ -45,3 +46,13 @@ def test_what_json_cannot_say_is_null_however_deep_it_lies() -> None:
     said = json.loads(json_bytes(document))
     assert said["a"] == [None, {"b": None}]
     assert json.dumps(said["c"]) == nested(DEPTH_MAX, "null")
+
+
+def test_records_are_written_one_by_one_into_one_document() -> None:
+    position = Position.of("t", 0, 2)
+    for records in ([], [{"value": 1}], [{"value": float("nan")}, {"value": "é"}]):
+        written = records_response({"topic": "t", "key": "k"}, records, position)
+        shown = [{"value": None}, {"value": "é"}] if len(records) == 2 else records
+        expected = {"topic": "t", "key": "k", "position": "t/0:2", "records": shown}
+        assert json.loads(bytes(written.body)) == expected
+        assert written.headers["Mainstem-Position"] == "t/0:2"

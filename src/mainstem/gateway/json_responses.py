@@ -7,7 +7,7 @@ base64).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from starlette.responses import Response
@@ -32,6 +32,17 @@ def json_bytes(document: Any) -> bytes:
     except SchemaError:
         text = json_text(_without_nan(document))
     return text.encode(errors="replace")
+
+
+def records_response(document: Mapping[str, Any], records: Iterable[Any], position: Position) -> Response:
+    """``document`` with ``records`` and ``position``. For a thread: each record is written by itself.
+
+    One call of the encoder holds the interpreter until it is through, and the event loop with it.
+    """
+    parts = b",".join(json_bytes(record) for record in records)
+    named = json_bytes({**document, "position": str(position)})
+    headers = {POSITION_HEADER: str(position)}
+    return Response(b'%b,"records":[%b]}' % (named[:-1], parts), 200, headers, media_type="application/json")
 
 
 def _without_nan(document: Any) -> Any:

@@ -14,7 +14,7 @@ from mainstem.gateway.blocking import Workers
 from mainstem.gateway.bodies import body_of, read_json
 from mainstem.gateway.conditions import asks_of, entity_tag
 from mainstem.gateway.gate import grants_of
-from mainstem.gateway.json_responses import json_response
+from mainstem.gateway.json_responses import json_response, records_response
 from mainstem.gateway.key_paths import KEY
 from mainstem.gateway.queries import KeyQuery, NoQuery, ReadQuery, TopicsQuery
 from mainstem.gateway.reads import BoundedRead, read
@@ -67,22 +67,13 @@ def topic_router(log: Log) -> APIRouter:
     async def read_records(topic: str, query: Annotated[ReadQuery, Query()]) -> Response:
         check_name(topic)
         what = BoundedRead(topic, query.start, query.end, query.key, query.limit)
-        answer = await readers.run(read, log, what)
-        document = {"topic": topic, "records": answer.records, "position": str(answer.position)}
-        return json_response(document, position=answer.position)
+        return await readers.run(_read, log, what)
 
     @router.get("/topics/{topic}/keys/" + KEY, summary="One key's records; the entity tag is its last offset")
     async def read_key(topic: str, key: str, query: Annotated[KeyQuery, Query()]) -> Response:
         check_name(topic)
         what = BoundedRead(topic, query.start, query.end, key, query.limit)
-        answer = await readers.run(read, log, what)
-        document = {"topic": topic, "key": key, "records": answer.records, "position": str(answer.position)}
-        if answer.scan_reason is not None:
-            document["scanned"] = answer.scan_reason
-        response = json_response(document, position=answer.position)
-        if answer.last_offset is not None:
-            response.headers["ETag"] = entity_tag(answer.last_offset)
-        return response
+        return await readers.run(_read, log, what, is_of_key=True)
 
     return router
 
@@ -91,6 +82,20 @@ def check_name(topic: str) -> None:
     """Raise UnknownTopicError for what can be no topic's name, before the log is asked."""
     if not is_topic_name(topic):
         raise UnknownTopicError(f"no topic {topic[:100]!r}: a name has letters, digits, '.', '_' and '-' only")
+
+
+def _read(log: Log, what: BoundedRead, *, is_of_key: bool = False) -> Response:
+    """The answer to a read; of a key with its entity tag, or why there is none."""
+    answer = read(log, what)
+    document = {"topic": what.topic}
+    if is_of_key:
+        document["key"] = what.key or ""
+        if answer.scan_reason is not None:
+            document["scanned"] = answer.scan_reason
+    response = records_response(document, answer.records, answer.position)
+    if is_of_key and answer.last_offset is not None:
+        response.headers["ETag"] = entity_tag(answer.last_offset)
+    return response
 
 
 def append_records(log: Log, topic: str, body: AppendBody, asks: Asks) -> Position:

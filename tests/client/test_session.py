@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
 
+from mainstem.client.log import Log
 from mainstem.client.records import EncodedRecord
 from mainstem.client.session import AppendSession
 from mainstem.client.wire.cluster import WireClient
@@ -153,3 +155,39 @@ def test_records_without_a_key_stay_together_and_keys_have_their_partition(
     assert len(one.append(topic, records(b"a", b"b", b"c"))) == 1
     position = one.append(topic, [EncodedRecord(b"v", b"k%d" % n) for n in range(100)])
     assert position.keys() == {TopicPartition(topic, partition) for partition in range(8)}
+
+
+@pytest.mark.parametrize(
+    ("api_key", "says"),
+    [
+        (ApiKey.API_VERSIONS, "the client is closed"),
+        (ApiKey.PRODUCE, "it is not known whether the record was appended: the client is closed"),
+    ],
+)
+def test_closing_the_log_ends_an_append_whose_answer_does_not_come(api_key: ApiKey, says: str) -> None:
+    asked, over = threading.Event(), threading.Event()
+    errors: list[str] = []
+
+    def hang(request: Request) -> Answer | NotImplementedError:
+        if request.api_key == api_key:
+            asked.set()
+            over.wait(60)
+            return None
+        return producing(request)
+
+    def append() -> None:
+        try:
+            log.append("t", "v")
+        except LogUnavailableError as error:
+            errors.append(str(error))
+
+    producing = Producing()
+    with ScriptedBroker(hang) as broker:
+        log = Log(broker.bootstrap, timeout_s=300)
+        thread = threading.Thread(target=append, daemon=True)
+        thread.start()
+        assert asked.wait(60)
+        log.close()
+        thread.join(60)
+        over.set()
+    assert errors == [says]

@@ -315,7 +315,10 @@ class Log:
     # ---- life
 
     def close(self) -> None:
-        """Deliver what is on its way, then disconnect. Raises LogUnavailableError when something was not delivered."""
+        """Deliver what was sent in bulk, and disconnect. Raises LogUnavailableError when something was not delivered.
+
+        Calls of other threads that are waiting for the log end with LogUnavailableError.
+        """
         self._pool.close()
         self._appender.close()
 

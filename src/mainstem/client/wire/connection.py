@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import struct
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -87,13 +88,21 @@ class Connection:
         self._ahead = 0  # so many bytes of the scratch buffer are filled
 
     @classmethod
-    def open(cls, address: Address, options: ConnectionOptions, deadline: Deadline) -> Connection:
-        """Connect, agree on versions, prove the user.
+    def open(
+        cls,
+        address: Address,
+        options: ConnectionOptions,
+        deadline: Deadline,
+        dialed: Callable[[Connection], None] | None = None,
+    ) -> Connection:
+        """Connect, agree on versions, prove the user. ``dialed`` is told the connection before anything is asked.
 
         Raises AuthenticationError, LogUnavailableError, FrameError or RemoteError.
         """
         connection = cls(options.dial(address, deadline), address, options)
         try:
+            if dialed is not None:
+                dialed(connection)
             connection._agree_on_versions(deadline)
             connection._log_in(deadline)
         except BaseException:

@@ -20,6 +20,7 @@ class Connections:
     def __init__(self, options: ConnectionOptions) -> None:
         self._options = options
         self._by_address: dict[Address, Connection] = {}
+        self._opening: Connection | None = None
         self._aborted = False
 
     def to(self, address: Address, deadline: Deadline) -> Connection:
@@ -34,11 +35,17 @@ class Connections:
 
     def _open(self, address: Address, deadline: Deadline) -> Connection:
         try:
-            return Connection.open(address, self._options, deadline)
+            return Connection.open(address, self._options, deadline, self._note_opening)
         except NotConnectedError:
             raise
         except LogUnavailableError as error:  # it broke before a request could be sent
             raise NotConnectedError(str(error)) from error
+        finally:
+            self._opening = None
+
+    def _note_opening(self, connection: Connection) -> None:
+        self._opening = connection
+        self._check_open()
 
     def to_any(self, addresses: Iterable[Address], deadline: Deadline) -> Connection:
         """An open connection if there is one, or else one to the first of ``addresses`` that answers."""
@@ -56,7 +63,8 @@ class Connections:
     def abort(self) -> None:
         """Break all connections and open no other; from any thread."""
         self._aborted = True
-        for connection in list(self._by_address.values()):
+        opening = self._opening
+        for connection in [*self._by_address.values(), *([opening] if opening is not None else [])]:
             connection.abort()
 
     def close(self) -> None:

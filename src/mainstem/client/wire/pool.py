@@ -23,11 +23,14 @@ C = TypeVar("C", bound=Closable)
 
 
 class Pool(Generic[C]):
-    """As many as are in use at once; ``close`` closes the idle ones now and the others when they come back."""
+    """As many as are in use at once; ``close`` closes all of them, those in use too: it is called from another thread,
+    and who waits on one of them is not to hold up the end of the program.
+    """
 
     def __init__(self, make: Callable[[], C]) -> None:
         self._make = make
         self._idle: list[C] = []
+        self._lent: list[C] = []
         self._lock = threading.Lock()
         self._is_closed = False
 
@@ -39,12 +42,14 @@ class Pool(Generic[C]):
                 raise LogUnavailableError("the client is closed")
             lent = self._idle.pop() if self._idle else None
         lent = lent or self._make()
+        self._lend(lent)
         try:
             yield lent
         except Exception:
             self._give_back(lent)
             raise
         except BaseException:
+            self._take_back(lent)
             lent.close()
             raise
         self._give_back(lent)
@@ -52,11 +57,23 @@ class Pool(Generic[C]):
     def close(self) -> None:
         with self._lock:
             self._is_closed = True
-            idle, self._idle = self._idle, []
-        for lent in idle:
+            known, self._idle = [*self._idle, *self._lent], []
+        for lent in known:
             lent.close()
 
+    def _lend(self, lent: C) -> None:
+        with self._lock:
+            self._lent.append(lent)
+            if not self._is_closed:
+                return
+        lent.close()  # the pool was closed meanwhile, without this one
+
+    def _take_back(self, lent: C) -> None:
+        with self._lock:
+            self._lent = [other for other in self._lent if other is not lent]
+
     def _give_back(self, lent: C) -> None:
+        self._take_back(lent)
         with self._lock:
             if not self._is_closed:
                 self._idle.append(lent)

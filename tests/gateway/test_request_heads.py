@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 
 import httpx
 import pytest
@@ -65,9 +66,12 @@ def test_a_connection_whose_head_does_not_come_is_closed(
 ) -> None:
     monkeypatch.setattr(BoundedHeads, "head_s", head_s)
     with socket.create_connection((api.base_url.host, api.base_url.port or 0), timeout=50) as connection:
-        connection.sendall(begun[: len(begun) // 2])
-        connection.sendall(begun[len(begun) // 2 :])
-        assert answer(connection).count(b"HTTP/1.1 200 OK") == begun.count(b"\r\n\r\n")
+        said = b""
+        with suppress(ConnectionError):  # it is closed already
+            connection.sendall(begun[: len(begun) // 2])
+            connection.sendall(begun[len(begun) // 2 :])
+            said = answer(connection)
+        assert said.count(b"HTTP/1.1 200 OK") == begun.count(b"\r\n\r\n")
 
 
 def test_an_answer_that_takes_longer_than_a_head_may_is_not_cut_off(

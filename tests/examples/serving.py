@@ -25,6 +25,8 @@ def serving(app: App, directory: Path, limits: Limits | None = None) -> Iterator
     with EmbeddedBroker() as broker, Log(broker.bootstrap, timeout_s=60) as log:
         deploy(app, log)
         with ViewHost(tuple(app.views.values()), broker.bootstrap, directory) as host:
+            for view in app.views:
+                host.wait(view, lambda status: status.state == "live", 120)
             with listening_on(create_host_app(host), listen_unix(directory / "s")):
                 with served(create_app(log, ForwardingBackend([directory / "s"]), limits or Limits())) as client:
                     yield log, str(client.base_url)

@@ -29,6 +29,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with EmbeddedBroker() as broker, Log(broker.bootstrap) as log:
         deploy(bank.app, log)
         with ViewHost(tuple(bank.app.views.values()), broker.bootstrap, directory) as host:
+            host.wait("balances", lambda status: status.state == "live", 120)
             with listening_on(create_host_app(host), listen_unix(directory / "s")):
                 with served(create_app(log, ForwardingBackend([directory / "s"]), Limits())) as client:
                     yield str(client.base_url)

@@ -76,6 +76,8 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
         deploy(declared(), log)
         log.append_many(TOPIC, [(key, {"id": key, "name": f"name {key}", "friend": "a"}) for key in "abc"])
         with ViewHost(tuple(declared().views.values()), broker.bootstrap, directory) as host:
+            for view in declared().views:
+                host.wait(view, lambda status: status.state != "starting", 120)
             with listening_on(create_host_app(host), listen_unix(directory / "s")):
                 backend = ForwardingBackend([directory / "s"])
                 with served(create_app(log, backend, Limits(), LogMetrics(directory / "no-metrics"))) as client:

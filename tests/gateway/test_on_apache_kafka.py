@@ -45,6 +45,8 @@ def log() -> Iterator[Log]:
 def api(log: Log, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     directory = tmp_path_factory.mktemp("on-kafka")
     with ViewHost(tuple(declared().views.values()), log.bootstrap, directory) as host:
+        for view in declared().views:
+            host.wait(view, lambda status: status.state != "starting", 120)
         with listening_on(create_host_app(host), listen_unix(directory / "s")):
             with served(create_app(log, ForwardingBackend([directory / "s"]), Limits())) as client:
                 client.timeout = httpx.Timeout(120)

@@ -55,6 +55,8 @@ def host_socket(
     directory = tmp_path_factory.mktemp("views")
     views = tuple(declared().views.values())
     with ViewHost(views, mainstem_broker.bootstrap, directory) as host:
+        for view in views:
+            host.wait(view.name, lambda status: status.state != "starting", 120)
         with listening_on(create_host_app(host), listen_unix(directory / "s")):
             yield directory / "s"
 

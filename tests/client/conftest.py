@@ -9,19 +9,15 @@ import pytest
 
 from mainstem.client.log import Log
 from mainstem.client.wire.cluster import WireClient
-from tests.support.apache_kafka import ApacheKafka, KafkaUnavailableError
+from tests.support.kafka_or_skip import kafka_or_skip
 
 _NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
 def kafka_bootstrap() -> Iterator[str]:
-    try:
-        kafka = ApacheKafka().start()
-    except KafkaUnavailableError as error:
-        pytest.skip(str(error))
-    yield kafka.bootstrap
-    kafka.stop()
+    with kafka_or_skip() as kafka:
+        yield kafka.bootstrap
 
 
 @pytest.fixture(scope="session", params=["mainstem", pytest.param("kafka", marks=pytest.mark.maven)])

@@ -19,7 +19,7 @@ from mainstem.client.log import Log
 from mainstem.protocol.errors import ErrorCode
 from tests.broker.harness import Client, LogProcess
 from tests.broker.transactions.producer import V1, Producer, visible
-from tests.support.apache_kafka import ApacheKafka, KafkaUnavailableError
+from tests.support.kafka_or_skip import kafka_or_skip
 
 TOPIC, TRANSACTIONAL_ID = "sequences-after-abort", "sequences-after-abort-tx"
 
@@ -38,12 +38,8 @@ def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "mainstem":
         yield cast("LogProcess", request.getfixturevalue("log")).bootstrap
         return
-    try:
-        kafka = ApacheKafka().start()
-    except KafkaUnavailableError as error:
-        pytest.skip(str(error))
-    yield kafka.bootstrap
-    kafka.stop()
+    with kafka_or_skip() as kafka:
+        yield kafka.bootstrap
 
 
 async def begin(producer: Producer) -> None:

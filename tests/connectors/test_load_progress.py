@@ -20,7 +20,7 @@ from mainstem.connectors import files, load_progress
 from mainstem.connectors.loads import Loaded, LoadOptions, LoadProgress
 from mainstem.errors import ProducerFencedError
 from tests.broker.harness import child_environment
-from tests.support.apache_kafka import ApacheKafka, KafkaUnavailableError
+from tests.support.kafka_or_skip import kafka_or_skip
 
 ROWS = 20_000
 TIMEOUT_S = 100
@@ -28,12 +28,8 @@ TIMEOUT_S = 100
 
 @pytest.fixture(scope="session")
 def kafka_log() -> Iterator[str]:
-    try:
-        kafka = ApacheKafka().start()
-    except KafkaUnavailableError as error:
-        pytest.skip(str(error))
-    yield kafka.bootstrap
-    kafka.stop()
+    with kafka_or_skip() as kafka:
+        yield kafka.bootstrap
 
 
 @pytest.fixture(params=["mainstem", pytest.param("kafka", marks=pytest.mark.maven)])

@@ -28,7 +28,7 @@ from mainstem.views.host import ViewHost
 from tests.gateway.served import listening_on, served
 
 SHOWN, HIDDEN = "key-paths-shown", "key-paths-hidden"
-KEYS = ("a", "a\n", "a\nb", "\n")
+KEYS = ("a", "a\n", "a\nb", "\n", "é", "100%", "a#b?c")
 
 
 @pytest.fixture(scope="module")

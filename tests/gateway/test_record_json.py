@@ -9,7 +9,7 @@ import pytest
 
 from mainstem.client.log import Log
 from mainstem.gateway.json_responses import json_bytes, records_response
-from mainstem.gateway.record_json import DEPTH_MAX
+from mainstem.json_depth import DEPTH_MAX
 from mainstem.model import Position
 from tests.gateway.sse import reading
 

@@ -1,8 +1,8 @@
 """Records in JSON, in both directions.
 
 Towards the log: an object or array is kept as its JSON text, a string as its UTF-8 text, a number or boolean as its
-JSON text, null is a tombstone. From the log: a value that is a JSON object or array of at most ``DEPTH_MAX`` levels
-comes as such, other text as a string, and bytes that are no text as ``value_base64``. Keys and headers' values
+JSON text, null is a tombstone. From the log: a value that is a JSON object or array of at most 400 levels comes
+as such, other text as a string, and bytes that are no text as ``value_base64``. Keys and headers' values
 likewise, except that they are never parsed.
 """
 
@@ -10,14 +10,10 @@ from __future__ import annotations
 
 import base64
 import json
-import re
-from typing import Any, Final
+from typing import Any
 
+from mainstem.json_depth import is_too_deep
 from mainstem.model import Record
-
-DEPTH_MAX: Final = 400
-"""The same as views take. Python's parser takes more than its encoder can write again, and both less in a deep call."""
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]+|[\]}]+', re.DOTALL)
 
 
 def record_json(record: Record) -> dict[str, Any]:
@@ -52,27 +48,12 @@ def _put(document: dict[str, Any], name: str, data: bytes | None, *, parse: bool
 
 
 def _parsed(text: str) -> Any:
-    if _nests_too_deeply(text):
+    if is_too_deep(text):
         return text
     try:
         return json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return text
-
-
-def _nests_too_deeply(text: str) -> bool:
-    """Whether more than ``DEPTH_MAX`` brackets are open at once; those in texts are none."""
-    if text.count("[") + text.count("{") <= DEPTH_MAX:  # so nearly always
-        return False
-    depth = 0
-    for run in _BRACKETS.findall(text):
-        if run[0] in "[{":
-            depth += len(run)
-            if depth > DEPTH_MAX:
-                return True
-        elif run[0] != '"':
-            depth -= len(run)
-    return False
 
 
 def _refuse(name: str) -> Any:

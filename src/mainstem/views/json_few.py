@@ -20,7 +20,8 @@ import pyarrow as pa
 RECORDS_MAX: Final = 100
 _BYTES_MAX: Final = 256 << 10
 _BRACKETS_MAX: Final = 100
-_KEY_BYTES_MAX: Final = 60_000
+KEY_BYTES_MAX: Final = 60_000
+"""What every store can index."""
 _INTEGER_DIGITS_MAX: Final = 18
 _EXACT_IN_DOUBLE: Final = 1 << 53
 _INSTANT: Final = re.compile(r"[12]\d{3}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{6})?Z")
@@ -28,7 +29,7 @@ _compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _spaced = json.JSONEncoder(ensure_ascii=False).encode
 
 
-class UncertainError(Exception):
+class _UncertainError(Exception):
     """DuckDB has to read this."""
 
 
@@ -59,7 +60,7 @@ class FewReader:
             return None
         try:
             return self._read(arrow_batch)
-        except (UncertainError, ValueError, pa.ArrowInvalid):  # UnicodeDecodeError is a ValueError
+        except (_UncertainError, ValueError, pa.ArrowInvalid):  # UnicodeDecodeError is a ValueError
             return None
 
     def _read(self, arrow_batch: pa.RecordBatch) -> pa.Table:
@@ -82,9 +83,9 @@ class FewReader:
             field = value.get(name)
             if field is None:
                 if not nullable:
-                    raise UncertainError
+                    raise _UncertainError
             elif read is None:
-                raise UncertainError
+                raise _UncertainError
             else:
                 field = read(field)
             row[name] = field
@@ -94,39 +95,39 @@ class FewReader:
 def _parsed(text: str) -> dict[str, Any]:
     """The object that ``text`` is. What one of the two writings gives again has no name twice and no space more."""
     if "\\" in text or text.count("[") + text.count("{") > _BRACKETS_MAX:
-        raise UncertainError
+        raise _UncertainError
     value = _decode(text)
     if not isinstance(value, dict) or text not in (_compact(value), _spaced(value)):
-        raise UncertainError
+        raise _UncertainError
     return value
 
 
 def _key(key: bytes | None) -> str:
-    if key is None or len(key) > _KEY_BYTES_MAX:
-        raise UncertainError
+    if key is None or len(key) > KEY_BYTES_MAX:
+        raise _UncertainError
     return key.decode()
 
 
 def _float(text: str) -> float:
     if "e" in text or "E" in text:
-        raise UncertainError
+        raise _UncertainError
     return float(text)
 
 
 def _int(text: str) -> int:
     if len(text) > _INTEGER_DIGITS_MAX:
-        raise UncertainError
+        raise _UncertainError
     return int(text)
 
 
 def _no_number(_name: str) -> float:
-    raise UncertainError
+    raise _UncertainError
 
 
 def _is(kind: type) -> Callable[[Any], Any]:
     def read(value: Any) -> Any:
         if type(value) is not kind:
-            raise UncertainError
+            raise _UncertainError
         return value
 
     return read
@@ -137,7 +138,7 @@ def _integer(bits: int) -> Callable[[Any], int]:
 
     def read(value: Any) -> int:
         if type(value) is not int or not -end <= value < end:
-            raise UncertainError
+            raise _UncertainError
         return value
 
     return read
@@ -147,13 +148,13 @@ def _double(value: Any) -> float:
     if type(value) is float:
         return value
     if type(value) is not int or abs(value) > _EXACT_IN_DOUBLE:
-        raise UncertainError
+        raise _UncertainError
     return float(value)
 
 
 def _instant(value: Any) -> datetime.datetime:
     if type(value) is not str or _INSTANT.fullmatch(value) is None:
-        raise UncertainError
+        raise _UncertainError
     return datetime.datetime.fromisoformat(value)
 
 

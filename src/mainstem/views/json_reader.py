@@ -17,7 +17,6 @@ second, careful pass finds out which and why. A batch of a few records spares th
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,12 +25,10 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mainstem.views.json_few import FewReader
+from mainstem.json_depth import DEPTH_MAX, is_too_deep
+from mainstem.views.json_few import KEY_BYTES_MAX, FewReader
 from mainstem.views.store import Poison
 
-DEPTH_MAX = 400  # less than half of what Python's parser takes, whoever calls it
-_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
-_KEY_BYTES_MAX = 60_000
 _OBJECT = r"^[ \t\r\n]*\{"
 _ERROR_CHARS_MAX = 300
 
@@ -161,11 +158,6 @@ class JsonReader:
                 errors.setdefault(index, f"the field {column.name!r} is missing or null")
 
 
-def is_too_deep(text: str) -> bool:
-    """Whether a JSON text is nested deeper than any reader of a view has to take."""
-    return text.count("{") + text.count("[") > DEPTH_MAX and _depth(text) > DEPTH_MAX
-
-
 def last_of_each_key(table: pa.Table) -> pa.Table:
     """Only the last row of each ``key``, in the order of these rows."""
     numbered = table.select(["key"]).append_column("index", pa.array(range(len(table)), pa.int64()))
@@ -211,8 +203,8 @@ def _keys(column: pa.Array) -> tuple[pa.Array, dict[int, str]]:
     errors: dict[int, str] = {}
     for index in pc.indices_nonzero(pc.is_null(keys)).to_pylist():
         errors[index] = "the record has no key"
-    for index in pc.indices_nonzero(pc.greater(pc.binary_length(keys), _KEY_BYTES_MAX)).to_pylist():
-        errors[index] = f"the key is longer than {_KEY_BYTES_MAX} bytes"
+    for index in pc.indices_nonzero(pc.greater(pc.binary_length(keys), KEY_BYTES_MAX)).to_pylist():
+        errors[index] = f"the key is longer than {KEY_BYTES_MAX} bytes"
     return keys, errors | undecodable
 
 
@@ -248,17 +240,6 @@ def _json_error(text: str) -> str:
     except (ValueError, RecursionError) as error:
         return f"the value is not JSON: {error}"[:_ERROR_CHARS_MAX]
     return "the value is not JSON: it has a lone surrogate"
-
-
-def _depth(text: str) -> int:
-    depth = deepest = 0
-    for token in _STRING_OR_BRACKET.findall(text):
-        if token in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif token in "]}":
-            depth -= 1
-    return deepest
 
 
 def _poison(arrow_batch: pa.RecordBatch, index: int, error: str) -> Poison:

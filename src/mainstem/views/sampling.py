@@ -273,7 +273,7 @@ class SamplingThread:
                     return
                 try:
                     sampler.round()
-                except Exception:
+                except BaseException:  # a panic in a store's library is none of Exception's
                     _LOGGER.exception("a sampling round failed on an error that nobody foresaw")
 
 

@@ -1,0 +1,25 @@
+"""How deep a JSON text may nest, for whoever parses what others wrote: views and the gateway take the same."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+DEPTH_MAX: Final = 400
+"""Less than half of what Python's parser takes, whoever calls it, and less than its encoder can write again."""
+_TEXT_OR_BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]+|[\]}]+', re.DOTALL)
+
+
+def is_too_deep(text: str) -> bool:
+    """Whether more than ``DEPTH_MAX`` brackets are open at once; those within strings are none."""
+    if text.count("[") + text.count("{") <= DEPTH_MAX:  # so nearly always
+        return False
+    depth = 0
+    for run in _TEXT_OR_BRACKETS.findall(text):
+        if run[0] in "[{":
+            depth += len(run)
+            if depth > DEPTH_MAX:
+                return True
+        elif run[0] != '"':
+            depth -= len(run)
+    return False

@@ -22,12 +22,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
+from mainstem.durable_files import replace_file
 from mainstem.errors import CorruptBatchError, MainstemError, StorageError, UnavailableError
 from mainstem.log.checkpoints import decode_offsets, encode_offsets
 from mainstem.log.cleaning import Dirty
 from mainstem.log.compaction_job import CleanedSegment, CompactionJob, CompactionResult, decode_answer, encode_job
 from mainstem.log.names import CLEANER_CHECKPOINT, LOG, parse_offset_file, partition_directory
-from mainstem.log.small_files import read_file, replace_file
+from mainstem.log.small_files import read_file
 from mainstem.model import TopicPartition
 
 if TYPE_CHECKING:

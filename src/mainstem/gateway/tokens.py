@@ -13,7 +13,6 @@ Values and pure functions, but for ``TokenFile``, which is used by one thread.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import hmac
 import json
@@ -27,7 +26,8 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from mainstem.clock import Clock, SystemClock
-from mainstem.errors import ConfigError, InputError
+from mainstem.durable_files import LOCAL_FILES, FileSystem, replace_file
+from mainstem.errors import ConfigError, InputError, StorageError
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -119,22 +119,16 @@ def read_tokens(path: Path) -> dict[str, Token]:
         raise ConfigError(f"{path} is no file of tokens: {error}; mainstem tokens create makes one") from error
 
 
-def write_tokens(path: Path, tokens: Iterable[Token]) -> None:
-    """Replace a file of tokens: whole, durable and for its owner only. Raises ConfigError."""
+def write_tokens(path: Path, tokens: Iterable[Token], files: FileSystem = LOCAL_FILES) -> None:
+    """Replace a file of tokens: whole, durable and for its owner only. Raises ConfigError.
+
+    A token that was revoked stays revoked after a power cut.
+    """
     rows = [{"name": token.name, "sha256": token.sha256, **asdict(token.grants)} for token in tokens]
-    aside = path.with_name(path.name + ".new")
     try:
-        with contextlib.suppress(FileNotFoundError):
-            aside.unlink()
-        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            json.dump({"tokens": rows}, file, indent=2)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-    except OSError as error:
-        raise ConfigError(f"{path}: the tokens cannot be written: {error.strerror or error}") from error
+        replace_file(files, path, (json.dumps({"tokens": rows}, indent=2) + "\n").encode())
+    except StorageError as error:
+        raise ConfigError(f"{path}: the tokens cannot be written: {error}") from error
 
 
 class TokenFile:

@@ -20,6 +20,8 @@ from typing import Any, BinaryIO, Final
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
+from mainstem.durable_files import sync_directory
+
 DURABLE_FILES = f"{__name__}.DurableFiles"
 """The name by which pyiceberg finds the class."""
 DIRECTORY: Final = "mainstem.lake.directory"
@@ -104,12 +106,3 @@ def create(path: Path, *, overwrite: bool = False) -> BinaryIO:
     """A new file that is on the disk when it is closed. Raises FileExistsError unless it may be replaced."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return io.BufferedWriter(_Synced(str(path), "wb" if overwrite else "xb"))
-
-
-def sync_directory(path: Path) -> None:
-    """Let the names in a directory be on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

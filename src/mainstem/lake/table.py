@@ -54,9 +54,10 @@ from pyiceberg.table.update.snapshot import ExpireSnapshots
 from pyiceberg.typedef import Record
 from sqlalchemy.exc import SQLAlchemyError
 
+from mainstem.durable_files import LOCAL_FILES, replace_file, sync_directory
 from mainstem.errors import StorageError
 from mainstem.lake.columns import OFFSET, PARTITION, RECORD
-from mainstem.lake.files import DIRECTORY, DURABLE_FILES, TABLE_FILES, create, own_path, sync_directory
+from mainstem.lake.files import DIRECTORY, DURABLE_FILES, TABLE_FILES, create, own_path
 
 CATALOG: Final = "catalog.db"
 NAMESPACE: Final = "mainstem"
@@ -241,11 +242,7 @@ class LakeTable:
     def _retire(self, files: Sequence[LakeFile]) -> None:
         """Write down, before they are replaced, that readers may be at these files."""
         self._retired |= {file.path.name: time.time() for file in files}
-        beside = self._directory / f"{_RETIRED}.new"
-        with create(beside, overwrite=True) as written:
-            written.write(json.dumps(self._retired).encode())
-        beside.replace(self._directory / _RETIRED)
-        sync_directory(self._directory)
+        replace_file(LOCAL_FILES, self._directory / _RETIRED, json.dumps(self._retired).encode())
 
     def _read_retired(self) -> dict[str, float]:
         try:

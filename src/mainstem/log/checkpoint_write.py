@@ -11,6 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
+from mainstem.durable_files import replace_file
 from mainstem.log.background_flush import BackgroundFlush
 from mainstem.log.checkpoints import decode_offsets, encode_offsets
 from mainstem.log.disk import Disk
@@ -27,7 +28,7 @@ from mainstem.log.node_checkpoint import (
     decode_node_checkpoint,
     encode_node_checkpoint,
 )
-from mainstem.log.small_files import read_file, replace_file
+from mainstem.log.small_files import read_file
 from mainstem.model import TopicPartition
 
 _logger = logging.getLogger(__name__)

@@ -22,6 +22,7 @@ from typing import Final
 from uuid import UUID, uuid4
 
 from mainstem.clock import Clock
+from mainstem.durable_files import replace_file
 from mainstem.errors import PartitionOfflineError, StorageError, TopicExistsError, UnknownTopicError
 from mainstem.log.background_flush import BackgroundFlushes
 from mainstem.log.checkpoint_write import CheckpointWrite, CheckpointWriter, read_checkpoint
@@ -51,7 +52,7 @@ from mainstem.log.node_checkpoint import NodeCheckpoint, PartitionOffsets
 from mainstem.log.partition_log import PartitionLog
 from mainstem.log.partition_recovery import LastKnown, Partition, create_partition, open_partition
 from mainstem.log.segment import SegmentContext
-from mainstem.log.small_files import make_directory, read_file, replace_file
+from mainstem.log.small_files import make_directory, read_file
 from mainstem.model import TopicPartition
 
 _logger = logging.getLogger(__name__)

@@ -17,8 +17,6 @@ meanwhile.
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import mmap
 import os
 import shutil
@@ -28,7 +26,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import Final, NamedTuple, Protocol
 
-from mainstem.errors import DirectoryLockedError, StorageError
+from mainstem import durable_files
+from mainstem.errors import StorageError
 
 Buffer = bytes | bytearray | memoryview
 
@@ -168,26 +167,13 @@ class OsDisk:
             shutil.rmtree(path)
 
     def sync_directory(self, path: PurePath) -> None:
-        with _as_storage_error("sync the directory", path):
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        durable_files.sync_directory(path)
 
     def lock(self, path: PurePath) -> DiskLock:
-        with _as_storage_error("lock", path):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                os.close(descriptor)
-                if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-                    raise DirectoryLockedError(
-                        f"{path.parent} is in use by another Mainstem process: stop that one, or choose another --data"
-                    ) from error
-                raise
-            return _OsLock(descriptor)
+        return durable_files.DirectoryLock.take(
+            path,
+            f"{path.parent} is in use by another Mainstem process, {{holder}}: stop that one, or choose another --data",
+        )
 
 
 class _Mapping(NamedTuple):
@@ -287,15 +273,3 @@ class _OsFile:
             os.close(self._descriptor)
         except OSError as error:
             raise _storage_error("close", self.path, error) from error
-
-
-class _OsLock:
-    """An flock; the kernel drops it when the process dies, however it dies."""
-
-    __slots__ = ("_descriptor",)
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def release(self) -> None:
-        os.close(self._descriptor)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 from mainstem.clock import Clock
+from mainstem.durable_files import replace_file
 from mainstem.errors import OffsetOutOfRangeError, PartitionOfflineError, StorageError
 from mainstem.log.append_check import check_batches, empty_batch, stamp_batches
 from mainstem.log.append_records import prepare_records
@@ -36,7 +37,6 @@ from mainstem.log.partition_reads import PartitionReads, PartitionState
 from mainstem.log.producer_snapshot import write_snapshot
 from mainstem.log.producer_state import BatchMetadata
 from mainstem.log.segment import Segment, SegmentContext
-from mainstem.log.small_files import replace_file
 from mainstem.model import TopicPartition
 from mainstem.record.constants import HEADER_BYTES, NO_TIMESTAMP, ControlType
 from mainstem.record.header import BatchHeader, iter_headers, read_header

@@ -28,6 +28,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from mainstem.clock import Clock
+from mainstem.durable_files import TEMPORARY, replace_file
 from mainstem.errors import CorruptBatchError
 from mainstem.log.batch_scan import walk_verified
 from mainstem.log.checkpoints import decode_leader_epochs, encode_leader_epochs, encode_partition_metadata
@@ -44,7 +45,6 @@ from mainstem.log.names import (
     PARTITION_METADATA,
     SEGMENT_SUFFIXES,
     SIDECAR_SUFFIXES,
-    TEMPORARY,
     parse_offset_file,
 )
 from mainstem.log.partition_log import PartitionLog
@@ -53,7 +53,7 @@ from mainstem.log.producer_snapshot import read_newest_snapshot
 from mainstem.log.producer_state import ProducerState
 from mainstem.log.segment import BatchPlace, Segment, SegmentContext
 from mainstem.log.segment_indexes import SegmentIndexes, read_seal
-from mainstem.log.small_files import read_file, replace_file, sync_file
+from mainstem.log.small_files import read_file, sync_file
 from mainstem.log.swap import finish_swaps
 from mainstem.model import TopicPartition
 

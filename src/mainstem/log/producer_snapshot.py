@@ -19,11 +19,12 @@ from uuid import UUID
 
 from crc32c import crc32c
 
+from mainstem.durable_files import replace_file
 from mainstem.errors import StorageError
 from mainstem.log.disk import Disk
 from mainstem.log.names import SNAPSHOT, offset_file, parse_offset_file
 from mainstem.log.producer_state import BatchMetadata, ProducerEntry, ProducerState
-from mainstem.log.small_files import read_file, replace_file
+from mainstem.log.small_files import read_file
 
 _logger = logging.getLogger(__name__)
 

@@ -19,6 +19,7 @@ from pathlib import PurePath
 
 from crc32c import crc32c
 
+from mainstem.durable_files import replace_file
 from mainstem.errors import CorruptBatchError
 from mainstem.log import offset_index, time_index
 from mainstem.log.batch_scan import Start
@@ -26,7 +27,7 @@ from mainstem.log.disk import Disk, DiskFile
 from mainstem.log.names import OFFSET_INDEX, SEAL, TIME_INDEX, TRANSACTION_INDEX, offset_file
 from mainstem.log.offset_index import OffsetIndex
 from mainstem.log.seal import Seal, decode_seal, encode_seal
-from mainstem.log.small_files import read_file, replace_file
+from mainstem.log.small_files import read_file
 from mainstem.log.time_index import TimeIndex
 from mainstem.log.transaction_index import ENTRY_BYTES as TRANSACTION_ENTRY_BYTES
 from mainstem.log.transaction_index import TransactionIndex

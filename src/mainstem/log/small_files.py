@@ -1,4 +1,4 @@
-"""Reading and replacing small files whole: a reader sees the old content or the new, never a mixture. And directories.
+"""Small files and directories over the disk port: read whole, synced, made. ``durable_files`` replaces files.
 
 Stateless functions over the disk port; safe from any thread, one writer a path.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from mainstem.log.disk import Disk
-from mainstem.log.names import TEMPORARY
 
 
 def read_file(disk: Disk, path: PurePath) -> bytes | None:
@@ -20,25 +19,6 @@ def read_file(disk: Disk, path: PurePath) -> bytes | None:
         return file.read(0, file.size_bytes())
     finally:
         file.close()
-
-
-def replace_file(disk: Disk, path: PurePath, data: bytes, *, sync: bool) -> None:
-    """Put ``data`` in the file's place, by a temporary file and a rename.
-
-    With ``sync`` it is durable on return. Without, a power cut may leave the old content, the new, or an empty file:
-    for files that can be told to be wrong and built anew.
-    """
-    temporary = path.with_name(path.name + TEMPORARY)
-    file = disk.create(temporary)
-    try:
-        file.write(0, [data])
-        if sync:
-            file.sync()
-    finally:
-        file.close()
-    disk.rename(temporary, path)
-    if sync:
-        disk.sync_directory(path.parent)
 
 
 def sync_file(disk: Disk, path: PurePath) -> None:

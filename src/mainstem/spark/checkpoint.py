@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from mainstem.durable_files import sync_directory
 from mainstem.errors import ConfigError, PositionFormatError, StorageError
 from mainstem.model import Position, TopicPartition
 from mainstem.spark.offsets import StreamOffsets
@@ -122,15 +122,6 @@ def remove_checkpoint(checkpoint: str) -> None:
         shutil.rmtree(gone, ignore_errors=True)
     except OSError as error:
         raise StorageError(f"the checkpoint {directory} cannot be removed: {error.strerror}") from error
-
-
-def sync_directory(directory: Path) -> None:
-    """Make the names in a directory durable. Raises OSError."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def local_path(checkpoint: str) -> Path:

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import pyspark
 
+from mainstem.durable_files import LOCAL_FILES, FileSystem, make_directory, replace_file
 from mainstem.errors import StorageError
 from mainstem.pipelines.function_digest import digest
 from mainstem.spark.checkpoint import local_path
@@ -98,24 +97,14 @@ def read(checkpoint: str) -> Fingerprint | None:
         ) from error
 
 
-def write(checkpoint: str, fingerprint: Fingerprint) -> None:
+def write(checkpoint: str, fingerprint: Fingerprint, files: FileSystem = LOCAL_FILES) -> None:
     """Leave it beside the checkpoint, durably. Raises StorageError."""
     directory = local_path(checkpoint)
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        replace_file(directory / FILE, json.dumps(dataclasses.asdict(fingerprint), indent=1))
-    except OSError as error:
-        raise StorageError(f"{directory / FILE} cannot be written: {error.strerror}") from error
-
-
-def replace_file(path: Path, text: str) -> None:
-    """Write a file as a whole or not at all. Raises OSError."""
-    beside = path.with_suffix(".new")
-    with beside.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+        make_directory(directory)
+        replace_file(files, directory / FILE, json.dumps(dataclasses.asdict(fingerprint), indent=1).encode())
+    except StorageError as error:
+        raise StorageError(f"{directory / FILE} cannot be written: {error}") from error
 
 
 def _columns(query: Query, topic: str) -> str:

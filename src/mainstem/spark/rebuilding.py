@@ -36,11 +36,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from mainstem.client.log import Log
-from mainstem.errors import DefinitionError, StorageError, UnknownTopicError
+from mainstem.durable_files import LOCAL_FILES, remove_file, replace_file, sync_directory, sync_tree
+from mainstem.errors import DefinitionError, UnknownTopicError
 from mainstem.pipelines.definitions import Pipeline
 from mainstem.pipelines.progress import PROGRESS_TOPIC
 from mainstem.spark import fingerprint
-from mainstem.spark.checkpoint import has_run, query_id, remove_checkpoint, sync_directory
+from mainstem.spark.checkpoint import has_run, query_id, remove_checkpoint
 from mainstem.spark.fingerprint import Fingerprint
 from mainstem.spark.options import LogOptions
 from mainstem.spark.progress_log import ProgressLog
@@ -122,6 +123,7 @@ def swap(site: Site, pipeline: Pipeline) -> list[str]:
         difference.append_to_live(site.log, transactional_id)
     site.steps("rebuild:appended")
     marker = {"pipeline": pipeline.name, "outputs": _names(pipeline)}
+    sync_tree(site.beside(pipeline.name))  # the old checkpoint goes, and Spark does not sync its files
     _write_marker(site.beside(pipeline.name), marker)
     site.steps("rebuild:marked")
     finish_swaps(site)
@@ -143,7 +145,7 @@ def finish_swaps(site: Site) -> None:
         site.steps("rebuild:said")
         _remove_shadows(site, marker["pipeline"], marker["outputs"])
         site.steps("rebuild:cleared")
-        (live / _MARKER).unlink()
+        remove_file(live / _MARKER)
 
 
 def abandon(site: Site, pipeline: str, outputs: Iterable[str]) -> None:
@@ -194,8 +196,4 @@ def _remove_shadows(site: Site, pipeline: str, outputs: Iterable[str]) -> None:
 
 
 def _write_marker(directory: Path, marker: dict[str, Any]) -> None:
-    try:
-        fingerprint.replace_file(directory / _MARKER, json.dumps(marker))
-        sync_directory(directory)
-    except OSError as error:
-        raise StorageError(f"{directory / _MARKER} cannot be written: {error.strerror}") from error
+    replace_file(LOCAL_FILES, directory / _MARKER, json.dumps(marker).encode())

@@ -11,18 +11,16 @@ the interpreter's lock often, and a thread that computes would hold it for 5 ms 
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from io import TextIOWrapper
 from pathlib import Path
 
 from mainstem.client.log import Log
 from mainstem.client.wire.cluster import WireClient
 from mainstem.clock import Clock, SystemClock
+from mainstem.durable_files import DirectoryLock, make_directory
 from mainstem.errors import (
-    DirectoryLockedError,
     HistoryRemovedError,
     PositionError,
     PositionTimeoutError,
@@ -90,7 +88,7 @@ class ViewHost:
         self._sampling = None if sampling is None else SamplingThread(samplers)
         self._ends_client = around.wire_client("ends")
         self._samples = EndSamples(partial(committed_ends, self._ends_client), self._coverage.upstream, self._clock)
-        self._lock: TextIOWrapper | None = None
+        self._lock: DirectoryLock | None = None
 
     def start(self) -> None:
         """Take the directory, and start every view. Raises DirectoryLockedError, StorageError."""
@@ -123,7 +121,7 @@ class ViewHost:
             view.stop()
         self._ends_client.close()
         self._log.close()
-        self._lock.close()
+        self._lock.release()
         self._lock = None
 
     def __enter__(self) -> ViewHost:
@@ -265,15 +263,11 @@ def _hop(pipeline: Pipeline) -> Hop:
     return Hop(pipeline.name, streams, tables, frozenset(topic.name for topic in pipeline.outputs))
 
 
-def _lock(directory: Path) -> TextIOWrapper:
+def _lock(directory: Path) -> DirectoryLock:
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        lock = (directory / _LOCK).open("w")
-    except OSError as error:
-        raise StorageError(f"the views' directory {directory} cannot be used: {error.strerror}") from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        lock.close()
-        raise DirectoryLockedError(f"another process hosts the views in {directory}: stop it first") from error
-    return lock
+        make_directory(directory)
+        return DirectoryLock.take(
+            directory / _LOCK, f"another process, {{holder}}, hosts the views in {directory}: stop it first"
+        )
+    except StorageError as error:
+        raise StorageError(f"the views' directory {directory} cannot be used: {error}") from error

@@ -20,7 +20,6 @@ Concurrency: as `views.store` says; readers take the state's reference.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mainstem.clock import Clock, SystemClock
+from mainstem.durable_files import LOCAL_FILES, replace_file
 from mainstem.errors import StorageError
 from mainstem.pipelines.kinds import Metrics
 from mainstem.views.figures import Figures, figures_of_groups
@@ -136,10 +136,7 @@ class MetricsStore(ViewStore):
             "tombstones": state.tombstones,
             "figures": [[list(labels), each.to_json()] for labels, each in sorted(state.figures.items(), key=_labels)],
         }
-        try:
-            _replace(self._file, json.dumps(document))
-        except OSError as error:
-            raise StorageError(f"the metrics store cannot write {self._file}: {error.strerror}") from error
+        replace_file(LOCAL_FILES, self._file, json.dumps(document).encode())
         self._written = state
 
 
@@ -224,18 +221,3 @@ def _read(file: Path) -> State:
         return State()
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StorageError(f"the metrics store cannot read {file} ({error}): rebuild the view") from error
-
-
-def _replace(file: Path, text: str) -> None:
-    """Write the file as a whole or not at all, durably."""
-    beside = file.with_suffix(".new")
-    with beside.open("w") as written:
-        written.write(text)
-        written.flush()
-        os.fsync(written.fileno())
-    beside.replace(file)
-    directory = os.open(file.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

@@ -19,6 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
+from mainstem.durable_files import LOCAL_FILES, remove_file, replace_file
+
 # What was proved by (a library's version counts: another one computes otherwise), and the proof; None: none in time.
 Proof: TypeAlias = tuple[str, str]
 Prove: TypeAlias = Callable[[], Proof | None]
@@ -35,7 +37,7 @@ class Seal:
         self._prove = prove
         self._is_whole = True if is_new else self._compare()
         if self._is_whole is not False:
-            self._path.unlink(missing_ok=True)
+            remove_file(self._path)  # durable before the store changes: a seal that came back would accuse somebody
 
     @property
     def is_whole(self) -> bool | None:
@@ -50,7 +52,7 @@ class Seal:
         """Seal the store, if its account is whole."""
         proof = self._prove() if self._is_whole else None
         if proof is not None:
-            self._path.write_text(json.dumps(proof))
+            replace_file(LOCAL_FILES, self._path, json.dumps(proof).encode())
 
     def _compare(self) -> bool | None:
         try:

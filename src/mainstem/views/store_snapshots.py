@@ -43,6 +43,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from mainstem.durable_files import LOCAL_FILES, replace_file, sync_directory, sync_tree
 from mainstem.errors import StorageError
 from mainstem.model import Position
 from mainstem.views.store import Bookmark, ViewStore
@@ -144,8 +145,8 @@ class StoreSnapshots:
             self._snapshots = ()
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
-            (self._directory / _VOID).touch()
-        except OSError as error:  # until the next opening it is known all the same
+            replace_file(LOCAL_FILES, self._directory / _VOID, b"")
+        except (OSError, StorageError) as error:  # until the next opening it is known all the same
             _LOGGER.warning("it could not be noted in %s that there shall be no snapshots: %s", self._directory, error)
         for found in gone:
             _remove(found.path)
@@ -163,7 +164,7 @@ class StoreSnapshots:
         except BaseException:
             shutil.rmtree(making, ignore_errors=True)
             raise
-        _sync(self._directory)
+        sync_directory(self._directory)
         made = StoreSnapshot(path, store.bookmark)
         with self._lock:
             is_void = self._is_void  # it was found to be wrong while it was copied
@@ -207,13 +208,6 @@ def copy_store(snapshot: StoreSnapshot, path: Path) -> None:
             shutil.copyfile(source, target)
 
 
-def sync_tree(path: Path) -> None:
-    """Let everything under ``path`` reach the disk."""
-    for entry in path.rglob("*"):
-        _sync(entry)
-    _sync(path)
-
-
 def _is_sound(store: ViewStore) -> bool:
     if not store.bookmark.is_exact:
         return False
@@ -243,11 +237,3 @@ def _remove(path: Path) -> None:
     removing = path.with_name(path.name + _REMOVING)
     path.rename(removing)
     shutil.rmtree(removing, ignore_errors=True)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -14,11 +14,11 @@ name is left over from a crash and swept away at the next start. One process own
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
 
+from mainstem.durable_files import LOCAL_FILES, FileSystem, remove_file, replace_file, sync_tree
 from mainstem.errors import PositionFormatError, StorageError, ViewStoppedError
 from mainstem.model import Position
 from mainstem.pipelines.folds import place_of
@@ -37,8 +37,9 @@ _PAST = "past"
 class Versions:
     """See the module. For one thread at a time."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, files: FileSystem = LOCAL_FILES) -> None:
         self._directory = directory
+        self._files = files
 
     def current(self) -> Path | None:
         """The version that serves; None before the first one does. Raises StorageError when it is not there."""
@@ -58,16 +59,17 @@ class Versions:
         numbers = [int(path.name[1:]) for path in self._directory.glob("v[0-9]*")]
         path = self._directory / f"v{max(numbers, default=0) + 1:06d}"
         path.mkdir(parents=True)
-        (path / _DEFINITION).write_text(json.dumps(_document(topic, definition), indent=1))
+        replace_file(LOCAL_FILES, path / _DEFINITION, json.dumps(_document(topic, definition), indent=1).encode())
         return path
 
     def make_current(self, path: Path) -> None:
-        """Let this version serve from the next opening on."""
-        beside = self._directory / f"{_CURRENT}.new"
-        beside.write_text(f"{path.name}\n")
-        with beside.open() as written:
-            os.fsync(written.fileno())
-        beside.replace(self._directory / _CURRENT)
+        """Let this version serve from the next opening on: durable on return, with all that it has so far.
+
+        The caller may then remove the former version: no power cut brings it back into charge, or takes from the new
+        one what the log may no longer have. Raises StorageError.
+        """
+        sync_tree(path)
+        replace_file(self._files, self._directory / _CURRENT, f"{path.name}\n".encode())
 
     def remove(self, path: Path) -> None:
         """Delete a version that serves no more."""
@@ -82,7 +84,7 @@ class Versions:
 
     def delete(self) -> None:
         """Delete everything that is stored of the view."""
-        (self._directory / _CURRENT).unlink(missing_ok=True)
+        remove_file(self._directory / _CURRENT)
         shutil.rmtree(self._directory, ignore_errors=True)
 
 
@@ -93,7 +95,7 @@ def store_path(version: Path) -> Path:
 
 def note_origin(version: Path, origin: BuiltFrom) -> None:
     """Write down where the records of a version come from, before it has any."""
-    (version / _ORIGIN).write_text(json.dumps(origin.to_json()))
+    replace_file(LOCAL_FILES, version / _ORIGIN, json.dumps(origin.to_json()).encode())
 
 
 def origin_of(version: Path) -> BuiltFrom:

@@ -42,7 +42,7 @@ from mainstem.views.sampling import Sampler, Sampling, Subject
 from mainstem.views.schemas import schema_of_view
 from mainstem.views.status import BuiltFrom, RebuildFrom, RebuildResult, VerifyResult, ViewStatus
 from mainstem.views.store import Answer, Poison, Row, Snapshot, StoreDefinition, ViewStore
-from mainstem.views.store_snapshots import StoreSnapshots, copy_store, sync_tree
+from mainstem.views.store_snapshots import StoreSnapshots, copy_store
 from mainstem.views.stores import open_store
 from mainstem.views.verify import Replay, by_account, compare
 from mainstem.views.version import Version
@@ -302,7 +302,6 @@ class View:
             with serving.snapshots.newest_within(serving.position) as snapshot:
                 if snapshot is not None:
                     copy_store(snapshot, store_path(path))
-                    sync_tree(store_path(path))
                     note_origin(path, BuiltFrom("snapshot", serving.built_from.beginning))
                     return
         raise UnavailableError(f"view {self.name} has no snapshot to begin at: rebuild it from the log")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import importlib.util
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
-from mainstem.errors import DirectoryLockedError, MissingDependencyError, StorageError
+from mainstem.durable_files import DirectoryLock
+from mainstem.errors import MissingDependencyError, StorageError
 
 _MARKER = ".mainstem-demo"
 
@@ -61,25 +60,26 @@ def own_directory(data: Path) -> Iterator[None]:
     Only a directory that is empty, or that a demo made, is ever cleared. Raises StorageError, DirectoryLockedError.
     """
     marker = _taken(data)
-    with marker:
+    try:
         yield
+    finally:
+        marker.release()
 
 
-def _taken(data: Path) -> IO[str]:
+def _taken(data: Path) -> DirectoryLock:
     """The locked marker file of a directory that has been cleared."""
     try:
         data.mkdir(parents=True, exist_ok=True)
         if any(data.iterdir()) and not (data / _MARKER).exists():
             raise StorageError(f"{data} holds something that is not the demo's; name another directory (--data)")
-        marker = (data / _MARKER).open("a")
+        marker = DirectoryLock.take(
+            data / _MARKER, f"{data}: a demo runs in it already, process {{holder}}; stop it, or name another (--data)"
+        )
         try:
-            fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _clear(data)
         except BaseException:
-            marker.close()
+            marker.release()
             raise
-    except BlockingIOError as error:
-        raise DirectoryLockedError(f"{data}: a demo runs in it already; stop it, or name another (--data)") from error
     except OSError as error:
         raise StorageError(f"{data}: {error.strerror or error}; name another directory (--data)") from error
     return marker

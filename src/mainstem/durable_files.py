@@ -1,0 +1,202 @@
+"""Durable files: the one way to replace a small file, to make names durable, and to lock a directory.
+
+A power cut may undo every write that was not synced and every rename whose directory was not synced. State that decides
+what a process does next (a revoked token, which version of a view serves) is therefore written in this order:
+
+1. the bytes go into a temporary file beside the target, readable by its owner only,
+2. the temporary file is synced,
+3. it is renamed over the target,
+4. the directory is synced.
+
+A reader, and the next start after a crash at any step, sees the old content or the new content, never a mixture; after
+``replace_file`` returns, only the new content.
+
+The functions work over ``FileSystem``, a part of the log's ``Disk`` port, so that tests can cut the power at each step;
+``LOCAL_FILES`` is the machine's own. All failures are StorageError with the operation and the path.
+
+Concurrency: safe from any thread; one writer a path. A ``DirectoryLock`` is held by a process, not by a thread.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePath
+from typing import Final, Protocol
+
+from mainstem.errors import DirectoryLockedError, StorageError
+
+TEMPORARY: Final = ".tmp"
+OWNER_ONLY_FILE: Final = 0o600
+_HOLDER_BYTES_MAX: Final = 32
+
+
+class NewFile(Protocol):
+    """A file that is being written."""
+
+    def write(self, file_position: int, buffers: Sequence[bytes]) -> None: ...
+
+    def sync(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class FileSystem(Protocol):
+    """What ``replace_file`` needs of a disk."""
+
+    def create(self, path: PurePath) -> NewFile: ...
+
+    def rename(self, source: PurePath, target: PurePath) -> None: ...
+
+    def sync_directory(self, path: PurePath) -> None: ...
+
+
+class _LocalFile:
+    def __init__(self, path: PurePath, descriptor: int) -> None:
+        self._path = path
+        self._descriptor = descriptor
+
+    def write(self, file_position: int, buffers: Sequence[bytes]) -> None:
+        with _as_storage_error("write", self._path):
+            remaining = memoryview(b"".join(buffers))
+            while remaining:
+                written = os.pwrite(self._descriptor, remaining, file_position)
+                file_position += written
+                remaining = remaining[written:]
+
+    def sync(self) -> None:
+        with _as_storage_error("sync", self._path):
+            os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class _LocalFiles:
+    """The machine's file system. New files are for their owner only."""
+
+    def create(self, path: PurePath) -> NewFile:
+        with _as_storage_error("create", path):
+            Path(path).unlink(missing_ok=True)  # a left-over may have wider rights, or be a link
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            return _LocalFile(path, os.open(path, flags, OWNER_ONLY_FILE))
+
+    def rename(self, source: PurePath, target: PurePath) -> None:
+        with _as_storage_error(f"rename to {target.name}", source):
+            Path(source).replace(target)
+
+    def sync_directory(self, path: PurePath) -> None:
+        sync_directory(path)
+
+
+LOCAL_FILES: Final[FileSystem] = _LocalFiles()
+
+
+@contextmanager
+def _as_storage_error(action: str, path: PurePath) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"cannot {action} {path}: {error.strerror or error}") from error
+
+
+def replace_file(files: FileSystem, path: PurePath, data: bytes, *, sync: bool = True) -> None:
+    """Put ``data`` in the file's place, by a temporary file and a rename. Raises StorageError.
+
+    With ``sync`` it is durable on return. Without, a power cut may leave the old content, the new, or an empty file:
+    for files whose damage is detected and that can be rebuilt.
+    """
+    temporary = path.with_name(path.name + TEMPORARY)
+    file = files.create(temporary)
+    try:
+        file.write(0, [data])
+        if sync:
+            file.sync()
+    finally:
+        file.close()
+    files.rename(temporary, path)
+    if sync:
+        files.sync_directory(path.parent)
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file durably; nothing happens when it is missing. Raises StorageError."""
+    with _as_storage_error("remove", path):
+        try:
+            path.unlink()
+        except FileNotFoundError:
+            return
+    sync_directory(path.parent)
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory and its missing parents, durably. Raises StorageError."""
+    missing = [each for each in (path, *path.parents) if not each.exists()]
+    with _as_storage_error("make the directory", path):
+        path.mkdir(parents=True, exist_ok=True)
+    for each in missing:
+        sync_directory(each.parent)
+
+
+def sync_directory(path: PurePath) -> None:
+    """Make durable which names are in a directory. Raises StorageError."""
+    with _as_storage_error("sync the directory", path):
+        _sync(path)
+
+
+def sync_tree(path: Path) -> None:
+    """Make durable every file and directory under ``path``, and its own name. Raises StorageError.
+
+    A file that its owner removes meanwhile is left out.
+    """
+    with _as_storage_error("sync", path):
+        for entry in path.rglob("*"):
+            with suppress(FileNotFoundError):
+                _sync(entry)
+        _sync(path)
+        _sync(path.parent)
+
+
+def _sync(path: PurePath) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class DirectoryLock:
+    """A lock file that one process holds. The kernel releases it when the process ends, in whatever way."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    @classmethod
+    def take(cls, path: PurePath, in_use: str) -> DirectoryLock:
+        """Lock the file at ``path``, made if need be.
+
+        Raises DirectoryLockedError with the text ``in_use``, in which ``{holder}`` becomes the process id that the
+        holder wrote into the file; StorageError when the file cannot be made or locked.
+        """
+        with _as_storage_error("lock", path):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY_FILE)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+            except BlockingIOError as error:
+                holder = os.pread(descriptor, _HOLDER_BYTES_MAX, 0).decode(errors="replace").strip() or "unknown"
+                os.close(descriptor)
+                raise DirectoryLockedError(in_use.replace("{holder}", holder)) from error
+            except OSError:
+                os.close(descriptor)
+                raise
+        return cls(descriptor)
+
+    def release(self) -> None:
+        """Let another process take it."""
+        os.close(self._descriptor)

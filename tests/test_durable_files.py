@@ -1,0 +1,188 @@
+"""Replacing files durably: the one function, each place that uses it, and the lock."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path, PurePath
+
+import pytest
+
+from mainstem.durable_files import LOCAL_FILES, DirectoryLock, FileSystem, remove_file, replace_file
+from mainstem.errors import DirectoryLockedError, StorageError
+from mainstem.gateway.tokens import Grants, new_token, write_tokens
+from mainstem.log.small_files import make_directory, read_file
+from mainstem.pipelines.kinds import KeyValue
+from mainstem.spark import fingerprint
+from mainstem.testing.disk import FaultyDisk, PowerCutError
+from mainstem.views.store import StoreDefinition
+from mainstem.views.versions import Versions
+
+SOURCE = Path(__file__).parents[1] / "src" / "mainstem"
+ROOT = PurePath("/a/b")
+FILE = ROOT / "file"
+
+
+@pytest.fixture
+def disk() -> FaultyDisk:
+    disk = FaultyDisk()
+    make_directory(disk, ROOT)
+    return disk
+
+
+def test_a_replaced_file_is_read_back(disk: FaultyDisk) -> None:
+    for data in (b"old and long", b"new"):
+        replace_file(disk, FILE, data, sync=False)
+        assert read_file(disk, FILE) == data
+    assert disk.list(ROOT) == ["file"]
+
+
+def test_a_synced_replacement_is_durable(disk: FaultyDisk) -> None:
+    replace_file(disk, FILE, b"new", sync=True)
+    disk.power_cut()
+    assert read_file(disk, FILE) == b"new"
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_power_cut_leaves_the_old_content_or_the_new(seed: int) -> None:
+    for cut_at in range(1, 8):
+        disk = FaultyDisk(seed)
+        make_directory(disk, ROOT)
+        replace_file(disk, FILE, b"old", sync=True)
+        disk.cut_power_at_call = cut_at
+        try:
+            replace_file(disk, FILE, b"new" * 1000, sync=True)
+        except PowerCutError:
+            disk.power_cut()
+        disk.cut_power_at_call = None
+        assert read_file(disk, FILE) in (b"old", b"new" * 1000)
+
+
+def test_a_full_disk_leaves_the_old_content(disk: FaultyDisk) -> None:
+    replace_file(disk, FILE, b"old", sync=True)
+    disk.capacity_bytes = disk.used_bytes() + 1
+    with pytest.raises(StorageError):
+        replace_file(disk, FILE, b"new", sync=True)
+    assert read_file(disk, FILE) == b"old"
+
+
+# Each place that replaces state: (what it writes into the directory, twice over; the file's name)
+
+
+def _write_tokens(directory: Path, name: str, files: FileSystem) -> None:
+    token, _ = new_token(name, Grants(read=("*",)))
+    write_tokens(directory / "state", [token], files)
+
+
+def _write_fingerprint(directory: Path, name: str, files: FileSystem) -> None:
+    fingerprint.write(str(directory), fingerprint.Fingerprint(name, (), (), (), "append", "4", "3"), files)
+
+
+def _make_current(directory: Path, name: str, files: FileSystem) -> None:
+    versions = Versions(directory, files)
+    versions.make_current(versions.create(name, StoreDefinition("v", KeyValue())))
+
+
+USES: dict[str, tuple[Callable[[Path, str, FileSystem], None], str]] = {
+    "tokens": (_write_tokens, "state"),
+    "fingerprint": (_write_fingerprint, fingerprint.FILE),
+    "current": (_make_current, "current"),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("seed", range(8))
+def test_state_that_was_replaced_stays_so_after_a_power_cut(use: str, seed: int, tmp_path: Path) -> None:
+    write, name = USES[use]
+    disk = FaultyDisk(seed)
+    make_directory(disk, tmp_path)
+    write(tmp_path, "old", disk)
+    write(tmp_path, "new", disk)
+    shown = disk.content(tmp_path / name)
+    disk.power_cut()
+    assert disk.exists(tmp_path / name)
+    assert disk.content(tmp_path / name) == shown
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_power_cut_at_each_step_leaves_the_old_state_or_the_new(use: str, tmp_path: Path) -> None:
+    write, name = USES[use]
+    for cut_at in range(1, 8):
+        disk = FaultyDisk(cut_at)
+        make_directory(disk, tmp_path)
+        write(tmp_path, "old", disk)
+        old = disk.content(tmp_path / name)
+        disk.cut_power_at_call = cut_at
+        is_done = True
+        try:
+            write(tmp_path, "new", disk)
+        except PowerCutError:
+            is_done = False
+        seen = disk.content(tmp_path / name)
+        disk.power_cut()
+        found = read_file(disk, tmp_path / name)
+        assert found in ((seen,) if is_done else (seen, old))
+
+
+def test_the_local_file_system_syncs_the_file_before_the_rename_and_the_directory_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    fsync, rename = os.fsync, Path.replace
+
+    def watched_fsync(descriptor: int) -> None:
+        steps.append("sync " + Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        fsync(descriptor)
+
+    def watched_rename(self: Path, target: Path) -> Path:
+        steps.append(f"rename {self.name}")
+        return rename(self, target)
+
+    monkeypatch.setattr(os, "fsync", watched_fsync)
+    monkeypatch.setattr(Path, "replace", watched_rename)
+    replace_file(LOCAL_FILES, tmp_path / "state", b"new")
+    assert steps == ["sync state.tmp", "rename state.tmp", f"sync {tmp_path.name}"]
+    steps.clear()
+    remove_file(tmp_path / "state")
+    assert steps == [f"sync {tmp_path.name}"]
+
+
+def test_a_replaced_file_is_for_its_owner_only_whatever_lay_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "state.tmp").write_bytes(b"left over")
+    (tmp_path / "state.tmp").chmod(0o666)
+    replace_file(LOCAL_FILES, tmp_path / "state", b"new")
+    assert (tmp_path / "state").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "state").read_bytes() == b"new"
+
+
+def test_a_directory_that_does_not_take_the_file_is_an_error_with_its_path(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=re.escape(str(tmp_path / "missing"))):
+        replace_file(LOCAL_FILES, tmp_path / "missing" / "state", b"new")
+
+
+def test_only_this_module_the_disk_port_and_the_lake_sync_and_lock() -> None:
+    allowed = {"durable_files.py", "log/disk.py", "lake/files.py", "cli/checks.py"}
+    pattern = re.compile(r"os\.(replace|rename|fsync|fdatasync)\(|fcntl\.(flock|lockf)\(|open\([^)]*O_DIRECTORY")
+    own = {"spark/local_segments.py"}  # reads a directory of the log by its descriptor
+    found = {str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py") if pattern.search(path.read_text())}
+    assert found - own <= allowed
+
+
+def test_a_lock_says_which_process_holds_it_and_ends_with_that_process(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from mainstem.durable_files import DirectoryLock\n"
+        f"DirectoryLock.take(Path({str(tmp_path / 'lock')!r}), 'in use'); print('held', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(DirectoryLockedError, match=f"held by {holder.pid}"):
+            DirectoryLock.take(tmp_path / "lock", "held by {holder}")
+        holder.kill()
+        holder.wait(10)
+    DirectoryLock.take(tmp_path / "lock", "held by {holder}").release()

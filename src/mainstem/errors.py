@@ -5,7 +5,7 @@
     │   ├── PositionFormatError       not a position's text form
     │   ├── PositionError             a position that can never be reached (beyond the end, not upstream)
     │   ├── UnknownTopicError         no such topic or partition
-    │   ├── TopicExistsError          the topic is there already
+    │   ├── TopicExistsError          the topic exists already
     │   ├── UnknownViewError          no such view
     │   ├── UnknownRequestError       no such request, or not the asker's
     │   ├── RequestExpiredError       a request whose reply the log holds no more
@@ -84,7 +84,7 @@ class UnknownTopicError(InputError):
 
 
 class TopicExistsError(InputError):
-    """A topic of that name is there already."""
+    """A topic of that name exists already."""
 
 
 class UnknownViewError(InputError):

@@ -67,7 +67,7 @@ def test_a_file_without_a_column_of_the_topics_schema_is_refused(
         ("a,b\n1,2\n3\n", (), "row 3"),
         ("a,b\n1,2\n", ("--key", "id"), "has no column 'id', which is the key"),
         ("a,b\n1,2\n", ("--derive", "id={x}"), "has no column 'x', which a derived column needs"),
-        ("a,b\n1,2\n", ("--derive", "id=plain"), "is no template"),
+        ("a,b\n1,2\n", ("--derive", "id=plain"), "invalid template"),
         ("", (), "is empty"),
     ],
 )

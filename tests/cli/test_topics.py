@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+
+import pytest
+
 from mainstem.client.log import Log
 from tests.cli.commands import Commands
 
@@ -42,3 +46,17 @@ def test_a_name_that_cannot_be_is_refused_in_one_line(command: Commands) -> None
     done = command.run("topics", "create", "no spaces")
     assert (done.code, done.out) == (1, "")
     assert done.error
+
+
+def test_a_config_that_is_misspelt_names_the_one_that_is_meant(command: Commands) -> None:
+    assert "did you mean 'retention.ms'?" in command.run("topics", "create", "t", "--config", "retention.m=1").error
+    assert "must be a whole number" in command.run("topics", "create", "t", "--config", "retention.ms=long").error
+
+
+def test_a_deletion_that_is_not_confirmed_changes_nothing_and_says_so(
+    command: Commands, mainstem_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    done = command.run("topics", "delete", mainstem_topic)
+    assert (done.code, "not confirmed: nothing was changed" in done.err) == (1, True)
+    assert command.run("topics", "describe", mainstem_topic).code == 0

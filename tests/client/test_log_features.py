@@ -104,7 +104,7 @@ def test_what_the_log_would_not_obey_is_not_sent(log: Log, new_topic: NewTopic, 
 
 def test_what_can_be_no_expectation_is_refused_at_once(log: Log, new_topic: NewTopic) -> None:
     topic = new_topic()
-    with pytest.raises(InputError, match="no offset"):
+    with pytest.raises(InputError, match="invalid expected offset"):
         log.append(topic, "a", expect_end=-2)
     with pytest.raises(InputError, match="from 1 to 255"):
         log.append(topic, "a", idempotency_key="")

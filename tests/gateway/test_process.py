@@ -103,7 +103,7 @@ def test_tokens_alone_do_not_make_another_address_safe(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("option", "words"),
-    [("--tokens", "be read"), ("--tls-cert", "no certificate"), ("--cors-origin", "no origin")],
+    [("--tokens", "be read"), ("--tls-cert", "no certificate"), ("--cors-origin", "invalid origin")],
 )
 def test_an_option_that_cannot_be_used_is_one_clear_line(option: str, words: str, tmp_path: Path) -> None:
     assert words in failed(gateway("--bootstrap", "127.0.0.1:1", "--http", "127.0.0.1:0", option, str(tmp_path / "no")))

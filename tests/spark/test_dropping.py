@@ -79,10 +79,10 @@ def test_a_drop_that_was_cut_short_is_finished_by_the_next(log: Log, data: Path)
     [
         (["nope"], "there is no pipeline 'nope' in the log"),
         (["totals", "--app", "other"], "name its data directory with --data"),
-        (["", "--app", "shop"], "'' is no name of a pipeline: letters, digits, '.', '_' and '-' only"),
-        ([".", "--app", "shop"], "'.' is no name of a pipeline"),
-        (["../shop/totals", "--app", "shop"], "'../shop/totals' is no name of a pipeline"),
-        (["totals", "--app", "../checkpoints/shop"], "'../checkpoints/shop' is no name of an App"),
+        (["", "--app", "shop"], "invalid name '' for a pipeline: use letters, digits, '.', '_' and '-'"),
+        ([".", "--app", "shop"], "invalid name '.' for a pipeline"),
+        (["../shop/totals", "--app", "shop"], "invalid name '../shop/totals' for a pipeline"),
+        (["totals", "--app", "../checkpoints/shop"], "invalid name '../checkpoints/shop' for an App"),
     ],
 )
 def test_a_drop_that_cannot_be_is_one_line(
@@ -95,6 +95,6 @@ def test_a_drop_that_cannot_be_is_one_line(
 
 @pytest.mark.parametrize("name", ["", ".", "../other", "__rebuild-totals"])
 def test_what_is_no_pipelines_name_leads_to_no_directory(log: Log, data: Path, name: str) -> None:
-    with pytest.raises(InputError, match="is no name of a pipeline"):
+    with pytest.raises(InputError, match=r"invalid name .* for a pipeline"):
         drop(log, data / "checkpoints" / "shop", name)
     assert (data / "checkpoints" / "shop" / "totals" / "metadata").exists()

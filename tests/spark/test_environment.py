@@ -98,7 +98,7 @@ def test_a_master_that_nobody_answers_for_is_named() -> None:
 
 @pytest.mark.parametrize("master", ["host:7077", "spark://host", "mesos://host:5050", ""])
 def test_what_is_no_master_is_refused(master: str) -> None:
-    with pytest.raises(ConfigError, match=r"is no master of Spark; there are local\[N\], spark://HOST:PORT"):
+    with pytest.raises(ConfigError, match=r"invalid Spark master .*: use local\[N\], spark://HOST:PORT"):
         environment.check_master(master)
 
 

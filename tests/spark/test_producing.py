@@ -73,7 +73,7 @@ def test_a_partition_that_does_not_exist_is_refused(write: WriteOptions, mainste
 
 def test_an_unknown_codec_is_refused(mainstem_broker: EmbeddedBroker) -> None:
     options = WriteOptions(LogOptions(mainstem_broker.bootstrap), None, None, None, "rar", None)
-    with pytest.raises(ConfigError, match="none of none, gzip"), producing(options):
+    with pytest.raises(ConfigError, match="use one of none, gzip"), producing(options):
         pass
 
 

@@ -64,8 +64,8 @@ def past_positions(setting: Setting) -> list[tuple[Position, str]]:
     topic = setting.topic
     return [
         (Position.of(topic, 0, 0), f"does not name {topic}/1"),
-        (Position.parse(f"{topic}/0:0,{topic}/1:0,{topic}/2:0"), "is no partition"),
-        (Position.parse(f"{topic}/0:0,{topic}/1:0,other/0:0"), "other/0, which is no partition"),
+        (Position.parse(f"{topic}/0:0,{topic}/1:0,{topic}/2:0"), "has no such partition"),
+        (Position.parse(f"{topic}/0:0,{topic}/1:0,other/0:0"), "other/0, but topic .* has no such partition"),
         (Position.parse(f"{topic}/0:9,{topic}/1:0"), "beyond the committed records"),
         (Position(), f"does not name {topic}/0"),
     ]

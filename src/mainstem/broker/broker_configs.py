@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from mainstem.broker.config import SETTINGS, BrokerConfig
 from mainstem.broker.failures import refusal
 from mainstem.errors import ConfigError
-from mainstem.log.config import LogConfig
+from mainstem.log.config import LogConfig, similar
 from mainstem.log.metadata import Metadata
 from mainstem.protocol.errors import ErrorCode
 
@@ -71,7 +71,7 @@ class BrokerConfigs:
         """Replace what is set for this node or for all nodes. Raises RemoteError, ConfigError, StorageError."""
         for name, text in overrides.items():
             if name not in SETTINGS:
-                raise ConfigError(f"unknown setting {name[:300]!r}")
+                raise ConfigError(f"unknown setting {name[:300]!r}{similar(name, SETTINGS)}")
             if name not in CHANGEABLE:
                 raise refusal(
                     ErrorCode.INVALID_REQUEST,

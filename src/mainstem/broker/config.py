@@ -18,7 +18,7 @@ from mainstem.broker.listeners import Listener, Protocol, is_loopback
 from mainstem.broker.security_settings import SECURITY_SETTINGS
 from mainstem.broker.share_settings import SHARE_SETTINGS
 from mainstem.errors import ConfigError
-from mainstem.log.config import CONFIGS, parse_config
+from mainstem.log.config import CONFIGS, parse_config, reason, similar
 
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
@@ -353,14 +353,13 @@ class BrokerConfig:
         """What ``text`` gives the setting ``name``. Raises ConfigError."""
         setting = SETTINGS.get(name)
         if setting is None:
-            raise ConfigError(f"unknown setting {name!r}")
+            raise ConfigError(f"unknown setting {name[:300]!r}{similar(name, SETTINGS)}")
         if setting.topic_config is not None and setting.scale == 1:
             return parse_config(setting.topic_config, text)
         try:
             return setting.parse(text)
         except ValueError as error:
-            reason = str(error) if str(error).startswith("must") else f"must be a {setting.type}"
-            raise ConfigError(f"setting {name}={text!r}: {reason}") from error
+            raise ConfigError(f"setting {name}={text!r}: {reason(error, setting.type)}") from error
 
     def get(self, name: str) -> Any:
         """The parsed value of a setting, or its default."""

@@ -82,7 +82,7 @@ def _parse(text: str, default: Protocol = Protocol.PLAINTEXT) -> tuple[Protocol,
     try:
         return Protocol(name.upper()), *parse_address(address)
     except ValueError:
-        raise ConfigError(f"{name!r} is no security protocol; there are {_PROTOCOLS}") from None
+        raise ConfigError(f"unknown security protocol {name!r}: use one of {_PROTOCOLS}") from None
 
 
 def parse_address(text: str) -> tuple[str, int]:

@@ -140,7 +140,7 @@ class Topics:
         """Whether a topic could be created. Raises RemoteError, TopicExistsError, ConfigError."""
         _check_name(name)
         if name in self._by_name:
-            raise TopicExistsError(f"topic {name!r} is there already")
+            raise TopicExistsError(f"topic {name!r} already exists")
         # Metric names made of topic names cannot tell "." from "_": Kafka refuses a topic that differs in them alone.
         if ("." in name or "_" in name) and any(
             other.replace(".", "_") == name.replace(".", "_") for other in self._by_name

@@ -148,7 +148,7 @@ def _resource(text: str) -> tuple[ResourceType, str]:
     }.get(kind)
     if found is None or not colon or not name:
         raise typer.BadParameter(
-            f"{text!r} is none of topic:NAME, group:NAME, transactional-id:NAME, cluster", param_hint="--on"
+            f"{text!r}: give topic:NAME, group:NAME, transactional-id:NAME or cluster", param_hint="--on"
         )
     return found, name
 
@@ -165,7 +165,7 @@ def _word(kind: type[_E], word: str) -> _E:
         if value.name.replace("_", "").lower() == wanted and value.name != "ANY":
             return value
     known = ", ".join(_camel(value.name) for value in kind if value.name != "ANY")
-    raise typer.BadParameter(f"{word!r} is none of {known}", param_hint="--operation")
+    raise typer.BadParameter(f"unknown word {word!r}: use one of {known}", param_hint="--operation")
 
 
 def _pattern(prefix: bool) -> PatternType:

@@ -45,7 +45,7 @@ def append(  # noqa: PLR0913 - a command's options are its parameters
     from mainstem.client.records import NewRecord
 
     if tombstone and (value is not None or key is None):
-        raise InputError("a tombstone needs --key and has no VALUE")
+        raise InputError("--tombstone needs --key, and takes no VALUE: a tombstone is a record without a value")
     headers = tuple(_header(text) for text in header or ())
     asks: Asks = {
         "expect_key_offset": expect_key_offset,

@@ -88,7 +88,9 @@ def execute(argv: list[str]) -> int:
         return _failed(str(error), exit_code_of(error))
     except typer.TyperException as error:
         return _wrong_usage(error)
-    except (typer.Abort, KeyboardInterrupt):
+    except typer.Abort as abort:
+        return _aborted(abort)
+    except KeyboardInterrupt:
         return _failed("interrupted", INTERRUPTED)
     except OutputClosedError:
         return OUTPUT_CLOSED
@@ -97,6 +99,13 @@ def execute(argv: list[str]) -> int:
             return _failed(f"{wrong!a} is not UTF-8; values of other bytes come by standard input", REFUSED)
         return _failed(f"a defect: {type(error).__name__}: {error} (MAINSTEM_DEBUG=1 shows where)", REFUSED)
     return result if isinstance(result, int) else DONE
+
+
+def _aborted(abort: typer.Abort) -> int:
+    """A question that was not answered with yes; ctrl-C comes as an Abort, too."""
+    if isinstance(abort.__cause__ or abort.__context__, KeyboardInterrupt):
+        return _failed("interrupted", INTERRUPTED)
+    return _failed("not confirmed: nothing was changed; --yes answers the question", REFUSED)
 
 
 def _not_utf8(argv: list[str]) -> str | None:

@@ -46,7 +46,7 @@ def ask_headers(asks: Asks) -> Headers:
     ):
         if value is not None:
             if value < -1:
-                raise InputError(f"{value} is no offset to expect: give one from 0 on, or -1 for a key without records")
+                raise InputError(f"invalid expected offset {value}: use 0 or more, or -1 for a key without records")
             headers.append((name, str(value).encode()))
     key = asks.get("idempotency_key")
     if key is not None:

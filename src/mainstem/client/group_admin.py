@@ -89,7 +89,7 @@ class GroupAdmin:
             named = to.topics if isinstance(to, Position) else committed.topics
             names = list(topics) or [topic for topic in sorted(named) if topic in client.metadata([topic])]
             if not names:
-                raise InputError(f"group {name!r} has committed nothing: name the topics")
+                raise InputError(f"group {name!r} has no committed offsets: name its topics (--topic)")
             partitions = partitions_of(client, names)
             if isinstance(to, Position):
                 partitions = [tp for tp in partitions if tp in to]

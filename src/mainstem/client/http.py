@@ -43,7 +43,7 @@ class JsonHttp:
         except ValueError:
             port = -1
         if parts.scheme not in ("http", "https") or not parts.hostname or port == -1 or parts.query or parts.fragment:
-            raise ConfigError(f"{url!r} is no address of a gateway; give it as http://HOST:PORT")
+            raise ConfigError(f"invalid gateway address {url!r}: give it as http://HOST:PORT")
         self.url = text.rstrip("/")
         self._prefix = parts.path.rstrip("/")
         self._is_secure = parts.scheme == "https"

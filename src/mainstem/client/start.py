@@ -24,7 +24,7 @@ def partitions_of(client: WireClient, topics: Iterable[str]) -> list[TopicPartit
     found = client.metadata(names)
     for name in names:
         if name not in found:
-            raise UnknownTopicError(f"there is no topic {name!r}")
+            raise UnknownTopicError(f"there is no topic {name!r}; mainstem topics list shows the topics")
     return [TopicPartition(name, partition) for name in names for partition in found[name].partitions]
 
 

@@ -127,7 +127,7 @@ def pieces_of(template: str) -> list[str]:
     """
     pieces = _PLACE.split(template)
     if len(pieces) == 1 or any("{" in text or "}" in text for text in pieces[::2]):
-        raise InputError(f"{template!r} is no template; write column names in braces, e.g. {{carrier}}-{{flight}}")
+        raise InputError(f"invalid template {template!r}: write column names in braces, e.g. {{carrier}}-{{flight}}")
     return pieces
 
 

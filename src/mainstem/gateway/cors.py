@@ -38,7 +38,7 @@ def checked_origins(origins: Iterable[str], *, has_tokens: bool) -> frozenset[st
                 )
         elif _ORIGIN.fullmatch(origin) is None:
             raise ConfigError(
-                f"{origin[:100]!r} is no origin; give it as https://example.com, with its port if it has one"
+                f"invalid origin {origin[:100]!r}: give it as https://example.com, with its port if it has one"
             )
     return found
 

@@ -83,6 +83,6 @@ def moment(words: str, topic: str) -> Moment:
         return datetime.datetime.fromisoformat(words)
     except ValueError as error:
         raise InputError(
-            f"{words[:100]!r} is no place in a topic; give earliest, latest, an offset, a position such as "
+            f"invalid place in a topic {words[:100]!r}: give earliest, latest, an offset, a position such as "
             "flights/0:17, or a time such as 2013-01-01T10:00:00Z"
         ) from error

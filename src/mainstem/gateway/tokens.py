@@ -78,7 +78,9 @@ class Token:
 
     def __post_init__(self) -> None:
         if _NAME.fullmatch(self.name) is None:
-            raise ConfigError(f"{self.name[:100]!r} is no token's name: letters, digits, '.', '_' and '-', at most 100")
+            raise ConfigError(
+                f"invalid token name {self.name[:100]!r}: use letters, digits, '.', '_' and '-', at most 100"
+            )
         if _DIGEST.fullmatch(self.sha256) is None:
             raise ConfigError(f"token {self.name}: sha256 takes 64 hexadecimal digits")
         for pattern in (*self.grants.read, *self.grants.write, *self.grants.admin):
@@ -116,7 +118,7 @@ def read_tokens(path: Path) -> dict[str, Token]:
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError) as error:
-        raise ConfigError(f"{path} is no file of tokens: {error}; mainstem tokens create makes one") from error
+        raise ConfigError(f"{path} is not a token file: {error}; mainstem tokens create makes one") from error
 
 
 def write_tokens(path: Path, tokens: Iterable[Token], files: FileSystem = LOCAL_FILES) -> None:

@@ -76,7 +76,7 @@ def _sampling() -> Sampling | None:
     try:
         share = float(text or _SHARE)
     except ValueError as error:
-        raise ConfigError(f"{_VERIFY_SHARE}={text!r} is no share of a processor, such as 0.02") from error
+        raise ConfigError(f"{_VERIFY_SHARE}={text!r} is not a number from 0 to 1, such as 0.02") from error
     return Sampling(share) if share else None
 
 

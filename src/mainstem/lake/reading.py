@@ -81,7 +81,7 @@ def read_lake(path: Path) -> Lake:
     """
     directory = _store_directory(path)
     if directory is None:
-        raise InputError(f"{path} is no lake: name the directory that the status of a Lake view shows as `location`")
+        raise InputError(f"{path} is not a lake: name the directory that the status of a Lake view shows as `location`")
     try:
         catalog = open_catalog(directory / CATALOG)
         try:

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import difflib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +15,7 @@ from mainstem.errors import ConfigError
 
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
+_LOOKS_LIKE = {"int": "a whole number", "long": "a whole number", "double": "a number", "boolean": "true or false"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,9 +368,19 @@ def parse_config(name: str, text: str) -> Any:
     """The value that ``text`` gives the config ``name``. Raises ConfigError."""
     definition = CONFIGS.get(name)
     if definition is None:
-        raise ConfigError(f"unknown topic config {name!r}")
+        raise ConfigError(f"unknown topic config {name[:300]!r}{similar(name, CONFIGS)}")
     try:
         return definition.parse(text)
     except ValueError as error:
-        reason = str(error) if str(error).startswith("must") else f"must be a {definition.type}"
-        raise ConfigError(f"topic config {name}={text!r}: {reason}") from error
+        raise ConfigError(f"topic config {name}={text!r}: {reason(error, definition.type)}") from error
+
+
+def reason(error: ValueError, kind: str) -> str:
+    """Why a value was refused: the parser's own words, or what a value of the type ``kind`` looks like."""
+    return str(error) if str(error).startswith("must") else f"must be {_LOOKS_LIKE.get(kind, f'a {kind}')}"
+
+
+def similar(name: str, known: Iterable[str]) -> str:
+    """The end of an error about an unknown name: the known one that is probably meant, if there is one."""
+    close = difflib.get_close_matches(name[:100], list(known), 1)
+    return f"; did you mean {close[0]!r}?" if close else ""

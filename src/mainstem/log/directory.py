@@ -290,7 +290,7 @@ class LogDirectory:
         """
         topic_partition = TopicPartition(topic, partition)
         if self.holds(topic_partition):
-            raise TopicExistsError(f"{topic_partition} is there already")
+            raise TopicExistsError(f"{topic_partition} already exists")
         return self._make(topic_partition, topic_id, config)
 
     def _make(self, topic_partition: TopicPartition, topic_id: UUID, config: LogConfig) -> PartitionLog:

@@ -124,7 +124,7 @@ class Metadata:
         if not is_topic_name(name):
             raise InputError(f"topic name {name!r}: letters, digits, '.', '_' and '-', at most 249, not '.' or '..'")
         if name in self._topics or name == METADATA_PARTITION.topic:
-            raise TopicExistsError(f"topic {name!r} is there already")
+            raise TopicExistsError(f"topic {name!r} already exists")
         _check_partition_count(partitions)
         self._write_topic(TopicMetadata(name, self._new_id(), partitions, dict(configs)))
         return self._topics[name]

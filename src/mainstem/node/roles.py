@@ -55,7 +55,7 @@ class LogOutput:
         output = cls(log_format, level.upper() or cls.level)
         if output.format not in FORMATS or output.level not in LEVELS:
             raise ConfigError(
-                f"{text!r} is no log format: {' or '.join(FORMATS)}, and behind a colon one of {', '.join(LEVELS)}"
+                f"invalid log format {text!r}: give {' or '.join(FORMATS)}, then a colon and one of {', '.join(LEVELS)}"
             )
         return output
 

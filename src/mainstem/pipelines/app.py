@@ -154,7 +154,7 @@ class App:
         """Where the function stands, and what its pipeline is called."""
         code = getattr(function, "__code__", None)
         if code is None:
-            raise DefinitionError(f"{_caller()}: a pipeline is a function, declared with def; {function!r} is none")
+            raise DefinitionError(f"{_caller()}: a pipeline is a function declared with def, not {function!r}")
         where = _line(code.co_filename, code.co_firstlineno)
         pipeline_name = name or function.__name__.replace("_", "-")
         _check_name("pipeline", pipeline_name, where)
@@ -243,7 +243,9 @@ def _check_arguments(
 
 def _check_name(word: str, name: str, where: str) -> None:
     if not isinstance(name, str) or not is_topic_name(name):
-        raise DefinitionError(f"{where}: {name!r} is no name for a {word}: letters, digits, '.', '_' and '-' only")
+        raise DefinitionError(
+            f"{where}: invalid name {name!r} for a {word}: use letters, digits, '.', '_' and '-' only"
+        )
     if name.startswith("__"):
         raise DefinitionError(f"{where}: {word} {name}: names that start with two underscores are kept for the system")
 

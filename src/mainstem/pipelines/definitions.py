@@ -22,7 +22,7 @@ def require_name(word: str, name: str) -> None:
     """Raises InputError for what no App can have declared under ``word``; what it says may then be part of a path."""
     if not is_topic_name(name) or name.startswith("__"):
         raise InputError(
-            f"{name!r} is no name of {word}: letters, digits, '.', '_' and '-' only, and not two underscores first"
+            f"invalid name {name!r} for {word}: use letters, digits, '.', '_' and '-', not '__' at the start"
         )
 
 

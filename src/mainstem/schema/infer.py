@@ -47,7 +47,7 @@ def schema_of(source: Any) -> TopicSchema:
         return TopicSchema(columns_of(source), ddl=source.strip())
     described = source if isinstance(source, type) else type(source)
     if not (dataclasses.is_dataclass(described) or _is_model(described)):
-        raise DefinitionError(f"{source!r} is no schema: give a dataclass, a pydantic model or a Spark DDL string")
+        raise DefinitionError(f"invalid schema {source!r}: give a dataclass, a pydantic model or a Spark DDL string")
     return TopicSchema(tuple(_column(described, name, hint) for name, hint in _fields(described)))
 
 

@@ -112,7 +112,7 @@ def check_master(master: str) -> None:
             "SparkSession.builder.remote(…), and register mainstem.spark.source.MainstemDataSource in it"
         )
     if _MASTER.fullmatch(master) is None:
-        raise ConfigError(f"{master!r} is no master of Spark; there are local[N], spark://HOST:PORT, yarn and k8s://…")
+        raise ConfigError(f"invalid Spark master {master!r}: use local[N], spark://HOST:PORT, yarn and k8s://…")
     if not master.startswith("spark://"):
         return
     failures = []

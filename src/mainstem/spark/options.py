@@ -85,7 +85,7 @@ class WriteOptions:
         given = Given(options, "writing", (*COMMON_OPTIONS, *WRITE_OPTIONS))
         topic = given.get("topic")
         if topic is not None and not is_topic_name(topic):
-            raise ConfigError(f"option topic: {topic!r} is no topic's name")
+            raise ConfigError(f"option topic: invalid topic name {topic!r}")
         return cls(
             log=given.log(),
             topic=topic,
@@ -138,7 +138,7 @@ class Given:
         names = tuple(part.strip() for part in (self.get(name) or "").split(",") if part.strip())
         for topic in names:
             if not is_topic_name(topic):
-                raise ConfigError(f"option {name}: {topic!r} is no topic's name")
+                raise ConfigError(f"option {name}: invalid topic name {topic!r}")
         return names
 
     def count(self, name: str) -> int | None:
@@ -158,7 +158,7 @@ class Given:
     def choice(self, name: str, choices: tuple[str, ...]) -> str:
         value = (self.get(name) or choices[0]).upper()
         if value not in choices:
-            raise ConfigError(f"option {name}: {value!r} is none of {', '.join(choices)}")
+            raise ConfigError(f"option {name}: invalid value {value!r}: use one of {', '.join(choices)}")
         return value
 
 
@@ -186,5 +186,5 @@ def _write_version(given: Given) -> int:
     if given.get("writeId") is None:
         raise ConfigError("option writeVersion counts the writes under a name: give the option writeId, too")
     if not text.isdecimal():
-        raise ConfigError(f"option writeVersion: {text!r} is no number from 0 on")
+        raise ConfigError(f"option writeVersion: invalid number {text!r}: use 0 or more")
     return int(text)

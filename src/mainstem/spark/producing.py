@@ -228,4 +228,4 @@ def _compression(name: str) -> Compression:
         return Compression[name.upper()]
     except KeyError as error:
         known = ", ".join(codec.name.lower() for codec in Compression)
-        raise ConfigError(f"option kafka.compression.type: {name!r} is none of {known}") from error
+        raise ConfigError(f"option kafka.compression.type: unknown codec {name!r}: use one of {known}") from error

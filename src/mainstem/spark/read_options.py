@@ -293,14 +293,14 @@ def _by_partition(text: str, option: str, example: str, words: str | None = None
 
 def _whole(number: Any) -> int:
     if not isinstance(number, int) or isinstance(number, bool):
-        raise TypeError(f"{number!r} is no whole number")
+        raise TypeError(f"{number!r} is not a whole number")
     return number
 
 
 def _not_below(numbers: dict[TopicPartition, int], least: int, option: str, meaning: str) -> dict[TopicPartition, int]:
     for tp, number in numbers.items():
         if not is_topic_name(tp.topic) or not 0 <= tp.partition < 2**31:
-            raise ConfigError(f"option {option}: {tp} is no partition of a topic")
+            raise ConfigError(f"option {option}: {tp} is not a partition of a topic")
         if not least <= number < 2**63:
             raise ConfigError(f"option {option}: {tp} has {number}; {meaning}")
     return numbers
@@ -323,7 +323,7 @@ def _seconds(option: str, text: str) -> float:
     """A duration in Spark's words: ``15m``, ``30s``, ``500ms``; a bare number is milliseconds."""
     found = _DURATION.fullmatch(text.strip().lower())
     if found is None:
-        raise ConfigError(f"option {option}: {text!r} is no duration such as 30s, 15m or 500ms")
+        raise ConfigError(f"option {option}: invalid duration {text!r}: give one such as 30s, 15m or 500ms")
     return int(found[1]) * _SECONDS[found[2] or "ms"]
 
 
@@ -359,7 +359,7 @@ def _pattern(text: str | None) -> str | None:
     try:
         re.compile(text)
     except re.error as error:
-        raise ConfigError(f"option subscribePattern: {text!r} is no regular expression: {error}") from error
+        raise ConfigError(f"option subscribePattern: invalid regular expression {text!r}: {error}") from error
     return text
 
 

@@ -66,7 +66,7 @@ def _avro(get: Callable[[str], str | None]) -> tuple[str | None, AvroRegistry | 
     if url is None and get("schemaRegistryAuth") is not None:
         raise ConfigError("option schemaRegistryAuth needs the option schemaRegistry")
     if url is not None and not url.startswith(("http://", "https://")):
-        raise ConfigError("option schemaRegistry is no address; give http://HOST:PORT or https://HOST")
+        raise ConfigError("option schemaRegistry is not an address: give http://HOST:PORT or https://HOST")
     if text is not None:
         parse_avro(text)
     return text, None if url is None else AvroRegistry(url, get("schemaRegistryAuth") or "")
@@ -74,7 +74,7 @@ def _avro(get: Callable[[str], str | None]) -> tuple[str | None, AvroRegistry | 
 
 def _check_dead_letters(topic: str, get: Callable[[str], str | None]) -> None:
     if not is_topic_name(topic):
-        raise ConfigError(f"option deadLetterTopic: {topic!r} is no topic's name")
+        raise ConfigError(f"option deadLetterTopic: invalid topic name {topic!r}")
     mode = (get("mode") or "DROPMALFORMED").upper()
     if mode != "DROPMALFORMED":
         raise ConfigError(f"option deadLetterTopic: with mode={mode} there are no dead letters; leave mode out")

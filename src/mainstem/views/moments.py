@@ -41,7 +41,7 @@ def read_moment(text: str) -> Moment:
         return max(0, -((-int(zoned.timestamp() * 1_000_000)) // 1_000))
     except (ValueError, OverflowError) as error:
         raise InputError(
-            f"{text[:100]!r} is no moment; give a position such as flights/0:17, milliseconds since the epoch, or a "
+            f"invalid moment {text[:100]!r}: give a position such as flights/0:17, milliseconds since the epoch, or a "
             "time such as 2013-01-01T10:00:00Z"
         ) from error
 
@@ -57,7 +57,7 @@ def position_at(client: WireClient, topic: str, moment: Moment) -> Position:
         return _at_time(client, ends, moment)
     for tp in moment:
         if tp not in ends:
-            raise PositionError(f"the position names {tp}, which is no partition of the view's topic {topic}")
+            raise PositionError(f"the position names {tp}, but topic {topic} of the view has no such partition")
     for tp, end in ends.items():
         if tp not in moment:
             raise PositionError(

@@ -33,7 +33,10 @@ def handle(node: Node, call: Call) -> CreateAclsResponse:
     for creation, result in zip(body.creations, results, strict=True):
         try:
             if node.authorizer is None:
-                raise refusal(ErrorCode.SECURITY_DISABLED, "this node has no authorizer: set super.users")
+                raise refusal(
+                    ErrorCode.SECURITY_DISABLED,
+                    "this node has no authorizer: start it with super.users=User:NAME",
+                )
             checked.append((_acl(creation).checked(), result))
         except MainstemError as error:
             result.error_code, result.error_message = error_code(error), str(error)

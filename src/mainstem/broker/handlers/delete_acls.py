@@ -44,7 +44,10 @@ def _delete(node: Node, asked: DeleteAclsFilter) -> DeleteAclsFilterResult:
     )
     try:
         if node.authorizer is None:
-            raise refusal(ErrorCode.SECURITY_DISABLED, "this node has no authorizer: set super.users")
+            raise refusal(
+                ErrorCode.SECURITY_DISABLED,
+                "this node has no authorizer: start it with super.users=User:NAME",
+            )
         gone = node.authorizer.acls(wanted.checked())
         node.authorizer.remove(gone)
     except MainstemError as error:

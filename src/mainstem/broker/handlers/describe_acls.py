@@ -37,7 +37,10 @@ def handle(node: Node, call: Call) -> DescribeAclsResponse:
     )
     try:
         if node.authorizer is None:
-            raise refusal(ErrorCode.SECURITY_DISABLED, "this node has no authorizer: set super.users")
+            raise refusal(
+                ErrorCode.SECURITY_DISABLED,
+                "this node has no authorizer: start it with super.users=User:NAME",
+            )
         found = node.authorizer.acls(wanted.checked())
     except MainstemError as error:
         return DescribeAclsResponse(error_code=error_code(error), error_message=str(error), resources=[])

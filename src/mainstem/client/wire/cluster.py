@@ -149,7 +149,7 @@ class WireClient:
         if topic not in self._cluster.topics or self._clock.monotonic_s() >= until_s:
             found = self.metadata([topic])
             if topic not in found:
-                raise UnknownTopicError(f"there is no topic {topic!r}")
+                raise UnknownTopicError(f"there is no topic {topic!r}; mainstem topics list shows the topics")
             count = len(found[topic].partitions)
             self._partition_counts[topic] = count, self._clock.monotonic_s() + _PARTITION_COUNT_S
         return count

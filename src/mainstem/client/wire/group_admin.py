@@ -53,7 +53,7 @@ def describe_group(client: WireClient, name: str) -> DescribedGroup:
     """One group with its members. Raises InputError when there is no such group."""
     listed = {group.name: group for group in list_groups(client)}.get(name)
     if listed is None:
-        raise InputError(f"there is no group {name!r}")
+        raise InputError(f"there is no group {name!r}; mainstem groups list shows the groups")
     kind = listed.kind.lower() or "classic"
     if kind == "consumer":
         return DescribedGroup(name, kind, listed.state, _consumer_members(client, name))
@@ -127,7 +127,7 @@ def delete_group(client: WireClient, name: str) -> None:
     )
     (result,) = answer.results
     if result.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
-        raise InputError(f"there is no group {name!r}")
+        raise InputError(f"there is no group {name!r}; mainstem groups list shows the groups")
     if result.error_code == ErrorCode.NON_EMPTY_GROUP:
         raise InputError(f"group {name!r} has members: stop them first")
     if result.error_code != ErrorCode.NONE:

@@ -22,8 +22,8 @@ saw open before it proved, by a request that is fenced, that it is still the new
 Without ``driver`` in its ``SinkRun`` a run begins with each decision: for a writer whose commits are a process each.
 
 A prepared transaction waits for its end without limit on a Mainstem log (two-phase, KIP-939), elsewhere for at most the
-log's ``transaction.max.timeout.ms``. If a decided transaction was aborted meanwhile, which a record of it tells for
-certain, that is an error that says what was lost.
+log's ``transaction.max.timeout.ms``. If a decided transaction was aborted meanwhile, which ``transaction_outcome``
+finds out for certain, that is an error that says what was lost.
 
 Functions may be called from one thread at a time for each sink.
 """
@@ -38,7 +38,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 from weakref import WeakKeyDictionary
 
-from mainstem.client.wire.cluster import EARLIEST, WireClient
+from mainstem.client.wire.cluster import WireClient
 from mainstem.client.wire.coordinated import TRANSACTION, coordinators
 from mainstem.client.wire.groups import committed_entries
 from mainstem.client.wire.prepared import (
@@ -53,6 +53,7 @@ from mainstem.client.wire.prepared import (
 from mainstem.client.wire.producers import ProducerIdentity
 from mainstem.client.wire.topics import create_topic
 from mainstem.errors import (
+    AuthorizationError,
     ConfigError,
     InvalidProducerEpochError,
     MainstemError,
@@ -60,7 +61,6 @@ from mainstem.errors import (
     ProducerFencedError,
     TopicExistsError,
     TransactionTimeoutError,
-    UnknownTopicError,
 )
 from mainstem.model import Position
 from mainstem.spark.clients import borrowed
@@ -77,6 +77,7 @@ from mainstem.spark.offsets import StreamOffsets
 from mainstem.spark.options import LogOptions, WriteOptions
 from mainstem.spark.own_producers import TransactionalProducer, is_task_of, terms_of
 from mainstem.spark.producing import Producing
+from mainstem.spark.transaction_outcome import is_aborted
 
 NOT_DECIDED: Final = -1
 LONGEST_TIMEOUT: Final = 0
@@ -378,7 +379,10 @@ class _Driver:
             refused |= end_all(client, part, self._terms, commit=True)[1]
             if part is first and first:
                 steps("driver:ended-first")
-        lost = [each for each in decision.transactions if each.instance in refused and _is_lost(client, each)]
+        for refusal in refused.values():
+            if isinstance(refusal, AuthorizationError):  # the transaction is still open
+                raise refusal
+        lost = [each for each in decision.transactions if each.instance in refused and is_aborted(client, each)]
         if lost:
             raise PipelineFailedError(_loss(self._run, decision, lost))
         steps("driver:ended-all")
@@ -463,22 +467,6 @@ def _witnessed(chosen: Sequence[Prepared]) -> tuple[DecidedTransaction, ...]:
     return tuple(
         DecidedTransaction(each.instance, tp, each.position[tp] - 1) for each in chosen for tp in [min(each.position)]
     )
-
-
-def _is_lost(client: WireClient, decided: DecidedTransaction) -> bool:
-    """Whether a transaction whose end is refused was aborted. No: it was committed, and its producer has gone on."""
-    tp, offset = decided.witness, decided.witness_offset
-    try:
-        start = client.list_offsets([tp], EARLIEST).get(tp, 0)
-        if offset < start:
-            return False  # so old that retention took it: nobody can read it either way
-        fetched = client.fetch({tp: offset}, max_wait_ms=0, partition_max_bytes=1)[tp]
-    except UnknownTopicError:
-        return False  # with the topic all of its records are gone
-    if fetched.error is not None:
-        raise fetched.error
-    producer_id = decided.instance.producer_id
-    return any(each.producer_id == producer_id and each.first_offset <= offset for each in fetched.aborted_transactions)
 
 
 def _loss(run: SinkRun, decision: Decision, lost: Sequence[DecidedTransaction]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from mainstem.errors import ConfigError, DefinitionError
 from mainstem.pipelines.app import App
 from mainstem.pipelines.changes import Choices
+from mainstem.spark.fingerprint import Fingerprint
 from tests.spark.flights_app import Flights
 
 pytestmark = pytest.mark.spark
@@ -72,3 +75,36 @@ def test_the_code_of_a_python_function_belongs_to_the_pipeline(world: Flights) -
         world.run_once()
     world.run_once(changed=Choices.parse(["resume"]))
     assert derived(world, name) == [2, 3]
+
+
+def test_another_address_of_the_log_changes_no_pipeline_whose_schema_has_line_breaks(world: Flights) -> None:
+    world.app = App(world.prefix)
+    world.flights = world.app.topic(f"{world.prefix}.lines", "\n  flight_id STRING,\n  carrier STRING,\n  delay INT\n")
+    name = f"{world.prefix}.copied"
+    world.app.pipeline(world.flights, into=name, name=name)(lambda rows: rows.select("carrier"))
+    world.fly(("UA", 1))
+    world.run_once()
+    world.bootstrap = world.bootstrap.replace("127.0.0.1", "localhost")
+    world.fly(("UA", 2))
+    world.run_once()
+    assert len(world.rows(name)) == 2
+
+
+def test_of_two_long_plans_only_what_differs_is_shown() -> None:
+    start, end = "x" * 300, "y" * 300
+    before = Fingerprint(f"Project [{start}, 1 {end}]", (), (), (), "append", "4.3", "3.11")
+    [said] = before.differences(replace(before, plan=f"Project [{start}, 2 {end}]"))
+    assert re.fullmatch(r"its plan had …x+, 1 y+…, now …x+, 2 y+…", said)
+
+
+@pytest.mark.parametrize("column", ["a.b", "a`b", "a b", "a.b.c"])
+def test_a_column_may_have_any_name(world: Flights, column: str) -> None:
+    from pyspark.sql import functions as sf
+
+    name = f"{world.prefix}.named"
+    world.app.pipeline(world.flights, into=name, key=column, name=name)(
+        lambda rows: rows.select(rows.carrier.alias(column), sf.expr("interval 1 day").alias("c.d"), "_timestamp")
+    )
+    world.fly(("UA", 1))
+    world.run_once()
+    assert [row[column] for row in world.rows(name)] == ["UA"]

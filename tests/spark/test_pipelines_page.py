@@ -1,4 +1,4 @@
-"""The Apps of docs/pipelines.md do run: each is declared, and its queries start, on a log of its own."""
+"""The Apps of docs/pipelines.md and docs/udfs.md do run: each is declared, and its queries start."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mainstem.client.log import Log
 from mainstem.pipelines.app import App
 from mainstem.testing.embedded import EmbeddedBroker
 
@@ -15,8 +16,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "pipelines.md"
-BLOCKS = [block for block in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S) if "ms.App(" in block]
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+BLOCKS = [
+    block
+    for page in ("pipelines.md", "udfs.md")
+    for block in re.findall(r"^```python\n(.*?)^```", (DOCS / page).read_text(), re.M | re.S)
+    if "ms.App(" in block
+]
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: re.search(r'App\("(.*?)"\)', block)[1])
@@ -25,7 +31,22 @@ def test_an_app_of_the_page_runs(block: str, spark: SparkSession, tmp_path: Path
 
     names: dict[str, Any] = {}
     block = block.replace("export/", f"{tmp_path}/export/")
-    exec(compile(block, str(PAGE), "exec"), names)
+    exec(compile(block, "page", "exec"), names)
     app = next(value for value in names.values() if isinstance(value, App))
     with EmbeddedBroker() as broker:
         Runner(app, broker.bootstrap, checkpoints=tmp_path, spark=spark).run(once=True)
+
+
+def test_the_functions_of_the_page_give_what_it_says(spark: SparkSession, tmp_path: Path) -> None:
+    from mainstem.spark.runner import Runner
+
+    page = (DOCS / "udfs.md").read_text()
+    names: dict[str, Any] = {}
+    [block] = [block for block in BLOCKS if "arrow_udf" in block]
+    exec(compile(block, "page", "exec"), names)
+    with EmbeddedBroker() as broker, Log(broker.bootstrap) as log:
+        log.create_topic("words", partitions=1)
+        log.append("words", {"word": "one", "size": 7}, key="one")
+        Runner(names["app"], broker.bootstrap, checkpoints=tmp_path, spark=spark).run(once=True)
+        [record] = log.read("shouted")
+    assert f"`{(record.value or b'').decode()}`" in page

@@ -62,3 +62,16 @@ def test_a_column_that_the_plan_does_not_use_does_not_count() -> None:
 )
 def test_what_is_derived_counts(before: str, after: str) -> None:
     assert normalized(PLAN.replace(before, after)) != normalized(PLAN)
+
+
+def test_a_schema_in_several_lines_is_part_of_its_source() -> None:
+    lines = PLAN.replace("id STRING, item STRING, amount INT", "\n  id STRING,\n\n  item STRING,\n  amount INT\n")
+    assert normalized(lines) == normalized(PLAN)
+    assert normalized(lines.replace("44045", "9092").replace("item STRING,\n", "item STRING,")) == normalized(PLAN)
+
+
+def test_text_that_has_been_normalized_stays_as_it_is() -> None:
+    once = normalized(PLAN, ("twice",))
+    assert normalized(once) == once
+    former = "\n".join(line.lstrip(" :+-~") for line in PLAN.splitlines() if "Hint" not in line)
+    assert normalized(former, ("twice",)) == once

@@ -14,6 +14,7 @@ from types import ModuleType
 
 from mainstem.errors import DefinitionError, MainstemError
 from mainstem.pipelines.app import App
+from mainstem.pipelines.udf_types import udf_types_without_session
 
 
 def load_app(path: Path | str) -> App:
@@ -54,7 +55,8 @@ def _import(source: Path) -> ModuleType:
     if str(source.parent) not in sys.path:
         sys.path.insert(0, str(source.parent))
     try:
-        spec.loader.exec_module(module)
+        with udf_types_without_session():
+            spec.loader.exec_module(module)
     except MainstemError:
         del sys.modules[name]
         raise

@@ -23,11 +23,12 @@ from mainstem.durable_files import LOCAL_FILES, FileSystem, make_directory, repl
 from mainstem.errors import StorageError
 from mainstem.pipelines.function_digest import digest
 from mainstem.spark.checkpoint import local_path
-from mainstem.spark.plan_text import plan_text
+from mainstem.spark.plan_text import normalized, plan_text
 from mainstem.spark.query import Query
 
 FILE: Final = "mainstem.json"
 _SHOWN_CHARS_MAX: Final = 160
+_BEFORE_CHARS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,8 @@ class Fingerprint:
         if self.inputs != now.inputs:
             found.append(f"the inputs were {', '.join(self.inputs)}, now {', '.join(now.inputs)}")
         if self.outputs != now.outputs:
-            found.append(f"the output was {_shown('; '.join(self.outputs))}, now {_shown('; '.join(now.outputs))}")
+            was, became = _apart("; ".join(self.outputs), "; ".join(now.outputs))
+            found.append(f"the output was {was}, now {became}")
         if self.mode != now.mode:
             found.append(f"the mode was {self.mode}, now {now.mode}")
         if self.plan != now.plan:
@@ -88,6 +90,7 @@ def read(checkpoint: str) -> Fingerprint | None:
         document = json.loads(path.read_text())
         for name in ("functions", "inputs", "outputs"):
             document[name] = tuple(document[name])
+        document["plan"] = normalized(document["plan"])
         return Fingerprint(**document)
     except FileNotFoundError:
         return None
@@ -117,9 +120,20 @@ def _plan_difference(before: str, now: str) -> str:
     was, became = before.splitlines(), now.splitlines()
     for one, other in zip(was, became, strict=False):
         if one != other:
-            return f"its plan had {_shown(one)}, now {_shown(other)}"
+            had, has = _apart(one, other)
+            return f"its plan had {had}, now {has}"
     longer, word = (became, "now has") if len(became) > len(was) else (was, "had")
     return f"its plan {word} {_shown(longer[min(len(was), len(became))])}"
+
+
+def _apart(one: str, other: str) -> tuple[str, str]:
+    """Two texts that differ, each from shortly before the first difference on when it does not fit as a whole."""
+    if max(len(one), len(other)) <= _SHOWN_CHARS_MAX:
+        return one, other
+    first = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    start = max(0, first - _BEFORE_CHARS)
+    mark = "…" if start else ""
+    return mark + _shown(one[start:]), mark + _shown(other[start:])
 
 
 def _shown(text: str) -> str:

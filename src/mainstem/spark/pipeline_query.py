@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -86,8 +86,10 @@ class PipelineQuery(Query):
         if self._run is None:
             _refuse_speculation(frame.sparkSession)
             self._run = begin_run(place.log, query_id(place.checkpoint))
-        task = functools.partial(self._task, run=self._run, batch_id=batch_id)
+        task = functools.partial(self._task, names=frame.columns, run=self._run, batch_id=batch_id)
         self._has_tasks = True
+        if any("." in name or "`" in name for name in frame.columns):  # mapInArrow takes no such name
+            frame = frame.toDF(*map(str, range(len(frame.columns))))
         reports: list[Prepared] = [
             pickle.loads(row.report) for row in frame.mapInArrow(task, "report BINARY").collect()
         ]
@@ -117,18 +119,22 @@ def append_rows(
     *,
     options: WriteOptions,
     outputs: tuple[Output, ...],
+    names: Sequence[str],
     run: SinkRun,
     batch_id: int,
     steps: Steps,
 ) -> Iterator[pa.RecordBatch]:
-    """Step 2, a task's: append the rows as the topics' encoding has them; one row, the pickled report, comes back."""
+    """Step 2, a task's: append the rows as the topics' encoding has them; one row, the pickled report, comes back.
+
+    ``names`` are those of the columns; the batches may have others.
+    """
     context = TaskContext.get()
     assert context is not None
     task, attempt = context.partitionId(), context.attemptNumber()
     with prepare(run, batch_id, task, options, steps, attempt=attempt) as preparing:
         for arrow_batch in batches:
             if arrow_batch.num_rows and not preparing.is_decided:
-                for topic, rows in records_of(arrow_batch, outputs):
+                for topic, rows in records_of(arrow_batch.rename_columns(names), outputs):
                     preparing.out.append(topic, rows)
     report = pickle.dumps(preparing.prepared)
     yield pa.RecordBatch.from_arrays([pa.array([report], pa.binary())], names=["report"])

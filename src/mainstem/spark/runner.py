@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from mainstem.client.log import Log
@@ -30,6 +29,7 @@ from mainstem.pipelines.load import module_of
 from mainstem.schema.infer import schema_of
 from mainstem.schema.registry import lookup, register
 from mainstem.schema.types import TopicSchema
+from mainstem.spark.app_files import share_with_workers
 from mainstem.spark.batch_function import BatchFunctionQuery
 from mainstem.spark.changed_pipelines import settle_changes
 from mainstem.spark.checkpoint_lock import locked
@@ -94,15 +94,13 @@ class Runner:
         self._stopped.set()
 
     def _run(self, *, once: bool, on_ready: Callable[[], None]) -> None:
-        module = module_of(self._app)
-        if module is not None:
-            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]  # workers cannot import the user's file by its name
         with locked(self._checkpoints), Log(self._log_options.bootstrap) as log:
             deploy(self._app, log)
             finish_swaps(self._site(log))
             with ExitStack() as at_end:
                 states = at_end.enter_context(StatePublisher(self._log_options.bootstrap))
                 spark = self._given_spark or session(self._app.name, master=self._master)
+                share_with_workers(spark, module_of(self._app))
                 if self._given_spark is None:
                     at_end.callback(spark.stop)
                 at_end.enter_context(self._queries_stopped(states))

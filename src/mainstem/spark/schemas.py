@@ -89,7 +89,7 @@ def for_writing(frame: DataFrame) -> tuple[DataFrame, frozenset[str]]:
 
 
 def _writable(frame: DataFrame, name: str, nested: frozenset[str], others: frozenset[str]) -> SparkColumn:
-    column = frame[f"`{name}`"]
+    column = frame[f"`{name.replace('`', '``')}`"]
     if name in nested:
         return sf.to_json(column, _TO_JSON).alias(name)
     return column.cast("string").alias(name) if name in others else column

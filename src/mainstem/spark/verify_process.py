@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark import cloudpickle
 
 from mainstem.client.log import Log
 from mainstem.errors import PipelineFailedError
 from mainstem.pipelines.app import App
 from mainstem.pipelines.load import module_of
+from mainstem.spark.app_files import share_with_workers
 from mainstem.spark.java import end_java
 from mainstem.spark.options import LogOptions
 from mainstem.spark.session import session
@@ -23,13 +23,11 @@ def verify(app: App, pipeline: str, bootstrap: str, *, master: str | None, check
 
     Raises what ``Verification`` and ``session`` do, and PipelineFailedError when Spark's JVM is gone.
     """
-    module = module_of(app)
-    if module is not None:
-        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]  # workers cannot import the user's file by its name
     options = LogOptions(bootstrap)
     with Log(bootstrap) as log:
         log.topics()  # a log that is not there is said before Spark starts
         spark = session(f"verify {app.name}", master=master)
+        share_with_workers(spark, module_of(app))
         try:
             return Verification(spark, app, pipeline, log, options, checkpoints=checkpoints).verify()
         except (Py4JError, ConnectionError) as error:

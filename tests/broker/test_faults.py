@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 
 from mainstem.errors import StorageError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.create_topics import CreateTopicsRequest
+from mainstem.protocol.messages.delete_topics import DeleteTopicsRequest
 from mainstem.protocol.messages.heartbeat import HeartbeatRequest
 from mainstem.testing.disk import FaultyDisk
 from tests.broker.handlers.test_groups import commit, committed, join
@@ -138,3 +139,64 @@ def test_groups_whose_log_is_damaged_are_refused_and_topics_are_served() -> None
     over_restarts(disk, before)
     disk.flip_bit(DATA / "__consumer_offsets-0" / f"{0:020d}.log", 70)
     over_restarts(disk, after)
+
+
+async def delete(client: Client, name: str) -> int:
+    response = await client.request(DeleteTopicsRequest(topic_names=[name], timeout_ms=10_000), 5)
+    return int(response.responses[0].error_code)
+
+
+class StuckDisk(FaultyDisk):
+    """A disk that renames nothing whose name matches ``stuck``."""
+
+    stuck = ""
+
+    def rename(self, source: PurePath, target: PurePath) -> None:
+        if self.stuck and source.match(self.stuck):
+            raise StorageError(f"cannot rename {source}: Input/output error")
+        super().rename(source, target)
+
+
+@pytest.mark.parametrize("stuck", ["t-0", "t-1", "t-2"])
+def test_a_topic_whose_files_the_disk_keeps_is_deleted_and_passes_nothing_on(stuck: str) -> None:
+    disk = StuckDisk()
+
+    async def fails(client: Client) -> None:
+        await client.create_topic("t", 3)
+        for partition in range(3):
+            await client.produce("t", b"former", partition=partition)
+        assert await commit(client, 1) == 0
+        disk.stuck = stuck
+        assert await delete(client, "t") == 0
+        assert (await committed(client))[0] == -1
+        answer = await client.request(CreateTopicsRequest(topics=[creatable("t", 3)]), 7)
+        assert answer.topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        disk.stuck = ""
+        await client.create_topic("t", 3)
+        for partition in range(3):
+            assert (await client.produce("t", b"new", partition=partition)).base_offset == 0
+
+    async def again(client: Client) -> None:
+        for partition in range(3):
+            assert await client.values("t", partition=partition) == [b"new"]
+        assert (await committed(client))[0] == -1
+
+    over_restarts(disk, fails, again)
+
+
+def test_a_topic_is_deleted_with_its_offsets_when_the_disk_refuses_their_tombstones() -> None:
+    disk = FaultyDisk()
+
+    async def fails(client: Client) -> None:
+        await client.create_topic("t")
+        assert await commit(client, 1) == 0
+        disk.fail_syncs("*/__consumer_offsets-0/*.log")
+        assert await delete(client, "t") == 0
+        await client.create_topic("t")
+        assert (await committed(client))[0] == -1
+
+    async def again(client: Client) -> None:
+        assert (await committed(client))[0] == -1
+        assert await commit(client, 3) == 0
+
+    over_restarts(disk, fails, again)

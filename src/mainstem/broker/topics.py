@@ -5,6 +5,7 @@ Every change is durable when the call returns: the node's metadata log says so f
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from mainstem.log.partition_log import PartitionLog
 from mainstem.model import is_topic_name
 from mainstem.protocol.errors import ErrorCode
 
+_LOG: Final = logging.getLogger("mainstem.broker.topics")
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
 SHARE_STATE_TOPIC: Final = "__share_group_state"
@@ -158,19 +160,14 @@ class Topics:
     def _create(self, name: str, partitions: int, configs: Mapping[str, str]) -> TopicMetadata:
         """All of the topic, or none of it: what a full disk left half made is taken back, now or at the next try."""
         if name in self._log.metadata.topics:
-            self._take_back(name)
+            self._log.delete_topic(name)
         try:
             return self._log.create_topic(name, partitions, configs)
         except StorageError:
             if name in self._log.metadata.topics:
                 with suppress(StorageError):
-                    self._take_back(name)
+                    self._log.delete_topic(name)
             raise
-
-    def _take_back(self, name: str) -> None:
-        topic = self._log.metadata.delete_topic(name)
-        made = [each for each in topic.topic_partitions if each in self._log.directory.partitions]
-        self._log.directory.delete(*made)
 
     def ensure_internal(self, name: str) -> Topic:
         """An internal topic, which is created when it is not there. Raises StorageError."""
@@ -198,13 +195,18 @@ class Topics:
             self._keep(self._log.set_topic_configs(topic.name, configs))
 
     def delete(self, topic: Topic) -> None:
-        """Delete a topic with all that it holds. Raises StorageError."""
+        """Delete a topic with all that it holds. Raises StorageError: then it is not deleted.
+
+        Files that the disk does not let go stay until the next start, or the next topic of that name.
+        """
         try:
             self._log.delete_topic(topic.name)
-        finally:
-            if topic.name not in self._log.metadata.topics:
-                self.version += 1
-                del self._by_name[topic.name], self._by_id[topic.topic_id]
+        except StorageError as error:
+            if topic.name in self._log.metadata.topics:
+                raise
+            _LOG.error("topic %s is deleted, its files stay for now: %s", topic.name, error)
+        self.version += 1
+        del self._by_name[topic.name], self._by_id[topic.topic_id]
 
     def _keep(self, metadata: TopicMetadata) -> Topic:
         partitions = TopicPartitions(self._log.directory, metadata.name, metadata.partitions)

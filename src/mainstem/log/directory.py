@@ -306,7 +306,7 @@ class LogDirectory:
     def delete(self, *topic_partitions: TopicPartition) -> None:
         """Delete partitions: durable on return; their files go with the next checkpoint. Views of them stay valid.
 
-        Raises UnknownTopicError (then none is deleted), StorageError.
+        Raises UnknownTopicError (then none is deleted), StorageError (then what is still held can be deleted again).
         """
         for topic_partition in topic_partitions:
             if not self.holds(topic_partition):
@@ -315,6 +315,8 @@ class LogDirectory:
             if topic_partition in self._unmade:
                 self._unmade.discard(topic_partition)
                 continue
+            # The files first: if the disk refuses, the partition is still here, and its deletion can be tried again.
+            self._to_remove.append(self.set_aside(topic_partition, DELETED_DIRECTORY))
             partition = self._partitions.pop(topic_partition, None)
             if partition is not None:
                 self.features.deleted(partition)
@@ -325,7 +327,6 @@ class LogDirectory:
             self._high_watermarks.pop(topic_partition, None)
             self._waiting.discard(topic_partition)
             self._unopened.pop(topic_partition, None)
-            self._to_remove.append(self.set_aside(topic_partition, DELETED_DIRECTORY))
         self.disk.sync_directory(self.path)
 
     # Checkpoints, and the end

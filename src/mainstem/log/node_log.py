@@ -41,6 +41,7 @@ class NodeLog:
         self.directory = directory
         self.metadata = metadata
         self.defaults = dict(defaults)
+        self._left_over: dict[str, list[TopicPartition]] = {}
 
     @classmethod
     def open(
@@ -103,6 +104,7 @@ class NodeLog:
     def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> TopicMetadata:
         """Raises InputError and its kinds (name, count, configs, TopicExistsError), StorageError."""
         LogConfig.of(configs, self.defaults)
+        self._remove_left_over(name)
         topic = self.metadata.create_topic(name, partitions, configs)
         self.directory.expect(topic.topic_partitions)
         return topic
@@ -114,10 +116,20 @@ class NodeLog:
         return topic
 
     def delete_topic(self, name: str) -> TopicMetadata:
-        """Raises UnknownTopicError, StorageError."""
+        """Raises UnknownTopicError, StorageError.
+
+        When the metadata no longer names the topic after a StorageError, it is deleted and only its files are left: the
+        next start removes them, or the next topic of that name, which cannot be created before.
+        """
         topic = self.metadata.delete_topic(name)
-        self.directory.delete(*topic.topic_partitions)
+        self._left_over[name] = topic.topic_partitions
+        self._remove_left_over(name)
         return topic
+
+    def _remove_left_over(self, name: str) -> None:
+        if name in self._left_over:
+            self.directory.delete(*(each for each in self._left_over[name] if self.directory.holds(each)))
+            del self._left_over[name]
 
     def set_topic_configs(self, name: str, configs: Mapping[str, str]) -> TopicMetadata:
         """Replace the configs that are set on a topic. Raises UnknownTopicError, ConfigError, StorageError."""

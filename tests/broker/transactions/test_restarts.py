@@ -19,8 +19,11 @@ from mainstem.broker.transactions.markers import Marker, Markers
 from mainstem.errors import MainstemError
 from mainstem.model import TopicPartition
 from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.delete_groups import DeleteGroupsRequest
+from mainstem.protocol.messages.delete_topics import DeleteTopicsRequest
 from mainstem.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from mainstem.testing.clock import ManualClock
+from tests.broker.handlers.test_groups import commit_request
 from tests.broker.harness import Client, running
 from tests.broker.transactions.producer import V1, V2, Producer, committed_offset, visible
 
@@ -195,5 +198,31 @@ def test_damage_in_the_state_keeps_transactions_from_being_answered(tmp_path: Pa
             producer = Producer(client)
             assert (await producer.init()).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
             assert (await client.produce("t", b"plain")).error_code == ErrorCode.NONE
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("what", ["topic", "group"])
+def test_an_open_transaction_brings_no_offset_of_what_was_deleted_back_after_a_restart(
+    tmp_path: Path, what: str
+) -> None:
+    async def main() -> None:
+        async with running(tmp_path / "data") as client:
+            await client.create_topic("t")
+            await client.create_topic("u")
+            producer = await Producer(client).ready()
+            await client.request(commit_request(1, topic="u"), 8)
+            assert await producer.offset("g", "t", 5) == ErrorCode.NONE
+            if what == "topic":
+                deleted = await client.request(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
+                assert deleted.responses[0].error_code == ErrorCode.NONE
+                await client.create_topic("t")
+            else:
+                answer = await client.request(DeleteGroupsRequest(groups_names=["g"]), 2)
+                assert answer.results[0].error_code == ErrorCode.NONE
+        async with running(tmp_path / "data") as client:
+            producer.client = client
+            await producer.commit()
+            assert await committed_offset(client, "g", "t", stable=True) == (-1, ErrorCode.NONE)
 
     asyncio.run(main())

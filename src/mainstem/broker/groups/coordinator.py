@@ -1,5 +1,9 @@
 """The groups of this node: what is common to all types, and where the coordinator of each type hooks in.
 
+A committed offset belongs to the topic that had its name when it was committed, by the topic's id. What a crash
+between a topic's deletion and the tombstones of its offsets leaves in the log is never served, and the next start
+removes it.
+
 The state is a replay of ``__consumer_offsets``: committed offsets are read here, the records of a type by its
 ``GroupKind``. A group id has one type; a group that only has committed offsets is a classic one.
 
@@ -31,6 +35,7 @@ from mainstem.broker.groups.records import (
 from mainstem.broker.groups.transactional_offsets import TransactionalOffsets
 from mainstem.errors import MainstemError, RemoteError
 from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
     from mainstem.broker.group_commit import GroupCommit
@@ -55,9 +60,10 @@ class GroupCoordinator:
         consumer_settings_of: Callable[[str], ConsumerSettings],
     ) -> None:
         self.log = GroupLog(topics, commit, clock)
+        self._topics = topics
         self.registry = GroupRegistry()
         self._offsets = offsets.OffsetStore()
-        self.transactional = TransactionalOffsets(self.log, self._apply_offset)
+        self.transactional = TransactionalOffsets(self.log, self._transaction_committed)
         self.classic = ClassicCoordinator(self.log, self.registry, self._offsets, clock, settings)
         self.consumer = ConsumerCoordinator(self.log, self.registry, self._offsets, topics, clock, consumer_settings_of)
         self._kinds: dict[GroupType, GroupKind] = {}
@@ -73,8 +79,9 @@ class GroupCoordinator:
         self._kind_of_record.update(dict.fromkeys(kind.record_types, kind))
 
     def load(self) -> None:
-        """Replay ``__consumer_offsets``."""
+        """Replay ``__consumer_offsets``, and forget what was committed in topics that were deleted."""
         self.log.replay(self._apply, self.transactional)
+        self._forget_deleted_topics()
         for kind in self._kinds.values():
             kind.loaded()
 
@@ -86,6 +93,27 @@ class GroupCoordinator:
             self._apply_offset(change)
         elif (kind := self._kind_of_record.get(record_type)) is not None:
             kind.replay(key, value)
+
+    def _forget_deleted_topics(self) -> None:
+        keys = [
+            OffsetKey(group_id, topic, partition)
+            for group_id, held in self.committed()
+            for (topic, partition), offset in held.items()
+            if not self._is_of(topic, offset)
+        ]
+        if keys:
+            _LOG.info("%d committed offsets of deleted topics are removed", len(keys))
+            self._forget(keys)
+
+    def _is_of(self, topic_name: str, committed: CommittedOffset) -> bool:
+        """Whether the topic that has this name now is the one in which the offset was committed."""
+        topic = self._topics.get(topic_name)
+        return topic is not None and committed.topic_id in (ZERO_UUID, topic.topic_id)
+
+    def _transaction_committed(self, change: OffsetChange) -> None:
+        """A transaction's offset counts from now on, unless its topic was deleted while the transaction was open."""
+        if change.committed is None or self._is_of(change.key.topic, change.committed):
+            self._apply_offset(change)
 
     def _apply_offset(self, change: OffsetChange) -> None:
         self._offsets.apply(change)
@@ -157,9 +185,32 @@ class GroupCoordinator:
             await self.log.settled(group_id)
 
     async def topic_deleted(self, topic: str) -> None:
-        """Committed offsets in a deleted topic are gone with it: a new topic of that name begins anew."""
-        self.transactional.pending.overtake(self.transactional.pending.keys_of_topic(topic))
-        await self.delete_offsets(list(self._offsets.keys_of_topic(topic)))
+        """Forget what was committed in a deleted topic; returns when that is durable, or refused.
+
+        The memory forgets at once, for all groups, whether the disk takes the tombstones or not: the deletion stands.
+        Tombstones that the disk refuses are written by the next start, which knows the topic by its id.
+        """
+        keys = {*self._offsets.keys_of_topic(topic), *self.transactional.pending.keys_of_topic(topic)}
+        for group_id in self._forget(keys):
+            try:
+                await self.log.settled(group_id)
+            except MainstemError as error:
+                _LOG.warning("offsets of group %r in deleted topic %s stay in the log: %s", group_id, topic, error)
+
+    def _forget(self, keys: Iterable[OffsetKey]) -> list[str]:
+        """Forget offsets of topics that are deleted, in the log as far as the disk lets it; the groups they were of."""
+        by_group = _by_group(keys)
+        for group_id, of_group in by_group.items():
+            try:
+                if not self.log.refusal(group_id):
+                    self.log.write(group_id, [offset_record(key, None) for key in of_group])
+            except MainstemError as error:
+                _LOG.warning("offsets of group %r in deleted topics stay in the log: %s", group_id, error)
+            for key in of_group:
+                self._offsets.apply(OffsetChange(key, None))
+            self.transactional.pending.overtake(of_group)
+            self.classic.drop_if_unused(group_id)
+        return list(by_group)
 
     def expire_offsets(self, now_ms: int, retention_ms: int) -> Iterator[None]:
         """Forget offsets whose time is over, and groups that are left with nothing; a turn for each group.
@@ -209,9 +260,9 @@ class GroupCoordinator:
 
     def _delete(self, group: Group) -> None:
         group_id = group.group_id
-        keys = [OffsetKey(group_id, topic, number) for topic, number in self._offsets.of_group(group_id)]
-        self._remove(group_id, keys, group.tombstones())
-        self.transactional.pending.overtake(self.transactional.pending.keys_of_group(group_id))
+        committed = (OffsetKey(group_id, topic, number) for topic, number in self._offsets.of_group(group_id))
+        keys = {*committed, *self.transactional.pending.keys_of_group(group_id)}
+        self._remove(group_id, sorted(keys), group.tombstones())
         self.registry.remove(group_id)
         self._kinds[group.group_type].forgotten(group_id)
 

@@ -1,14 +1,15 @@
 """The records of ``__consumer_offsets``, in Kafka's own format, so that Kafka's tools read them.
 
 Key: two bytes that say its type, then the key's struct. Value: two bytes that say its version, then the value's struct;
-a tombstone removes what the key names. What is written: offsets as version 3 of their value (1 where a client said when
-it expires, which no other version can say), groups as version 3 of theirs (without the fields that only newer groups
-have); every version that Kafka ever wrote is read.
+a tombstone removes what the key names. What is written: offsets as version 4 of their value, which names the topic's id
+(1 where a client said when it expires, which no other version can say), groups as version 3 of theirs (without the
+fields that only newer groups have); every version that Kafka ever wrote is read.
 """
 
 from __future__ import annotations
 
 import struct
+import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -22,11 +23,13 @@ from mainstem.protocol.messages.group_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from mainstem.protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
     from mainstem.broker.groups.classic import ClassicGroup
 
-_VALUE_VERSION: Final = 3
+_GROUP_VALUE_VERSION: Final = 3
+_OFFSET_VALUE_VERSION: Final = 4
 _EXPIRING_VALUE_VERSION: Final = 1
 _INT16: Final = struct.Struct(">h")
 OFFSET_KEY_TYPES: Final = frozenset({0, 1})
@@ -34,13 +37,17 @@ GROUP_KEY_TYPE: Final = 2
 
 
 class CommittedOffset(NamedTuple):
-    """Where a group wants to go on in one partition. Only old clients say when it expires (-1: by the node's rules)."""
+    """Where a group wants to go on in one partition. Only old clients say when it expires (-1: by the node's rules).
+
+    ``topic_id`` is zero where the record does not name it: an older release or an offset with its own expiry wrote it.
+    """
 
     offset: int
     leader_epoch: int
     metadata: str
     commit_timestamp_ms: int
     expire_timestamp_ms: int = -1
+    topic_id: uuid.UUID = ZERO_UUID
 
 
 class OffsetKey(NamedTuple):
@@ -78,8 +85,9 @@ def offset_record(key: OffsetKey, committed: CommittedOffset | None) -> GroupRec
         metadata=committed.metadata,
         commit_timestamp=committed.commit_timestamp_ms,
         expire_timestamp=committed.expire_timestamp_ms,
+        topic_id=committed.topic_id,
     )
-    version = _VALUE_VERSION if committed.expire_timestamp_ms < 0 else _EXPIRING_VALUE_VERSION
+    version = _OFFSET_VALUE_VERSION if committed.expire_timestamp_ms < 0 else _EXPIRING_VALUE_VERSION
     return GroupRecord(_key(body), _value(value, version))
 
 
@@ -126,7 +134,7 @@ def read_offset_change(key: bytes, value: bytes | None) -> OffsetChange:
         return OffsetChange(offset_key, None)
     held = decode_message(OffsetCommitValue, _leading_int16(value), value, 2)
     committed = CommittedOffset(
-        held.offset, held.leader_epoch, held.metadata, held.commit_timestamp, held.expire_timestamp
+        held.offset, held.leader_epoch, held.metadata, held.commit_timestamp, held.expire_timestamp, held.topic_id
     )
     return OffsetChange(offset_key, committed)
 
@@ -143,7 +151,7 @@ def _key(body: OffsetCommitKey | GroupMetadataKey) -> bytes:
     return _INT16.pack(body.__api_key__) + encode_message(body, 0)
 
 
-def _value(body: OffsetCommitValue | GroupMetadataValue, version: int = _VALUE_VERSION) -> bytes:
+def _value(body: OffsetCommitValue | GroupMetadataValue, version: int = _GROUP_VALUE_VERSION) -> bytes:
     return _INT16.pack(version) + encode_message(body, version)
 
 

@@ -50,7 +50,7 @@ async def handle(node: Node, call: Call) -> OffsetCommitResponse:
             answer = code or _check(node, topic, unknown, item)
             partitions.append(OffsetCommitResponsePartition(partition_index=item.partition_index, error_code=answer))
             if topic is not None and answer is ErrorCode.NONE:
-                kept[topic.name, item.partition_index] = _committed(node, body.retention_time_ms, item)
+                kept[topic.name, item.partition_index] = _committed(node, topic, body.retention_time_ms, item)
         topics.append(OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=partitions))
     response = OffsetCommitResponse(topics=topics)
     if kept:
@@ -77,7 +77,7 @@ def _check(node: Node, topic: Topic | None, unknown: ErrorCode, item: OffsetComm
     return ErrorCode.NONE
 
 
-def _committed(node: Node, retention_ms: int, item: OffsetCommitRequestPartition) -> CommittedOffset:
+def _committed(node: Node, topic: Topic, retention_ms: int, item: OffsetCommitRequestPartition) -> CommittedOffset:
     now_ms = node.clock.time_ms()
     return CommittedOffset(
         item.committed_offset,
@@ -85,6 +85,7 @@ def _committed(node: Node, retention_ms: int, item: OffsetCommitRequestPartition
         item.committed_metadata or "",
         now_ms,
         now_ms + retention_ms if retention_ms >= 0 else -1,
+        topic.topic_id,
     )
 
 

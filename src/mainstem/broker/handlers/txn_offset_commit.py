@@ -13,6 +13,7 @@ from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import refusal
 from mainstem.broker.groups.records import CommittedOffset
 from mainstem.broker.groups.transactional_offsets import as_in_transaction
+from mainstem.broker.topics import Topic
 from mainstem.broker.transactions.refusals import coordinator_code
 from mainstem.broker.transactions.state import Producer
 from mainstem.errors import MainstemError
@@ -43,11 +44,12 @@ async def handle(node: Node, call: Call) -> TxnOffsetCommitResponse:
     topics = []
     for asked in body.topics:
         partitions = []
+        topic = node.topics.get(asked.name)
         for item in asked.partitions:
-            code = _check(node, asked.name, item)
+            code = _check(node, topic, item)
             partitions.append(TxnOffsetCommitResponsePartition(partition_index=item.partition_index, error_code=code))
-            if code is ErrorCode.NONE:
-                kept[asked.name, item.partition_index] = _committed(node, item)
+            if topic is not None and code is ErrorCode.NONE:
+                kept[topic.name, item.partition_index] = _committed(node, topic, item)
         topics.append(TxnOffsetCommitResponseTopic(name=asked.name, partitions=partitions))
     response = TxnOffsetCommitResponse(topics=topics)
     if kept:
@@ -90,8 +92,7 @@ def _check_member(node: Node, body: TxnOffsetCommitRequest) -> None:
         raise refusal(code)
 
 
-def _check(node: Node, name: str, item: TxnOffsetCommitRequestPartition) -> ErrorCode:
-    topic = node.topics.get(name)
+def _check(node: Node, topic: Topic | None, item: TxnOffsetCommitRequestPartition) -> ErrorCode:
     if topic is None or not 0 <= item.partition_index < len(topic.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if len((item.committed_metadata or "").encode()) > node.offset_metadata_bytes_max:
@@ -99,9 +100,13 @@ def _check(node: Node, name: str, item: TxnOffsetCommitRequestPartition) -> Erro
     return ErrorCode.NONE
 
 
-def _committed(node: Node, item: TxnOffsetCommitRequestPartition) -> CommittedOffset:
+def _committed(node: Node, topic: Topic, item: TxnOffsetCommitRequestPartition) -> CommittedOffset:
     return CommittedOffset(
-        item.committed_offset, item.committed_leader_epoch, item.committed_metadata or "", node.clock.time_ms()
+        item.committed_offset,
+        item.committed_leader_epoch,
+        item.committed_metadata or "",
+        node.clock.time_ms(),
+        topic_id=topic.topic_id,
     )
 
 

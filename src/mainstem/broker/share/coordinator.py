@@ -11,7 +11,7 @@ Concurrency: the event loop only.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -96,6 +96,7 @@ class ShareCoordinator:
             elif partition.key.partition < len(topic.partitions):
                 self._compare(partition, topic.partitions[partition.key.partition])
         for group in self._groups():
+            self._forget_topics(group, {each for each in group.shared if self._topics.by_id(each) is None})
             now = self._now(group.group_id)
             for member in group.members.values():
                 member.session_deadline_s = now.monotonic_s + now.limits.session_timeout_ms / 1000
@@ -244,12 +245,16 @@ class ShareCoordinator:
         """The state of a deleted topic is gone with it; what cannot be written now is removed at the next start."""
         self._remove(self._state.of_topic(topic_id))
         for group in self._groups():
-            if topic_id in group.shared:
-                del group.shared[topic_id]
-                try:
-                    self._log.write(group.group_id, [group_records.shared_record(group.group_id, group.shared)])
-                except MainstemError as error:
-                    _LOG.warning("what a share group shares no more could not be written: %s", error)
+            self._forget_topics(group, {topic_id} & group.shared.keys())
+
+    def _forget_topics(self, group: ShareGroup, gone: Collection[UUID]) -> None:
+        if not gone:
+            return
+        group.shared = {topic_id: topic for topic_id, topic in group.shared.items() if topic_id not in gone}
+        try:
+            self._log.write(group.group_id, [group_records.shared_record(group.group_id, group.shared)])
+        except MainstemError as error:  # the next start finds them without a topic, and tries again
+            _LOG.warning("share group %r: deleted topics stay among what it shares: %s", group.group_id, error)
 
     # ---- the clock
 

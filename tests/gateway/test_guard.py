@@ -201,3 +201,37 @@ def test_a_websocket_under_another_host_name_is_refused() -> None:
 
 def test_websockets_are_bounded() -> None:
     assert opened({"host": "localhost"}, Limits(websockets_max=0))[0]["status"] == 503
+
+
+def embedded(headers: dict[str, str], path: str = "/views/names/search", **limits: Any) -> int:
+    """The status of a GET that a browser describes by ``headers``."""
+    guard = Guard(echo_size, Limits(**limits))
+    return asyncio.run(Client(guard, [b""], headers).run("GET", path))[0]
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_a_page_of_another_site_cannot_have_data_asked_for(site: str) -> None:
+    assert embedded({"sec-fetch-site": site}) == 403
+    assert embedded({"sec-fetch-site": site}, "/topics") == 403
+    assert embedded({"sec-fetch-site": site, "origin": "https://elsewhere"}) == 403
+
+
+def test_other_requests_of_browsers_are_served() -> None:
+    for site in ("same-origin", "none"):
+        assert embedded({"sec-fetch-site": site}) == 200
+    assert embedded({"sec-fetch-site": "cross-site"}, "/console/topics") == 200, "a link to the console"
+    named = {"sec-fetch-site": "cross-site", "origin": "https://app.example"}
+    assert embedded(named, origins=frozenset({"https://app.example"})) == 200
+
+
+@pytest.mark.parametrize("name", ["host", "origin", "sec-fetch-site"])
+def test_a_header_that_decides_stands_once(name: str) -> None:
+    scope: Scope = {"type": "http", "method": "GET", "path": "/", "raw_path": b"/", "query_string": b""}
+    scope["headers"] = [(b"host", b"localhost"), *[(name.encode(), b"localhost")] * 2]
+    client = Client(None, [b""])
+
+    async def send(message: Message) -> None:
+        client.sent.append(message)
+
+    asyncio.run(Guard(echo_size, Limits())(scope, client._messages.get, send))
+    assert client.sent[0]["status"] == 400

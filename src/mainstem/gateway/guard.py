@@ -37,6 +37,9 @@ AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 STREAMS_MAX: Final = 2_048
 _REQUESTS_MAX: Final = 512
 _STREAM = re.compile(r"/(?:topics|views)/[^/]+/stream")
+_DATA = re.compile(r"/(?:topics|views|requests|pipelines|groups|metrics|config)(?:/.*)?", re.DOTALL)
+_OTHER_SITES = frozenset({"cross-site", "same-site"})  # same-site: another port of this host
+_ONCE = (b"host", b"origin", b"sec-fetch-site")
 _APPEND = re.compile(r"/topics/[^/]+/(?:records|requests)")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _UPGRADE = "websocket"  # stands for the method of a request that is none of the safe ones
@@ -85,7 +88,7 @@ class Guard:
             return
         headers = _headers(scope)
         is_stream = scope["method"] == "GET" and _STREAM.fullmatch(scope["path"]) is not None
-        refusal = self._refusal(scope["method"], headers) or self._full(is_stream) or _unreadable(scope)
+        refusal = _ambiguous(scope) or self._refusal(scope, headers) or self._full(is_stream) or _unreadable(scope)
         if refusal is not None:
             await http_problem(refusal.status, str(refusal))(scope, receive, send)
             return
@@ -99,7 +102,7 @@ class Guard:
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a websocket of our own pages pass; whoever may open one could also send on it."""
-        refusal = self._stranger(_UPGRADE, _headers(scope)) or _unreadable(scope)
+        refusal = _ambiguous(scope) or self._stranger(_UPGRADE, _headers(scope)) or _unreadable(scope)
         if refusal is None and self._websockets >= self._limits.websockets_max:
             refusal = HttpError(
                 503, f"{self._websockets} websockets are open already; close a page, or try again later"
@@ -114,10 +117,10 @@ class Guard:
         finally:
             self._websockets -= 1
 
-    def _refusal(self, method: str, headers: dict[str, str]) -> HttpError | None:
+    def _refusal(self, scope: Scope, headers: dict[str, str]) -> HttpError | None:
         """Why this request is not even looked at; None when it may pass."""
-        limits = self._limits
-        stranger = self._stranger(method, headers)
+        limits, method = self._limits, scope["method"]
+        stranger = self._stranger(method, headers) or self._embedded(scope["path"], headers)
         if stranger is not None:
             return stranger
         length = headers.get("content-length", "0")
@@ -152,6 +155,15 @@ class Guard:
         if method == _UPGRADE or not self._limits.lets_in(origin):
             return HttpError(403, f"a page of {origin[:100]!r} may not change anything here")
         return None
+
+    def _embedded(self, path: str, headers: dict[str, str]) -> HttpError | None:
+        """Why data is refused to a page of another site, as its browser says."""
+        origin = headers.get("origin")
+        if headers.get("sec-fetch-site") not in _OTHER_SITES or _DATA.fullmatch(path) is None:
+            return None
+        if origin is not None and self._limits.lets_in(origin):
+            return None
+        return HttpError(403, "a page of another site may not ask for data here; name its origin with --cors-origin")
 
     def too_large(self) -> HttpError:
         """The refusal of a body that is over the limit."""
@@ -226,6 +238,17 @@ def _is_foreign(origin: str, headers: dict[str, str]) -> bool:
 
 def _headers(scope: Scope) -> dict[str, str]:
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def _ambiguous(scope: Scope) -> HttpError | None:
+    """A header that decides who is served stands once; else a proxy and this process may read different ones."""
+    names = [name.lower() for name, _ in scope["headers"]]
+    for name in _ONCE:
+        if names.count(name) > 1:
+            return HttpError(400, f"the request has {names.count(name)} {name.decode().title()} headers: send one")
+    if b"host" not in names and scope.get("http_version") == "1.1":
+        return HttpError(400, "the request has no Host header: send one")
+    return None
 
 
 def _unreadable(scope: Scope) -> HttpError | None:

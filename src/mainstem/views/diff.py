@@ -1,8 +1,8 @@
 """What changed in a view between two of its states: the rows that were added, changed and removed, key by key.
 
-Both states are walked side by side in the order of their keys' UTF-8 bytes. An answer ends at ``limit`` changes, or
-after some seconds, and then names the key behind which to read on: with the same two positions that repeats nothing and
-skips nothing.
+Both states are walked side by side in the order of their keys' UTF-8 bytes. An answer ends at ``limit`` changes, after
+some mebibytes or after some seconds, and then names the key behind which to read on: with the same two positions that
+repeats nothing and skips nothing.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from mainstem.clock import Clock
 from mainstem.errors import QueryError
 from mainstem.model import Position
 from mainstem.views.moments import Moment
+from mainstem.views.query_bounds import size_of
 from mainstem.views.read_options import WAIT_S, ReadOptions
 from mainstem.views.requests import LIMIT_MAX
 from mainstem.views.store import Row, Snapshot
 from mainstem.views.verify import side_by_side
 
 _WALK_S_MAX = 10.0
+_ANSWER_BYTES = 16 << 20
 _LOOK_EVERY = 256
 
 
@@ -77,10 +79,16 @@ def changes_between(
     """The next changes, and the key behind which there may be more; None at the end."""
     until_s = clock.monotonic_s() + _WALK_S_MAX
     found: list[Change] = []
+    size_bytes = 0
     both = side_by_side(before.entries_after(request.after), after.entries_after(request.after))
     for number, (key, was, became) in enumerate(both, 1):
         if was != became:
             found.append(Change(key, was, became))
-        if len(found) == request.limit or (number % _LOOK_EVERY == 0 and clock.monotonic_s() >= until_s):
+            size_bytes += size_of(list((was or {}).values())) + size_of(list((became or {}).values()))
+        if (
+            len(found) == request.limit
+            or size_bytes >= _ANSWER_BYTES
+            or (number % _LOOK_EVERY == 0 and clock.monotonic_s() >= until_s)
+        ):
             return found, key
     return found, None

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 from mainstem.errors import QueryError
+from mainstem.views.query_bounds import AnswerSize
 from mainstem.views.requests import Direction, Neighbors, Path
 from mainstem.views.store import Row
 
@@ -27,9 +28,11 @@ def neighbors(connection: sqlite3.Connection, request: Neighbors) -> list[Row]:
     seen = {request.node}
     rows: list[Row] = []
     frontier = {request.node}
+    size = AnswerSize()
     for hops in range(1, request.hops + 1):
         frontier = _step(connection, frontier, request.direction) - seen
         seen |= frontier
+        size.add(sum(map(len, frontier)))
         rows += [{"node": node, "hops": hops} for node in sorted(frontier)]
         if len(rows) > request.limit:
             raise QueryError(f"over {request.limit} nodes lie within {hops} hops: ask for fewer, or raise `limit`")

@@ -35,6 +35,7 @@ from mainstem.errors import StorageError
 from mainstem.pipelines.kinds import KeyValue
 from mainstem.views.folding import ChangeReader, Folding, Latest
 from mainstem.views.hashing import digest_of
+from mainstem.views.query_bounds import AnswerSize
 from mainstem.views.requests import Get, Range, Request, wrong_kind
 from mainstem.views.rows import readable, row_of
 from mainstem.views.store import (
@@ -200,9 +201,11 @@ class KeyValueSnapshot(Snapshot):
         prefix = request.prefix.encode()
         start = max(prefix, (request.start or "").encode())
         end = None if request.end is None else request.end.encode()
+        size = AnswerSize()
         for number, (key, text) in enumerate(self._scan(start, end)):
             if number >= request.limit or not key.startswith(prefix):
                 return
+            size.add(len(text))
             yield key, text
 
     def _scan(self, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:

@@ -27,6 +27,7 @@ from mainstem.errors import DefinitionError, QueryError, StorageError
 from mainstem.pipelines.kinds import Search
 from mainstem.views.hashing import digest_of
 from mainstem.views.json_reader import JsonColumn, JsonReader, last_of_each_key
+from mainstem.views.query_bounds import AnswerSize, check_search
 from mainstem.views.requests import Request, SearchQuery, wrong_kind
 from mainstem.views.rows import KEY, plain, row_of
 from mainstem.views.seal import Proof, Seal
@@ -141,12 +142,14 @@ class SearchSnapshot(Snapshot):
             raise wrong_kind(request, "search")
         if not request.q.strip():
             raise QueryError("q is empty: say what to search for; * finds everything")
+        check_search(request.q)
         try:
             asked = self._index.parse_query(request.q, list(self._fields))
             hits = self._open.search(self._records(asked), request.limit, count=False).hits
         except ValueError as error:
             raise QueryError(f"{error}; the fields are {', '.join((*self._fields, KEY))}") from error
-        found = sorted((-float(score), *self._stored(address)) for score, address in hits)
+        size = AnswerSize()
+        found = sorted((-float(score), *self._sized(address, size)) for score, address in hits)
         return [_hit(-negative, row_of(key, text)) for negative, key, text in found]
 
     def digest(self) -> Digest:
@@ -184,6 +187,11 @@ class SearchSnapshot(Snapshot):
         limit = max(1, self._open.num_docs)
         for _score, address in self._open.search(every, limit, count=False).hits:
             yield self._stored(address)
+
+    def _sized(self, address: tantivy.DocAddress, size: AnswerSize) -> tuple[str, bytes]:
+        key, text = self._stored(address)
+        size.add(len(text))
+        return key, text
 
     def _stored(self, address: tantivy.DocAddress) -> tuple[str, bytes]:
         document = self._open.doc(address)

@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow.compute as pc
 
-from mainstem.errors import StorageError
+from mainstem.errors import QueryError, StorageError
 from mainstem.views.json_reader import JsonReader, last_of_each_key
 from mainstem.views.requests import Request, Sql, wrong_kind
 from mainstem.views.rows import plain
 from mainstem.views.seal import Proof, Seal
-from mainstem.views.sql_queries import FETCH_ROWS, Watchdog, answer
+from mainstem.views.sql_queries import FETCH_ROWS, answer, watched
 from mainstem.views.sql_types import SqlColumns, identifier
 from mainstem.views.store import Bookmark, Bucket, DeadLetters, Digest, Row, Snapshot, StoreDefinition, ViewStore
 
@@ -46,6 +46,7 @@ _PROOF_S_MAX = 5.0
 _CONFIG: dict[str, Any] = {
     "threads": 2,
     "memory_limit": "1GB",
+    "max_temp_directory_size": "1GB",
     "checkpoint_threshold": "128MB",
     "enable_external_access": False,
     "autoload_known_extensions": False,
@@ -126,9 +127,9 @@ class SqlStore(ViewStore):
         """The digest of what is stored, unless it takes too long to open or close a view for it."""
         cursor = self._connection.cursor()
         try:
-            with Watchdog(cursor, _PROOF_S_MAX):
+            with watched(cursor, "the digest of what is stored", _PROOF_S_MAX):
                 digest = _digest(cursor, self._table)
-        except duckdb.InterruptException:
+        except QueryError:
             return None
         finally:
             cursor.close()

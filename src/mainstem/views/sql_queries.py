@@ -1,7 +1,8 @@
 """One user's SELECT over a DuckDB cursor, bounded: what every view that answers SQL shares.
 
-Anything but one SELECT statement is refused with a clear word; a watchdog interrupts it after its time; more rows than
-its limit are an error, never a cut. What the statement may see and touch is the database's own part: see `views.sql`.
+A text that is too long or nests too much is refused before it is parsed (`views.query_bounds`). Anything but one SELECT
+statement is refused with a clear word; a watch interrupts it after its time (`views.query_watch`); more rows or bytes
+than its limits are an error, never a cut. What the statement may see and touch is the database's own part: `views.sql`.
 
 But a SELECT that the database holds read-only may still do something by a function: write a checkpoint into the file
 that is being copied, turn on logging for everybody, read memory by an address, or hide such a call in a text. So of
@@ -10,17 +11,22 @@ table functions only those are let through that make rows out of their arguments
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import duckdb
 
 from mainstem.errors import QueryError
+from mainstem.views.query_bounds import AnswerSize, check_sql
+from mainstem.views.query_watch import WATCH
 from mainstem.views.requests import Sql
 from mainstem.views.rows import plain
 from mainstem.views.store import Row
 
 FETCH_ROWS = 2_048
+_FIRST_ROWS = 16
+_PIECE_BYTES = 4 << 20
 
 TABLE_FUNCTIONS: Final = frozenset(
     [
@@ -58,56 +64,72 @@ TABLE_FUNCTIONS: Final = frozenset(
 """The table functions that a query may use; none of them does anything."""
 REFUSED_FUNCTIONS: Final = frozenset({"nextval", "setseed", "setval", "write_log"})
 """The functions of values that do something."""
+UNSAFE_FUNCTIONS: Final = frozenset(
+    [
+        # quadratic in their arguments, and not interruptible meanwhile
+        "damerau_levenshtein",
+        "editdist3",
+        "jaro_similarity",
+        "jaro_winkler_similarity",
+        "levenshtein",
+        # overflow the stack over deeply nested JSON
+        "json_contains",
+        "json_deserialize_sql",
+        "json_group_structure",
+        "json_serialize_plan",
+        "json_serialize_sql",
+        "json_structure",
+    ]
+)
+"""Functions that could stop or crash the process (seen with DuckDB 2.0.0; docs/decisions/0027)."""
+_UNSAFE_TYPE: Final = "VARIANT"  # casting deeply nested JSON to it overflows the stack
 
 _CALLS = """
 SELECT json_extract_string(tree, '$.error_message'), json_extract_string(tree, '$..function.function_name'),
-       json_extract_string(tree, '$..function_name')
+       json_extract_string(tree, '$..function_name'), json_extract_string(tree, '$..type_name')
 FROM (SELECT json_serialize_sql(?::VARCHAR) AS tree)"""
 
 
 def answer(cursor: duckdb.DuckDBPyConnection, request: Sql) -> list[Row]:
     """The rows of ``request``, on a cursor that is this thread's. Raises QueryError."""
-    _refuse_all_but_one_select(cursor, request.query)
-    _refuse_what_does_something(cursor, request.query)
-    with Watchdog(cursor, request.timeout_s) as watchdog:
+    check_sql(request.query)
+    with watched(cursor, request.query, request.timeout_s):
+        _refuse_all_but_one_select(cursor, request.query)
+        _refuse_what_does_something(cursor, request.query)
         try:
             result = cursor.execute(request.query)
             names = _distinct([entry[0] for entry in result.description])
             rows = _fetch(result, request.limit)
-        except duckdb.InterruptException as error:
-            raise watchdog.explain(error) from error
+        except duckdb.InterruptException:
+            raise
         except (duckdb.Error, OverflowError) as error:
             raise QueryError(_one_line(error)) from error
     return [dict(zip(names, map(plain, row), strict=True)) for row in rows]
 
 
-class Watchdog:
-    """Interrupts a cursor's query after its time. A context manager around it."""
-
-    def __init__(self, cursor: duckdb.DuckDBPyConnection, timeout_s: float) -> None:
-        self._timeout_s = timeout_s
-        self._timer = threading.Timer(timeout_s, cursor.interrupt)
-        self._timer.daemon = True
-
-    def explain(self, error: duckdb.Error) -> QueryError:
-        """The error for a query that was interrupted."""
-        if not self._timer.finished.is_set():
-            return QueryError(_one_line(error))
-        return QueryError(f"the query ran over its time limit of {self._timeout_s:g} s: narrow it, or raise `timeout`")
-
-    def __enter__(self) -> Watchdog:
-        self._timer.start()
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self._timer.cancel()
-        self._timer.join()
+@contextmanager
+def watched(cursor: duckdb.DuckDBPyConnection, text: str, timeout_s: float) -> Iterator[None]:
+    """Inside, ``cursor`` is interrupted after its time, or when memory is short. Raises QueryError then."""
+    query = WATCH.begin(cursor, text, timeout_s)
+    try:
+        yield
+    except duckdb.InterruptException as error:
+        if query.ended_by == "memory":
+            raise QueryError("the query was ended because this process was short of memory: narrow it") from error
+        if query.ended_by == "time":
+            limit = f"the query ran over its time limit of {timeout_s:g} s: narrow it, or raise `timeout`"
+            raise QueryError(limit) from error
+        raise QueryError(_one_line(error)) from error
+    finally:
+        WATCH.end(query)
 
 
 def _refuse_all_but_one_select(cursor: duckdb.DuckDBPyConnection, query: str) -> None:
     try:
         query.encode()
         statements = cursor.extract_statements(query)
+    except duckdb.InterruptException:
+        raise
     except (duckdb.Error, UnicodeEncodeError) as error:
         raise QueryError(_one_line(error)) from error
     if len(statements) != 1:
@@ -118,17 +140,23 @@ def _refuse_all_but_one_select(cursor: duckdb.DuckDBPyConnection, query: str) ->
 
 
 def _refuse_what_does_something(cursor: duckdb.DuckDBPyConnection, query: str) -> None:
-    if "(" not in query:
+    if "(" not in query and _UNSAFE_TYPE not in query.upper():
         return
     try:
         row = cursor.execute(_CALLS, [query]).fetchone()
+    except duckdb.InterruptException:
+        raise
     except duckdb.Error as error:
         raise QueryError(_one_line(error)) from error
     assert row is not None
-    error_message, of_tables, every = row
+    error_message, of_tables, every, types = row
     if error_message is not None:
         raise QueryError(error_message)
-    refused = {name.lower() for name in of_tables} - TABLE_FUNCTIONS | {n.lower() for n in every} & REFUSED_FUNCTIONS
+    called = {name.lower() for name in every}
+    unsafe = sorted(called & UNSAFE_FUNCTIONS) or [name for name in types if name.upper() == _UNSAFE_TYPE]
+    if unsafe:
+        raise QueryError(f"a query of a view may not use {', '.join(unsafe)}: it could stop the process that answers")
+    refused = {name.lower() for name in of_tables} - TABLE_FUNCTIONS | called & REFUSED_FUNCTIONS
     if refused:
         raise QueryError(
             f"a query of a view may not use {', '.join(sorted(refused))}(): it reads the view's rows and nothing else"
@@ -136,8 +164,12 @@ def _refuse_what_does_something(cursor: duckdb.DuckDBPyConnection, query: str) -
 
 
 def _fetch(result: duckdb.DuckDBPyConnection, limit: int) -> list[tuple[Any, ...]]:
+    """The rows, in pieces that are as small as the rows are large: none is much over ``_PIECE_BYTES`` in Python."""
     rows: list[tuple[Any, ...]] = []
-    while chunk := result.fetchmany(min(FETCH_ROWS, limit + 1 - len(rows))):
+    size, piece_rows = AnswerSize(), _FIRST_ROWS
+    while chunk := result.fetchmany(min(piece_rows, limit + 1 - len(rows))):
+        largest = max(size.add_row(row) for row in chunk)
+        piece_rows = max(1, min(FETCH_ROWS, 2 * piece_rows, _PIECE_BYTES // largest))
         rows += chunk
         if len(rows) > limit:
             raise QueryError(f"the query answers more than {limit} rows: add a LIMIT to it, or raise `limit`")

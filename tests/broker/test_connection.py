@@ -110,10 +110,10 @@ async def test_a_connection_that_ends_gives_its_memory_back(client: Client) -> N
     other = await client.another()
     other.writer.write(struct.pack(">i", 90_000_000) + bytes(100_000))
     await other.writer.drain()
-    while not client.broker.node.request_memory.used_bytes:
+    while not client.broker.node.request_memory.coming_bytes:
         await asyncio.sleep(0)
     other.close()
-    while client.broker.node.request_memory.used_bytes:
+    while client.broker.node.request_memory.coming_bytes:
         await asyncio.sleep(0)
 
 

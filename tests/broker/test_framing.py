@@ -5,7 +5,8 @@ import struct
 
 import pytest
 
-from mainstem.broker.framing import SCRATCH_BYTES, FrameReceiver, RequestMemory
+from mainstem.broker.framing import SCRATCH_BYTES, FrameReceiver
+from mainstem.broker.request_memory import HeldMemory, RequestMemory
 from mainstem.errors import FrameError
 
 
@@ -29,7 +30,11 @@ def feed(receiver: FrameReceiver, data: bytes) -> list[bytes]:
 
 
 def receiver(frame_bytes_max: int = 10_000_000, memory_bytes: int = 1 << 30) -> FrameReceiver:
-    return FrameReceiver(frame_bytes_max, RequestMemory(memory_bytes), memoryview(bytearray(SCRATCH_BYTES)))
+    return FrameReceiver(frame_bytes_max, held(memory_bytes), memoryview(bytearray(SCRATCH_BYTES)))
+
+
+def held(memory_bytes: int) -> HeldMemory:
+    return RequestMemory(memory_bytes).hold("someone", lambda: None)
 
 
 def test_frames_that_come_together_are_taken_apart() -> None:
@@ -62,19 +67,20 @@ def test_a_large_length_alone_takes_no_memory() -> None:
 
 def test_a_request_waits_while_the_memory_is_taken_and_goes_on_when_it_is_given_back() -> None:
     memory = RequestMemory(100)
-    subject = FrameReceiver(10_000, memory, memoryview(bytearray(1000)))
     woken: list[bool] = []
-    assert feed(subject, framed(b"a" * 150, b"b")) == [b"a" * 150]
+    other = memory.hold("someone", lambda: None)
+    assert other.try_take(150)
+    subject = FrameReceiver(10_000, memory.hold("someone", lambda: woken.append(True)), memoryview(bytearray(1000)))
+    assert feed(subject, framed(b"b")) == []
     assert subject.is_blocked
-    memory.when_free(lambda: woken.append(True))
-    memory.give_back(150)
+    other.give_back(150)
     assert woken == [True]
     assert subject.next_frame() == b"b"
 
 
 def test_receivers_share_a_scratch_buffer_without_mixing_their_bytes() -> None:
     scratch = memoryview(bytearray(100))
-    first, second = (FrameReceiver(10_000, RequestMemory(1 << 20), scratch) for _ in range(2))
+    first, second = (FrameReceiver(10_000, held(1 << 20), scratch) for _ in range(2))
     wanted = framed(b"first" * 20), framed(b"other" * 20)
     frames: tuple[list[bytes], list[bytes]] = ([], [])
     for start in range(0, 104, 3):
@@ -83,10 +89,12 @@ def test_receivers_share_a_scratch_buffer_without_mixing_their_bytes() -> None:
     assert frames == ([b"first" * 20], [b"other" * 20])
 
 
-def test_a_frame_that_never_became_whole_gives_its_memory_back() -> None:
-    memory = RequestMemory(1000)
-    subject = FrameReceiver(1_000_000, memory, memoryview(bytearray(1000)))
+def test_a_coming_frame_counts_with_what_it_holds_and_gives_it_back() -> None:
+    memory = RequestMemory(1_000_000)
+    account = memory.hold("someone", lambda: None)
+    subject = FrameReceiver(1_000_000, account, memoryview(bytearray(1000)))
     feed(subject, struct.pack(">i", 500_000) + b"x")
-    assert memory.used_bytes == 500_000
-    subject.close()
+    assert 0 < memory.coming_bytes < 10_000
     assert memory.used_bytes == 0
+    account.close()
+    assert memory.coming_bytes == 0

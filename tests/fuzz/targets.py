@@ -11,7 +11,8 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from mainstem.broker.framing import FrameReceiver, RequestMemory
+from mainstem.broker.framing import FrameReceiver
+from mainstem.broker.request_memory import RequestMemory
 from mainstem.errors import CorruptBatchError, FrameError, MainstemError
 from mainstem.protocol.apis import ApiKey, entity
 from mainstem.protocol.codec import decode_request, encode_request
@@ -52,7 +53,7 @@ def streams(data: bytes) -> None:
 
 
 def _taken_apart(data: bytes, step: int) -> list[bytes | str]:
-    memory = RequestMemory(4 * _FRAME_BYTES_MAX)
+    memory = RequestMemory(4 * _FRAME_BYTES_MAX).hold("someone", lambda: None)
     receiver = FrameReceiver(_FRAME_BYTES_MAX, memory, memoryview(bytearray(512)))
     found: list[bytes | str] = []
     at = 0

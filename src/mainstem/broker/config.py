@@ -84,7 +84,38 @@ _OWN: Final = (
         "long",
         "268435456",
         _int(1, _INT64_MAX),
-        "Bytes of requests in flight, over all connections, above which no more is read (Kafka: no limit)",
+        "Bytes of requests in flight, over all connections, above which no more is read (Kafka: no limit); requests "
+        "that have not come whole take half as much more",
+    ),
+    _own(
+        "mainstem.queued.principal.request.bytes",
+        "long",
+        "-1",
+        _int(-1, _INT64_MAX),
+        "Bytes of requests in flight of one principal, or of one address without a user; -1: half of "
+        "queued.max.request.bytes",
+    ),
+    _own(
+        "mainstem.queued.connection.request.bytes",
+        "long",
+        "-1",
+        _int(-1, _INT64_MAX),
+        "Bytes of requests in flight of one connection; -1: half of mainstem.queued.principal.request.bytes",
+    ),
+    _own(
+        "mainstem.unauthenticated.request.bytes",
+        "long",
+        "16777216",
+        _int(1, _INT64_MAX),
+        "Bytes of requests in flight of all connections whose user is not proven; they have no part in "
+        "queued.max.request.bytes",
+    ),
+    _own(
+        "mainstem.unauthenticated.connections.max",
+        "int",
+        "1000",
+        _int(1),
+        "Connections whose user is not proven; one more closes the one that was opened first",
     ),
     _own(
         "max.connections",
@@ -106,6 +137,14 @@ _OWN: Final = (
         "30000",
         _int(1, _INT64_MAX),
         "A connection whose request has begun to come, and comes no further for so long, is closed",
+    ),
+    _own(
+        "mainstem.request.rate.min",
+        "int",
+        "16384",
+        _int(1),
+        "Bytes a second by which a request must come after mainstem.request.stall.ms; ten times as fast while others "
+        "wait for memory. A slower one closes its connection",
     ),
     _own("fetch.max.bytes", "int", "57671680", _int(1024), "The most bytes of records in one answer to a fetch"),
     _own(

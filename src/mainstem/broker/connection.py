@@ -4,7 +4,8 @@ As in Kafka, a connection's next request is begun when the one before it is answ
 (Produce) are the exception: they are begun as they come, so that all of them share the flush that they wait for.
 
 Nothing piles up: reading pauses while the client does not read its answers, while more than ``_BEGUN_MAX`` requests
-wait, and while requests in flight, over all connections, fill ``RequestMemory``.
+wait, and while requests in flight fill ``RequestMemory``. A request that comes too slowly closes its connection, and
+sooner while others wait for the memory that it holds.
 
 Concurrency: one event loop; a handler's future may be completed from it only.
 """
@@ -22,7 +23,9 @@ from mainstem.broker.api import Answer, Api, Call
 from mainstem.broker.apis import APIS, bare_token, unsupported_api_versions
 from mainstem.broker.framing import FrameReceiver
 from mainstem.broker.listeners import Listener
+from mainstem.broker.principal import ANONYMOUS
 from mainstem.broker.quotas.charging import Charge
+from mainstem.broker.request_memory import HeldMemory
 from mainstem.broker.sasl import State
 from mainstem.broker.session import NO_SESSION
 from mainstem.errors import AuthenticationError, FrameError
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger("mainstem.broker")
 _BEGUN_MAX: Final = 100
+_HASTE: Final = 10  # while others wait for memory, a request must come that much faster
 _TIMER_S: Final = 0.001  # a timer may come that much before its time
 _CHANGES: Final = frozenset(
     {
@@ -77,11 +81,13 @@ class _Slot:
 class Connection(asyncio.BufferedProtocol):
     """The protocol object of one accepted socket."""
 
+    _memory: HeldMemory
+    _receiver: FrameReceiver
+
     def __init__(self, node: Node, open_connections: set[Connection], listener: Listener) -> None:
         self._node = node
         self._listener = listener
         self._open_connections = open_connections
-        self._receiver = FrameReceiver(node.frame_bytes_max, node.request_memory, node.scratch)
         self._transport: asyncio.Transport | None = None
         self._peer = "?"
         self._client_host = "/"
@@ -96,6 +102,7 @@ class Connection(asyncio.BufferedProtocol):
         self._tells_requests = _LOG.isEnabledFor(logging.INFO)
         self._now_s = asyncio.get_running_loop().time
         self._last_seen_s = self._opened_s = self._now_s()
+        self._frame_since_s = 0.0
 
     @property
     def requests_in_flight(self) -> int:
@@ -109,6 +116,8 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername") or ("?", 0)
         self._peer = f"{peer[0]}:{peer[1]}"
         self._client_host = f"/{peer[0]}"
+        self._memory = self._node.request_memory.hold(self._client_host, self._advance)
+        self._receiver = FrameReceiver(self._node.frame_bytes_max, self._memory, self._node.scratch)
         if len(self._open_connections) >= self._node.connections_max:
             count = len(self._open_connections)
             _LOG.warning("connection refused: %d are open", count, extra=fields(connection=self._peer))
@@ -125,6 +134,10 @@ class Connection(asyncio.BufferedProtocol):
         if self._session.authentication is not None:
             self._must_prove = True
             self._receiver.frame_bytes_max = self._session.authentication.settings.frame_bytes_max
+            self._memory.move(self._node.unauthenticated_memory, self._client_host)
+            self._make_room_for_login()
+        elif self._session.principal is not ANONYMOUS:
+            self._memory.move(self._node.request_memory, str(self._session.principal))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -133,12 +146,10 @@ class Connection(asyncio.BufferedProtocol):
         self._session.close()
         for task in self._tasks:
             task.cancel()
-        for slot in self._begun:
-            self._node.request_memory.give_back(slot.size_bytes)
         self._begun.clear()
-        if self._next is not None:
-            self._node.request_memory.give_back(len(self._next[2]))
-            self._next = None
+        self._next = None
+        self._node.unauthenticated.pop(self, None)
+        self._memory.close()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._receiver.writable()
@@ -164,12 +175,24 @@ class Connection(asyncio.BufferedProtocol):
         if self._must_prove and not self._is_proven and now_s - self._opened_s > self._node.security.timeout_s:
             self.close("its user was not proven in time")
             return
+        if self._comes_too_slowly(now_s, silent_s):
+            seconds = now_s - self._frame_since_s
+            self.close(f"its request came too slowly: {self._receiver.came_bytes} bytes in {seconds:.0f} s")
+            return
         if self._begun or self._next is not None or not self._is_reading:
             return
-        if self._receiver.is_inside_frame and silent_s > self._node.stall_s_max:
-            self.close(f"its request has stood still for {silent_s:.0f} s")
-        elif silent_s > self._node.idle_s_max:
+        if silent_s > self._node.idle_s_max:
             self.close()
+
+    def _comes_too_slowly(self, now_s: float, silent_s: float) -> bool:
+        """Whether a request that has begun to come stands still, or is below the rate that a request must have."""
+        if not self._frame_since_s:
+            return False
+        allowed_s = self._node.stall_s_max
+        by_rate_s = allowed_s + self._receiver.came_bytes / self._node.request_rate_min
+        if self._memory.share.is_short:
+            allowed_s, by_rate_s = allowed_s / _HASTE, by_rate_s / _HASTE
+        return silent_s > allowed_s or now_s - self._frame_since_s > by_rate_s
 
     def close(self, reason: str = "") -> None:
         """Close at once; ``reason`` goes to the log."""
@@ -200,6 +223,7 @@ class Connection(asyncio.BufferedProtocol):
         frame = self._receiver.next_frame()
         if frame is None:
             return False
+        self._frame_since_s = 0.0
         try:
             if self._must_prove and self._takes_bare_token:
                 self._next = (bare_token, RequestHeader(bare_token.key, -1, 0, None, 0), frame)
@@ -209,7 +233,7 @@ class Connection(asyncio.BufferedProtocol):
             if api is None or header.api_version not in api.versions:
                 api = self._unsupported(header)
         except FrameError:
-            self._node.request_memory.give_back(len(frame))
+            self._memory.give_back(len(frame))
             raise
         self._next = (api, header, frame)
         return True
@@ -323,7 +347,7 @@ class Connection(asyncio.BufferedProtocol):
         if chunks and self._transport is not None:
             self._transport.writelines(chunks)
         if freed:
-            self._node.request_memory.give_back(freed)
+            self._memory.give_back(freed)
 
     # ---- quotas
 
@@ -346,6 +370,15 @@ class Connection(asyncio.BufferedProtocol):
     def _is_proven(self) -> bool:
         return self._session.authentication is not None and self._session.authentication.is_done
 
+    def _make_room_for_login(self) -> None:
+        """Connections without a user are few: one more than the limit closes the one that has been there longest."""
+        waiting = self._node.unauthenticated
+        waiting[self] = None
+        if len(waiting) > self._node.unauthenticated_max:
+            oldest = next(iter(waiting))
+            del waiting[oldest]
+            oldest.close("more connections without a user than mainstem.unauthenticated.connections.max came after it")
+
     @property
     def _takes_bare_token(self) -> bool:
         return self._session.authentication is not None and self._session.authentication.takes_bare_tokens
@@ -356,6 +389,8 @@ class Connection(asyncio.BufferedProtocol):
         assert authentication is not None
         if authentication.state is State.DONE:
             self._receiver.frame_bytes_max = self._node.frame_bytes_max
+            self._node.unauthenticated.pop(self, None)
+            self._memory.move(self._node.request_memory, str(authentication.principal))
         elif authentication.state is State.FAILED and self._transport is not None:
             _LOG.warning("authentication failed", extra=fields(connection=self._peer))
             self._transport.close()
@@ -367,9 +402,12 @@ class Connection(asyncio.BufferedProtocol):
         """Read while the next request is not here yet, and stop when it is but may not begin."""
         if self._transport is None:
             return
-        if self._receiver.is_blocked:
-            self._node.request_memory.when_free(self._advance)
-        wanted = self._next is None and not self._receiver.is_blocked
+        receiver = self._receiver
+        wanted = self._next is None and not receiver.is_blocked
+        if not wanted or not receiver.is_inside_frame:
+            self._frame_since_s = 0.0
+        elif not self._frame_since_s:
+            self._frame_since_s = self._last_seen_s = self._now_s()
         if wanted and not self._is_reading:
             self._is_reading = True
             self._transport.resume_reading()

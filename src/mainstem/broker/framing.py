@@ -1,9 +1,8 @@
 """Finding requests in what a socket delivers: a receive buffer that hands out whole frames. No I/O.
 
 The socket reads into a scratch buffer that all connections share, and whole frames are copied out of it. A frame that
-is not whole gets a buffer of its own, into which the socket reads on: it is not copied again. Such a buffer grows with
-the bytes that have really come, so a length alone takes no memory; what it announces is taken from ``RequestMemory``
-before the first of its bytes is kept.
+is not whole gets a buffer of its own, into which the socket reads on. Such a buffer grows with the bytes that have
+really come, and what it holds, never what its length announces, is counted in ``RequestMemory``.
 
 Used by one connection, on the event loop only.
 """
@@ -11,47 +10,16 @@ Used by one connection, on the event loop only.
 from __future__ import annotations
 
 import struct
-from collections import deque
-from collections.abc import Callable
 from typing import Final
 
+from mainstem.broker.request_memory import HeldMemory
 from mainstem.errors import FrameError
 from mainstem.protocol.schema import Buffer
 
 SCRATCH_BYTES: Final = 256 * 1024
-FRAME_BUFFER_START_BYTES: Final = 1024 * 1024
+_FRAME_BUFFER_START_BYTES: Final = 4096
+_GROWTH: Final = 4
 _LENGTH: Final = struct.Struct(">i")
-
-
-class RequestMemory:
-    """How many bytes of requests are in flight, over all connections, and who waits for some to be answered.
-
-    A request is admitted while anything is left, whatever its size: one that is larger than the limit passes alone.
-    """
-
-    def __init__(self, limit_bytes: int) -> None:
-        self.limit_bytes = limit_bytes
-        self.used_bytes = 0
-        self._waiting: deque[Callable[[], None]] = deque()
-
-    def try_take(self, size_bytes: int) -> bool:
-        """Whether a request of that size is admitted; its bytes are then in use until they are given back."""
-        if self.used_bytes >= self.limit_bytes:
-            return False
-        self.used_bytes += size_bytes
-        return True
-
-    def give_back(self, size_bytes: int) -> None:
-        """Those bytes are in use no more; wakes all who wait when there is room again."""
-        self.used_bytes -= size_bytes
-        if self._waiting and self.used_bytes < self.limit_bytes:
-            waiting, self._waiting = self._waiting, deque()
-            for wake in waiting:
-                wake()
-
-    def when_free(self, wake: Callable[[], None]) -> None:
-        """Call ``wake`` once, when there is room again."""
-        self._waiting.append(wake)
 
 
 class FrameReceiver:
@@ -74,7 +42,7 @@ class FrameReceiver:
         "is_blocked",
     )
 
-    def __init__(self, frame_bytes_max: int, memory: RequestMemory, scratch: memoryview) -> None:
+    def __init__(self, frame_bytes_max: int, memory: HeldMemory, scratch: memoryview) -> None:
         self.frame_bytes_max = frame_bytes_max
         self._memory = memory
         self._scratch = scratch
@@ -89,14 +57,15 @@ class FrameReceiver:
         """Whether a frame has begun to come and is not whole yet."""
         return self._frame is not None or self._at < len(self._data)
 
+    @property
+    def came_bytes(self) -> int:
+        """How many bytes have come of what is not taken yet."""
+        return self._frame_filled_to if self._frame is not None else len(self._data) - self._at
+
     def writable(self) -> memoryview:
-        """Where the next bytes go; never empty."""
+        """Where the next bytes go; never empty. Not to be called while the receiver is blocked."""
         if self._frame is None:
             return self._scratch
-        if self._frame_filled_to == len(self._frame):
-            grown = bytearray(min(self._frame_bytes, 2 * len(self._frame)))
-            grown[: len(self._frame)] = self._frame
-            self._frame = grown
         return memoryview(self._frame)[self._frame_filled_to :]
 
     def wrote(self, count: int) -> None:
@@ -122,36 +91,52 @@ class FrameReceiver:
         """
         self.is_blocked = False
         if self._frame is not None:
-            if self._frame_filled_to < self._frame_bytes:
-                return None
-            frame, self._frame = self._frame, None
-            return frame
+            return self._own_frame(self._frame)
         available = len(self._data) - self._at
         if available < 4:
             return None
         (length,) = _LENGTH.unpack_from(self._data, self._at)
         if not 0 <= length <= self.frame_bytes_max:
             raise FrameError(f"a request of {length} bytes; from 0 to {self.frame_bytes_max} are accepted")
-        if not self._memory.try_take(length):
-            self.is_blocked = True
-            return None
         start = self._at + 4
         if available - 4 < length:
             self._begin_frame(start, length)
             return None
+        if not self._memory.try_take(length):
+            self.is_blocked = True
+            return None
         self._at = start + length
         return bytes(self._data[start : self._at])
 
+    def _own_frame(self, frame: bytearray) -> Buffer | None:
+        """The frame that has a buffer of its own, if it is whole; else the buffer grows when it is full."""
+        if self._frame_filled_to == self._frame_bytes:
+            if self._memory.try_take(self._frame_bytes):
+                self._frame = None
+                self._memory.came()
+                return frame
+            self.is_blocked = True
+        elif self._frame_filled_to == len(frame):
+            size = min(self._frame_bytes, _GROWTH * len(frame))
+            if self._memory.try_grow(size - len(frame)):
+                self._frame = bytearray(size)
+                self._frame[: len(frame)] = frame
+            else:
+                self.is_blocked = True
+        return None
+
     def _begin_frame(self, start: int, length: int) -> None:
-        """The frame is not whole: it gets a buffer of its own, which the socket then reads into."""
-        came = self._data[start:]
-        self._frame = bytearray(max(len(came), min(length, FRAME_BUFFER_START_BYTES)))
-        self._frame[: len(came)] = came
-        self._frame_bytes, self._frame_filled_to = length, len(came)
+        """The frame is not whole: it gets a buffer of its own, which the socket then reads into, if there is room."""
+        came = len(self._data) - start
+        size = min(length, max(_GROWTH * came, _FRAME_BUFFER_START_BYTES))
+        if not self._memory.try_grow(size):
+            self.is_blocked = True
+            return
+        self._frame = bytearray(size)
+        self._frame[:came] = self._data[start:]
+        self._frame_bytes, self._frame_filled_to = length, came
         self._data, self._at = b"", 0
 
     def close(self) -> None:
-        """Give back what a frame that never became whole had taken."""
-        if self._frame is not None:
-            self._memory.give_back(self._frame_bytes)
-            self._frame = None
+        """Let go of a frame that never became whole."""
+        self._frame, self._data, self._at = None, b"", 0

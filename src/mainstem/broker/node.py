@@ -16,7 +16,7 @@ from mainstem.broker.broker_configs import BrokerConfigs
 from mainstem.broker.compaction import Compaction
 from mainstem.broker.delayed_fetch import DelayedFetches
 from mainstem.broker.fetch_sessions import FetchSessions
-from mainstem.broker.framing import SCRATCH_BYTES, RequestMemory
+from mainstem.broker.framing import SCRATCH_BYTES
 from mainstem.broker.group_commit import GroupCommit
 from mainstem.broker.group_configs import GroupConfigs
 from mainstem.broker.groups.classic_steps import Settings
@@ -24,6 +24,7 @@ from mainstem.broker.groups.consumer_steps import ConsumerSettings
 from mainstem.broker.groups.coordinator import GroupCoordinator
 from mainstem.broker.metrics.meters import Meters
 from mainstem.broker.quotas.quotas import Quotas, Windows
+from mainstem.broker.request_memory import RequestMemory
 from mainstem.broker.security import Security
 from mainstem.broker.share.shares import Shares
 from mainstem.broker.topics import Topic, Topics
@@ -35,6 +36,7 @@ from mainstem.log.node_log import NodeLog
 if TYPE_CHECKING:
     from mainstem.broker.api import Answer, Api, Call
     from mainstem.broker.config import BrokerConfig
+    from mainstem.broker.connection import Connection
     from mainstem.clock import Clock
     from mainstem.log.checkpoint_write import CheckpointWrite
     from mainstem.log.disk import Disk
@@ -64,7 +66,11 @@ class Node:
         self.offset_metadata_bytes_max = int(config.get("offset.metadata.max.bytes"))
         self.described_partitions_max = int(config.get("max.request.partition.size.limit"))
         self.deletes_topics = bool(config.get("delete.topic.enable"))
-        self.request_memory = RequestMemory(int(config.get("queued.max.request.bytes")))
+        self.request_rate_min = int(config.get("mainstem.request.rate.min"))
+        self.request_memory = _request_memory(config)
+        self.unauthenticated_memory = RequestMemory(int(config.get("mainstem.unauthenticated.request.bytes")))
+        self.unauthenticated: dict[Connection, None] = {}
+        self.unauthenticated_max = int(config.get("mainstem.unauthenticated.connections.max"))
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.fetches = DelayedFetches()
         self.fetch_sessions = FetchSessions(
@@ -148,6 +154,15 @@ class Node:
         self.share.stop()
         await self.commit.stop()
         self.log.close()
+
+
+def _request_memory(config: BrokerConfig) -> RequestMemory:
+    """The memory of requests; shares that are -1 are half of what they are a share of."""
+    limit = int(config.get("queued.max.request.bytes"))
+    share = int(config.get("mainstem.queued.principal.request.bytes"))
+    share = share if share > 0 else limit // 2
+    connection = int(config.get("mainstem.queued.connection.request.bytes"))
+    return RequestMemory(limit, share, connection if connection > 0 else share // 2)
 
 
 def _windows(config: BrokerConfig, name: str) -> Windows:

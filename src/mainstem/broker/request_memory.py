@@ -1,0 +1,223 @@
+"""The memory of requests: how much of it each principal and each connection may hold, and who waits for some.
+
+Two amounts are bounded apart, so that neither can block the other for good. ``used_bytes`` are whole requests, from the
+moment they are taken until they are answered. ``coming_bytes`` are the buffers of requests that have not come whole;
+they count with what they really hold and never with what a length announces.
+
+A ``Share`` is what one principal holds (one address, while there is no user). A share takes half of the memory at most,
+and a connection half of its share, so that nobody can stop everybody else. Within these bounds a request is admitted
+while anything is left, whatever its size. Of those in one share that wait for room to receive the rest of a request,
+one at a time is ``favoured``: it gets the room in any case. So requests that are each larger than what is left come one
+after another, and a share full of halves of requests goes on. ``Connection`` closes a request that comes too slowly.
+
+Concurrency: the event loop only.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+
+class RequestMemory:
+    """The memory of all connections of one kind: ``limit_bytes`` for whole requests, half as much for coming ones."""
+
+    def __init__(self, limit_bytes: int, share_bytes: int = 0, connection_bytes: int = 0) -> None:
+        self.limit_bytes = limit_bytes
+        self.share_bytes = min(limit_bytes, share_bytes or limit_bytes)
+        self.connection_bytes = min(self.share_bytes, connection_bytes or limit_bytes)
+        self.used_bytes = self.coming_bytes = 0
+        self._shares: dict[str, Share] = {}
+        self._blocked: dict[Share, None] = {}
+        self._is_waking = self._has_more_room = False
+
+    def hold(self, owner: str, wake: Callable[[], None]) -> HeldMemory:
+        """The memory of one connection of ``owner``; ``wake`` is called when it waits and may go on."""
+        held = HeldMemory(wake)
+        held.move(self, owner)
+        return held
+
+    def join(self, owner: str) -> Share:
+        """The share of an owner, with one connection more."""
+        share = self._shares.get(owner)
+        if share is None:
+            share = self._shares[owner] = Share(self, owner)
+        share.connections += 1
+        return share
+
+    def leave(self, share: Share) -> None:
+        """A connection less; a share without connections is forgotten."""
+        share.connections -= 1
+        if not share.connections:
+            self._shares.pop(share.owner, None)
+            self._blocked.pop(share, None)
+
+    def block(self, share: Share) -> None:
+        """Someone of this share waits."""
+        self._blocked[share] = None
+
+    def wake(self) -> None:
+        """Let those who wait go on as far as there is room, share by share."""
+        self._has_more_room = True
+        if self._is_waking:
+            return  # who was woken has given something back: the round that woke it goes on
+        self._is_waking = True
+        try:
+            while self._has_more_room and self._blocked:
+                self._has_more_room = False
+                for share in list(self._blocked):
+                    self._blocked.pop(share, None)
+                    if share.wake():
+                        self._blocked[share] = None  # at the end: the others come first the next time
+        finally:
+            self._is_waking = False
+
+
+class Share:
+    """What the connections of one owner hold together."""
+
+    __slots__ = ("coming_bytes", "coming_waits", "connections", "favoured", "memory", "owner", "used_bytes", "waits")
+
+    def __init__(self, memory: RequestMemory, owner: str) -> None:
+        self.memory = memory
+        self.owner = owner
+        self.used_bytes = self.coming_bytes = 0
+        self.connections = 0
+        self.favoured: HeldMemory | None = None
+        self.waits: deque[HeldMemory] = deque()
+        self.coming_waits: deque[HeldMemory] = deque()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more whole request may be taken."""
+        return self.memory.used_bytes < self.memory.limit_bytes and self.used_bytes < self.memory.share_bytes
+
+    @property
+    def has_coming_room(self) -> bool:
+        """Whether the buffer of a coming request may grow."""
+        memory = self.memory
+        return 2 * memory.coming_bytes < memory.limit_bytes and 2 * self.coming_bytes < memory.share_bytes
+
+    @property
+    def is_short(self) -> bool:
+        """Whether connections of this share wait for room."""
+        return bool(self.waits or self.coming_waits)
+
+    def wake(self) -> bool:
+        """Let those who wait go on while there is room, in the order in which they came; whether some still wait."""
+        for _ in range(len(self.waits)):
+            if not self.has_room:
+                break
+            self._wake_first(self.waits)
+        for _ in range(len(self.coming_waits)):
+            if not self.has_coming_room and self.favoured is not None:
+                break
+            self._wake_first(self.coming_waits)
+        return self.is_short
+
+    @staticmethod
+    def _wake_first(waits: deque[HeldMemory]) -> None:
+        held = waits.popleft()
+        held.is_waiting = False
+        held.wake()
+
+
+class HeldMemory:
+    """What one connection holds: ``used_bytes`` in whole requests, ``coming_bytes`` in one that comes."""
+
+    __slots__ = ("coming_bytes", "is_waiting", "share", "used_bytes", "wake")
+
+    share: Share
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self.wake = wake
+        self.used_bytes = self.coming_bytes = 0
+        self.is_waiting = False
+
+    def move(self, memory: RequestMemory, owner: str) -> None:
+        """Take all that is held to the share of ``owner``, and wait there no longer."""
+        used, coming = self.used_bytes, self.coming_bytes
+        if hasattr(self, "share"):
+            self._leave()
+        self.share = memory.join(owner)
+        self._add(used, coming)
+
+    def try_take(self, size_bytes: int) -> bool:
+        """Whether a whole request of that size is admitted; else it waits, and is woken when it may try again.
+
+        A connection that holds too much itself does not wait here: it goes on when a request of its own is answered.
+        """
+        share = self.share
+        memory = share.memory
+        if self.used_bytes >= memory.connection_bytes:
+            return False
+        if memory.used_bytes >= memory.limit_bytes or share.used_bytes >= memory.share_bytes:
+            self._wait(share.waits)
+            return False
+        self.used_bytes += size_bytes
+        share.used_bytes += size_bytes
+        memory.used_bytes += size_bytes
+        return True
+
+    def give_back(self, size_bytes: int) -> None:
+        """The request is answered; those who wait go on if there is room now."""
+        share = self.share
+        memory = share.memory
+        self.used_bytes -= size_bytes
+        share.used_bytes -= size_bytes
+        memory.used_bytes -= size_bytes
+        memory.wake()
+
+    def try_grow(self, size_bytes: int) -> bool:
+        """Whether the buffer of a coming request may grow by so much; else it waits for it."""
+        share = self.share
+        is_within = share.has_coming_room and 2 * self.coming_bytes < share.memory.connection_bytes
+        if not is_within and share.favoured is not self:
+            if share.favoured is not None:
+                self._wait(share.coming_waits)
+                return False
+            share.favoured = self
+        self._add(0, size_bytes)
+        return True
+
+    def came(self) -> None:
+        """The request has come whole, or never will: its buffer is counted as coming no longer."""
+        share, coming = self.share, self.coming_bytes
+        self._add(0, -coming)
+        if share.favoured is self:
+            share.favoured = None
+        share.memory.wake()
+
+    def close(self) -> None:
+        """The connection is closed: what it held is free."""
+        self.wake = _nothing
+        self._leave()
+
+    def _leave(self) -> None:
+        share = self.share
+        memory = share.memory
+        if self.is_waiting:
+            self.is_waiting = False
+            for waits in (share.waits, share.coming_waits):
+                if self in waits:
+                    waits.remove(self)
+        self._add(-self.used_bytes, -self.coming_bytes)
+        if share.favoured is self:
+            share.favoured = None
+        memory.leave(share)
+        memory.wake()
+
+    def _add(self, used_bytes: int, coming_bytes: int) -> None:
+        for each in (self, self.share, self.share.memory):
+            each.used_bytes += used_bytes
+            each.coming_bytes += coming_bytes
+
+    def _wait(self, waits: deque[HeldMemory]) -> None:
+        if not self.is_waiting:
+            self.is_waiting = True
+            waits.append(self)
+            self.share.memory.block(self.share)
+
+
+def _nothing() -> None:
+    """What a closed connection does when it is woken."""

@@ -3,9 +3,11 @@ from __future__ import annotations
 import random
 import struct
 import tracemalloc
+from typing import Any
 
 import pytest
 
+from mainstem.broker.apis import APIS
 from mainstem.errors import FrameError
 from mainstem.protocol.apis import ApiKey, entity
 from mainstem.protocol.codec import (
@@ -17,7 +19,10 @@ from mainstem.protocol.codec import (
     encode_request,
     encode_response,
 )
+from mainstem.protocol.compiler import uvarint
 from mainstem.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from mainstem.protocol.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
+from mainstem.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsResponse
 from mainstem.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -26,7 +31,7 @@ from mainstem.protocol.messages.fetch import (
     PartitionData,
 )
 from mainstem.protocol.messages.group_records import OffsetCommitValue
-from mainstem.protocol.messages.metadata import MetadataRequest
+from mainstem.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from mainstem.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.protocol.test_messages import random_struct
 
@@ -174,3 +179,66 @@ def test_a_message_alone_survives() -> None:
 def test_a_misspelt_field_is_a_type_error() -> None:
     with pytest.raises(TypeError):
         MetadataRequest(topic=None)  # type: ignore[call-arg]
+
+
+def with_long_string(value: Any, version: int) -> bool:
+    """Make the first string in a struct one byte longer than Kafka allows; whether there was one."""
+    for field in value.__fields__:
+        held = getattr(value, field.name) if version in field.versions else None
+        if field.kind == "string" and held is not None:
+            setattr(value, field.name, "x" * 32_768)
+            return True
+        if field.kind == "array:string" and held:
+            setattr(value, field.name, ["x" * 32_768])
+            return True
+        items = held if field.kind == "array" else [held] if field.kind == "struct" else ()
+        if any(item is not None and with_long_string(item, version) for item in items or ()):
+            return True
+    return False
+
+
+def flexible_requests() -> list[tuple[ApiKey, int]]:
+    found = []
+    for key, api in APIS.items():
+        first, last = api.versions
+        found += [(ApiKey(key), version) for version in range(first, last + 1)]
+    return [(key, version) for key, version in found if version in entity(key, version, True).__flexible__]
+
+
+@pytest.mark.parametrize(("key", "version"), flexible_requests())
+def test_a_string_that_is_longer_than_kafka_reads_is_refused_in_every_request(key: ApiKey, version: int) -> None:
+    rng = random.Random(f"{key}{version}")
+    for _ in range(20):
+        body = random_struct(entity(key, version, True), version, rng)
+        if with_long_string(body, version):
+            with pytest.raises(FrameError):
+                decode_request(frame_of(encode_request(body, version, correlation_id=1, client_id="c")))
+
+
+def test_the_longest_string_is_read() -> None:
+    body = MetadataRequest(topics=[MetadataRequestTopic(name="x" * 32_767)])
+    assert decode_request(frame_of(encode_request(body, 12, correlation_id=1, client_id="c"))).body == body
+
+
+def test_a_kept_record_may_hold_a_longer_string() -> None:
+    """An earlier version wrote it: it must stay readable."""
+    value = ConsumerGroupMemberMetadataValue.of_defaults()
+    value.rack_id = "x" * 40_000
+    kept = decode_message(ConsumerGroupMemberMetadataValue, 0, encode_message(value, 0))
+    assert kept.rack_id == value.rack_id
+
+
+@pytest.mark.parametrize("version", [5, 6])
+def test_the_text_of_an_error_is_cut_to_what_clients_read(version: int) -> None:
+    group = DescribedGroup.of_defaults()
+    group.error_message = "ä" * 32_767
+    header = decode_header(struct.pack(">hhihs", 15, version, 5, 1, b"x"))
+    frame = frame_of(encode_response(header, DescribeGroupsResponse(groups=[group])))
+    text = decode_response(frame, ApiKey.DESCRIBE_GROUPS, version).body.groups[0].error_message
+    assert text in (None, "ä" * 16_383)
+
+
+def test_tags_of_a_header_are_bounded() -> None:
+    frame = struct.pack(">hhih", 18, 3, 1, -1) + uvarint(10_001) + bytes(2) * 10_001
+    with pytest.raises(FrameError):
+        decode_request(frame)

@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from mainstem.errors import FrameError
 from mainstem.protocol.apis import ApiKey, entity
-from mainstem.protocol.compiler import M, read_uvarint, reader, writer
+from mainstem.protocol.compiler import MAX_TAGGED_FIELDS, M, read_uvarint, reader, writer
 from mainstem.protocol.schema import Buffer, Message
 
 Chunks: TypeAlias = list[Buffer]
@@ -164,6 +164,8 @@ def _skip_tags(frame: Buffer, at: int) -> int:
     """Skip a header's tagged fields: none is defined that matters here."""
     try:
         count, at = read_uvarint(frame, at)
+        if count > MAX_TAGGED_FIELDS:
+            raise FrameError(f"the header has {count} tagged fields; at most {MAX_TAGGED_FIELDS} are read")
         for _ in range(count):
             _, at = read_uvarint(frame, at)
             size, at = read_uvarint(frame, at)

@@ -6,6 +6,7 @@ Each is made once, as the source of a few straight Python functions: neighbourin
 What a reader promises about hostile bytes:
 
 * every length is checked against the end of the buffer before anything is taken from it,
+* every string of a request or a response has at most ``MAX_STRING_BYTES``, as in Kafka's generated readers,
 * every array's count is checked against the bytes that are left and against ``Budget`` before the array is made,
   so what a frame can make the reader allocate is bounded by the frame's size,
 * whatever is wrong ends in FrameError, and nothing else.
@@ -29,6 +30,7 @@ Writer: TypeAlias = Callable[[Any, list[Any]], None]
 
 MAX_ELEMENTS: Final = 1_000_000
 MAX_TAGGED_FIELDS: Final = 10_000
+MAX_STRING_BYTES: Final = 0x7FFF
 _FIXED: Final = {
     "bool": ("?", 1),
     "int8": ("b", 1),
@@ -131,6 +133,7 @@ def _make(message: type[Message], version: int) -> tuple[Callable[..., Any], Wri
         "ZERO_UUID": ZERO_UUID,
         "read_uvarint": read_uvarint,
         "uvarint": uvarint,
+        "clipped": _clipped,
         "unpack_array": _unpack_array,
         "pack_array": _pack_array,
         "total_size": _total_size,
@@ -140,10 +143,17 @@ def _make(message: type[Message], version: int) -> tuple[Callable[..., Any], Wri
         "SMALL": _SMALL,
         "MAX_TAGGED_FIELDS": MAX_TAGGED_FIELDS,
     }
-    source = _Source(version, version in message.__flexible__, namespace)
+    # Records that earlier versions wrote may hold longer strings: what is kept stays readable.
+    string_bytes_max = None if message.__name__.endswith(("Key", "Value")) else MAX_STRING_BYTES
+    source = _Source(version, version in message.__flexible__, namespace, string_bytes_max)
     source.add(message)
     exec(compile("\n".join(source.lines), f"<{message.__name__} v{version}>", "exec"), namespace)
     return namespace[f"read_{message.__name__}"], namespace[f"write_{message.__name__}"]
+
+
+def _clipped(text: bytes) -> bytes:
+    """The beginning of an error's text that no client can read whole: it quotes what the request named."""
+    return text[:MAX_STRING_BYTES].decode(errors="ignore").encode()
 
 
 def _unpack_array(buffer: Buffer, at: int, count: int, code: str) -> list[Any]:
@@ -189,8 +199,11 @@ def _runs(fields: Sequence[Field]) -> Iterator[list[Field]]:
 class _Source:
     """The source text of the readers and writers of one message at one version."""
 
-    def __init__(self, version: int, flexible: bool, namespace: dict[str, Any]) -> None:
+    def __init__(
+        self, version: int, flexible: bool, namespace: dict[str, Any], string_bytes_max: int | None = None
+    ) -> None:
         self.lines: list[str] = []
+        self._string_bytes_max = string_bytes_max
         self._version = version
         self._flexible = flexible
         self._namespace = namespace
@@ -284,10 +297,17 @@ class _Source:
         if field.kind.startswith("array"):
             self._read_array(field, value, indent)
             return
-        add(f"{indent}e = p + n")
-        add(f"{indent}if n < 0 or e > end: raise FrameError(f'{field.name}: {{n}} bytes, {{end - p}} are left')")
+        self._check_length(field, field.kind, indent)
         take = {"string": "str(b[p:e], 'utf-8')", "bytes": "bytes(b[p:e])", "records": "memoryview(b)[p:e]"}
         add(f"{indent}{value} = {take[field.kind]}; p = e")
+
+    def _check_length(self, field: Field, kind: str, indent: str) -> None:
+        """Compute ``e``, the end of ``n`` bytes, after checking that they are there and not too many."""
+        add, most = self.lines.append, self._string_bytes_max
+        add(f"{indent}e = p + n")
+        add(f"{indent}if n < 0 or e > end: raise FrameError(f'{field.name}: {{n}} bytes, {{end - p}} are left')")
+        if kind == "string" and most is not None and self._flexible:
+            add(f"{indent}if n > {most}: raise FrameError(f'{field.name}: {{n}} bytes, a string has at most {most}')")
 
     def _read_array(self, field: Field, value: str, indent: str) -> None:
         add = self.lines.append
@@ -308,8 +328,7 @@ class _Source:
         add(f"{indent}{value} = []; count = n")
         add(f"{indent}for _ in range(count):")
         self._read_count(kind, indent + " ")
-        add(f"{indent} e = p + n")
-        add(f"{indent} if n < 0 or e > end: raise FrameError(f'{field.name}: {{n}} bytes, {{end - p}} are left')")
+        self._check_length(field, kind, indent + " ")
         take = "str(b[p:e], 'utf-8')" if kind == "string" else "bytes(b[p:e])"
         add(f"{indent} {value}.append({take}); p = e")
 
@@ -385,6 +404,8 @@ class _Source:
         else:
             if field.kind == "string":
                 add(f"{indent}v = v.encode()")
+                if field.name == "error_message":
+                    add(f"{indent}if len(v) > {MAX_STRING_BYTES}: v = clipped(v)")
             self._write_count(field.kind, "len(v)", indent)
             add(f"{indent}out(v)")
 

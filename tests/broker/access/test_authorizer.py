@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -184,3 +185,46 @@ HELD = [acl("t"), acl("*"), acl("te", pattern=PatternType.PREFIXED), acl("u", pr
 )
 def test_a_filter_means_the_acls_that_fit(wanted: AclFilter, found: list[Acl]) -> None:
     assert judge(*HELD).acls(wanted) == sorted(found)
+
+
+class CountedName(str):
+    """A name that counts how often a beginning of it is taken."""
+
+    taken = 0
+
+    def __getitem__(self, index: object) -> str:
+        self.taken += 1
+        return str(self)[index]  # type: ignore[index]
+
+
+def test_a_long_name_is_looked_up_by_the_lengths_of_the_prefixes_alone() -> None:
+    authorizer = judge(acl("te", pattern=PatternType.PREFIXED), acl("test", pattern=PatternType.PREFIXED))
+    name = CountedName("x" * 32_767)
+    assert not may(authorizer, Operation.READ, name)
+    assert name.taken == 2
+
+
+def test_a_prefix_that_is_removed_and_added_again_counts_once() -> None:
+    prefix, other = acl("te", pattern=PatternType.PREFIXED), acl("te", Operation.WRITE, pattern=PatternType.PREFIXED)
+    authorizer = judge(prefix, other)
+    authorizer.add([prefix])
+    authorizer.remove([prefix])
+    assert not may(authorizer, Operation.READ, "test")
+    assert may(authorizer, Operation.WRITE, "test")
+    authorizer.remove([other])
+    authorizer.add([prefix])
+    assert may(authorizer, Operation.READ, "test")
+
+
+def test_refused_names_take_no_memory_and_allowed_ones_a_bounded_amount() -> None:
+    authorizer = judge(acl("a", pattern=PatternType.PREFIXED))
+    tracemalloc.start()
+    try:
+        for number in range(3_000):
+            assert not may(authorizer, Operation.READ, f"{number}" * 3_000)
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+        for number in range(3_000):
+            assert may(authorizer, Operation.READ, f"a{number}" * 4_000)
+        assert tracemalloc.get_traced_memory()[0] < 32_000_000
+    finally:
+        tracemalloc.stop()

@@ -4,12 +4,14 @@
 * Read, Write, Delete and Alter let one Describe; AlterConfigs lets one DescribeConfigs. A denial implies nothing.
 * What no binding is about is refused, unless ``allow.everyone.if.no.acl.found``.
 
-The ACLs are kept as an index in memory; the metadata log is the truth. What was judged is remembered until an ACL
-changes: a client asks the same things again and again. Concurrency: the event loop only.
+The ACLs are kept as an index in memory; the metadata log is the truth. What was allowed is remembered until an ACL
+changes: a client asks the same things again and again. The memory of that is bounded in bytes, and refusals are not
+kept: a client without rights fills no memory. Concurrency: the event loop only.
 """
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final, cast
 
@@ -20,7 +22,8 @@ from mainstem.log.metadata import Metadata
 
 ACLS: Final = "acl"
 """The kind of the metadata's entries that hold ACLs."""
-_JUDGED_MAX: Final = 100_000
+_ALLOWED_BYTES_MAX: Final = 16 * 1024 * 1024
+_ENTRY_BYTES: Final = 256  # of one remembered judgement, beside its name
 _EVERYONE: Final = f"{USER}:{WILDCARD}"
 _IMPLIED_BY: Final = {
     Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
@@ -66,7 +69,9 @@ class Authorizer:
         self._allows_unlisted = allows_unlisted
         self._literal: dict[tuple[int, str], set[Acl]] = {}
         self._prefixed: dict[tuple[int, str], set[Acl]] = {}
-        self._judged: dict[tuple[Principal, str, int, int, str], bool] = {}
+        self._prefix_lengths: dict[int, Counter[int]] = defaultdict(Counter)
+        self._allowed: set[tuple[Principal, str, int, int, str]] = set()
+        self._allowed_bytes = 0
         for key in metadata.entries(ACLS):
             self._keep(Acl(*cast("tuple[int, str, int, str, str, int, int]", key)))
 
@@ -75,12 +80,20 @@ class Authorizer:
     def allows(self, principal: Principal, host: str, operation: Operation, resource: Resource, name: str) -> bool:
         """Whether ``principal`` may do this from ``host``."""
         key = (principal, host, operation, resource, name)
-        known = self._judged.get(key)
-        if known is None:
-            if len(self._judged) >= _JUDGED_MAX:
-                self._judged.clear()
-            known = self._judged[key] = self._judge(*key)
-        return known
+        if key in self._allowed:
+            return True
+        if not self._judge(*key):
+            return False
+        size_bytes = _ENTRY_BYTES + 4 * len(name)
+        if self._allowed_bytes + size_bytes > _ALLOWED_BYTES_MAX:
+            self._forget()
+        self._allowed.add(key)
+        self._allowed_bytes += size_bytes
+        return True
+
+    def _forget(self) -> None:
+        self._allowed.clear()
+        self._allowed_bytes = 0
 
     def _judge(self, principal: Principal, host: str, operation: Operation, resource: Resource, name: str) -> bool:
         if principal in self._super_users:
@@ -98,8 +111,8 @@ class Authorizer:
         yield from self._literal.get((resource, name), ())
         if name != WILDCARD:
             yield from self._literal.get((resource, WILDCARD), ())
-        if self._prefixed:
-            for length in range(1, len(name) + 1):
+        for length in self._prefix_lengths.get(resource, ()):
+            if length <= len(name):
                 yield from self._prefixed.get((resource, name[:length]), ())
 
     def allows_some(self, principal: Principal, host: str, operation: Operation, resource: Resource) -> bool:
@@ -138,17 +151,30 @@ class Authorizer:
         """Remove bindings; durable when it returns. Raises StorageError."""
         gone = list(acls)
         self._metadata.put_entries(ACLS, {tuple(acl): None for acl in gone})
-        self._judged.clear()
+        self._forget()
         for acl in gone:
             index = self._index(acl)
             key = (acl.resource_type, acl.resource_name)
             index[key].discard(acl)
             if not index[key]:
                 del index[key]
+                if index is self._prefixed:
+                    self._count_prefix(acl, -1)
 
     def _keep(self, acl: Acl) -> None:
-        self._judged.clear()
-        self._index(acl).setdefault((acl.resource_type, acl.resource_name), set()).add(acl)
+        self._forget()
+        index = self._index(acl)
+        key = (acl.resource_type, acl.resource_name)
+        if index is self._prefixed and key not in index:
+            self._count_prefix(acl, 1)
+        index.setdefault(key, set()).add(acl)
+
+    def _count_prefix(self, acl: Acl, change: int) -> None:
+        """Keep how many prefixes there are of each length: a name is looked up by these lengths alone."""
+        lengths = self._prefix_lengths[acl.resource_type]
+        lengths[len(acl.resource_name)] += change
+        if not lengths[len(acl.resource_name)]:
+            del lengths[len(acl.resource_name)]
 
     def _index(self, acl: Acl) -> dict[tuple[int, str], set[Acl]]:
         return self._prefixed if acl.pattern_type == PatternType.PREFIXED else self._literal

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 
 import httpx
 import pytest
 
+from mainstem.client.log import Log
 from mainstem.gateway.request_heads import HEAD_BYTES_MAX, HEADERS_MAX, BoundedHeads
 
 LINE = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
@@ -80,3 +82,22 @@ def test_an_answer_that_takes_longer_than_a_head_may_is_not_cut_off(
     monkeypatch.setattr(BoundedHeads, "head_s", 3.0)
     waited = api.post(f"/topics/{mainstem_topic}/requests", json={"value": 1, "timeout_s": 3.5})
     assert waited.status_code == 202, waited.text
+
+
+def test_a_connection_whose_answer_is_not_taken_is_cut_off(
+    api: httpx.Client, mainstem_topic: str, session_log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session_log.append_many(mainstem_topic, [("k", "x" * 500_000)] * 16)
+    lost, closed = threading.Event(), BoundedHeads.connection_lost
+
+    def connection_lost(self: BoundedHeads, exc: Exception | None) -> None:
+        closed(self, exc)
+        lost.set()
+
+    monkeypatch.setattr(BoundedHeads, "stall_s", 0.2)
+    monkeypatch.setattr(BoundedHeads, "connection_lost", connection_lost)
+    with socket.create_connection((api.base_url.host, api.base_url.port or 0), timeout=50) as connection:
+        connection.sendall(f"GET /topics/{mainstem_topic}/records HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        assert connection.recv(12) == b"HTTP/1.1 200"
+        assert lost.wait(50)
+        assert len(answer(connection)) < 8_000_000, "what the kernel held, and no more"

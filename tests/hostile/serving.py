@@ -111,6 +111,7 @@ class WellBehaved:
         self._process = process
         self._path = path
         self._ending = threading.Event()
+        self._answered = threading.Semaphore(0)
         self._thread = threading.Thread(target=self._run)
 
     def __enter__(self) -> WellBehaved:
@@ -121,10 +122,15 @@ class WellBehaved:
         self._ending.set()
         self._thread.join(60)
 
+    def wait(self) -> None:
+        """Wait for one more answer."""
+        assert self._answered.acquire(timeout=60)
+
     def _run(self) -> None:
         with client(self._process) as api:
             while not self._ending.is_set():
                 self.answers.append(api.get(self._path).status_code)
+                self._answered.release()
                 self._ending.wait(0.01)
 
 

@@ -51,6 +51,8 @@ def _gateway(log: Log, limits: Limits) -> dict[str, Any]:
         "bootstrap": log.bootstrap,
         "security": security_json(log.security),
         "body_bytes_max": limits.body_bytes_max,
+        "bodies_bytes_max": limits.bodies_bytes_max,
+        "answers_bytes_max": limits.answers_bytes_max,
         "requests_max": limits.requests_max,
         "origins": sorted(limits.origins),
         "host_names": None if limits.host_names is None else sorted(limits.host_names),

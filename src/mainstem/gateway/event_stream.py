@@ -22,6 +22,7 @@ from mainstem.gateway.event_format import CONTENT_TYPE, problem
 
 STALL_S: Final = 30.0
 BEAT_S: Final = 15.0
+_PIECE_BYTES: Final = 64 << 10
 _STOPPING = b": the server is stopping\n\n"
 _HEADERS = (
     (b"content-type", CONTENT_TYPE.encode()),
@@ -129,8 +130,11 @@ class EventStream(Response):
                 await self._send(send, problem(error))
 
     async def _send(self, send: Send, block: bytes) -> None:
-        async with asyncio.timeout(self._streams.stall_s):
-            await send({"type": "http.response.body", "body": block, "more_body": True})
+        """Send a block in pieces: what one connection holds for a client that does not read is a piece or two."""
+        for start in range(0, len(block), _PIECE_BYTES):
+            async with asyncio.timeout(self._streams.stall_s):
+                piece = block[start : start + _PIECE_BYTES]
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
 
 
 async def _disconnected(receive: Receive) -> None:

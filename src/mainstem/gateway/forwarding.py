@@ -23,6 +23,7 @@ from mainstem.errors import UnavailableError, UnknownViewError
 from mainstem.gateway.backend import Work
 from mainstem.gateway.event_stream import EventStream, Streams
 from mainstem.gateway.gate import grants_of
+from mainstem.gateway.guard import Receive, Scope, Send
 from mainstem.gateway.tokens import Grants
 from mainstem.gateway.unix_http import UnixHttp
 
@@ -39,6 +40,8 @@ _OWN_HEADERS = frozenset(
 )
 _PASSED_ON = ("content-type", "accept", "last-event-id")
 _BLOCK_END = b"\n\n"
+_WHOLE_BYTES_MAX = 256 << 10
+_PIECE_BYTES = 64 << 10
 # A host gives a sign of life more often than that.
 _SILENCE_S = 60.0
 
@@ -147,9 +150,33 @@ async def _sent_on(client: UnixHttp, http: Request) -> aiohttp.ClientResponse:
 
 
 async def _relayed(answer: aiohttp.ClientResponse) -> Response:
-    content = await answer.read()
+    """A small answer whole. A large one as it comes: the gateway holds no more of it than the client takes."""
     relayed = {name: value for name, value in answer.headers.items() if name.lower() not in _OWN_HEADERS}
-    return Response(content, answer.status, relayed)
+    length = answer.content_length
+    if length is None or length <= _WHOLE_BYTES_MAX:
+        return Response(await answer.read(), answer.status, relayed)
+    relayed["content-length"] = str(length)  # so that a client sees when the end is missing
+    return _Relay(answer, relayed)
+
+
+class _Relay(Response):
+    """An answer of a host, passed on piece by piece; the host's connection is closed when the client goes away."""
+
+    def __init__(self, answer: aiohttp.ClientResponse, headers: dict[str, str]) -> None:
+        super().__init__(status_code=answer.status)
+        self.raw_headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the answer on, as ASGI says."""
+        del scope, receive
+        try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            async for piece in self._answer.content.iter_chunked(_PIECE_BYTES):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            self._answer.close()
 
 
 def _closing(answer: aiohttp.ClientResponse) -> Callable[[], Awaitable[None]]:

@@ -3,6 +3,8 @@
 * At most ``requests_max`` requests are served at once, and their bodies together hold at most ``bodies_bytes_max``;
   more are told to come back (503). One body holds at most ``body_bytes_max`` (413), whether it says so in
   Content-Length or only turns out so, and must not pause for longer than ``body_pause_s`` (408).
+* Answers on their way to clients hold at most ``answers_bytes_max`` together (503). An answer goes out in pieces
+  of ``PIECE_BYTES``, so that a client that does not read is noticed (``request_heads``: it closes such connections).
 * What only reads (GET, HEAD) takes no body (400): it may wait or stream for long, and its body's room with it.
 * Streams of events, which last, are no requests in this sense: at most ``streams_max`` of them are served (503).
 * A browser lets any page send simple requests to loopback. So a request must name one of the host names that are served
@@ -35,6 +37,7 @@ Send = Callable[[Message], Awaitable[None]]
 AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 STREAMS_MAX: Final = 2_048
+PIECE_BYTES: Final = 256 << 10
 _REQUESTS_MAX: Final = 512
 _STREAM = re.compile(r"/(?:topics|views)/[^/]+/stream")
 _DATA = re.compile(r"/(?:topics|views|requests|pipelines|groups|metrics|config)(?:/.*)?", re.DOTALL)
@@ -49,8 +52,9 @@ _UPGRADE = "websocket"  # stands for the method of a request that is none of the
 class Limits:
     """The bounds of one process's HTTP. ``host_names`` None serves any host name."""
 
-    body_bytes_max: int = 16 << 20
-    bodies_bytes_max: int = 128 << 20
+    body_bytes_max: int = 4 << 20
+    bodies_bytes_max: int = 64 << 20
+    answers_bytes_max: int = 256 << 20
     requests_max: int = _REQUESTS_MAX
     streams_max: int = STREAMS_MAX
     websockets_max: int = 64
@@ -78,6 +82,7 @@ class Guard:
         self._streams = 0
         self._websockets = 0
         self._bodies_bytes = 0
+        self._answers_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -93,9 +98,10 @@ class Guard:
             await http_problem(refusal.status, str(refusal))(scope, receive, send)
             return
         body = _CountedBody(self, receive)
+        answer = _CountedAnswer(self, scope, receive, send)
         self._count(is_stream, 1)
         try:
-            await _told_when_cancelled(self._app, scope, body.receive, send)
+            await _told_when_cancelled(self._app, scope, body.receive, send if is_stream else answer.send)
         finally:
             self._count(is_stream, -1)
             self._bodies_bytes -= body.size_bytes
@@ -177,6 +183,17 @@ class Guard:
             raise HttpError(503, "too many large bodies are being received; try again in a moment")
         self._bodies_bytes += more_bytes
 
+    def hold(self, answer_bytes: int) -> bool:
+        """Take room for a part of an answer; False when there is none."""
+        if self._answers_bytes + answer_bytes > self._limits.answers_bytes_max:
+            return False
+        self._answers_bytes += answer_bytes
+        return True
+
+    def let_go(self, answer_bytes: int) -> None:
+        """Give the room of a part of an answer back."""
+        self._answers_bytes -= answer_bytes
+
     @property
     def body_pause_s(self) -> float:
         """How long a body may pause."""
@@ -204,6 +221,53 @@ class _CountedBody:
         self.size_bytes += more_bytes
         self._complete = not message.get("more_body", False)
         return message
+
+
+class _CountedAnswer:
+    """One request's answer on its way out. Its head waits for the first part of its body, which may be refused."""
+
+    def __init__(self, guard: Guard, scope: Scope, receive: Receive, send: Send) -> None:
+        self._guard = guard
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._head: Message | None = None
+        self._is_refused = False
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._head = message
+            return
+        content = message.get("body", b"")
+        if message["type"] != "http.response.body" or self._is_refused:
+            if not self._is_refused:
+                await self._send(message)
+        elif self._guard.hold(len(content)):
+            try:
+                await self._send_in_pieces(content, more=message.get("more_body", False))
+            finally:
+                self._guard.let_go(len(content))
+        else:
+            await self._refuse()
+
+    async def _send_in_pieces(self, content: bytes, *, more: bool) -> None:
+        await self._send_head()
+        for start in range(0, max(1, len(content)), PIECE_BYTES):
+            piece = content[start : start + PIECE_BYTES]
+            is_last = start + PIECE_BYTES >= len(content)
+            await self._send({"type": "http.response.body", "body": piece, "more_body": more or not is_last})
+
+    async def _send_head(self) -> None:
+        head, self._head = self._head, None
+        if head is not None:
+            await self._send(head)
+
+    async def _refuse(self) -> None:
+        if self._head is None:  # it has begun: a client sees that its end is missing
+            raise UnavailableError("too many large answers are being sent; try again in a moment")
+        self._is_refused = True
+        refusal = http_problem(503, "too many large answers are being sent; try again in a moment")
+        await refusal(self._scope, self._receive, self._send)
 
 
 async def _told_when_cancelled(app: AsgiApp, scope: Scope, receive: Receive, send: Send) -> None:

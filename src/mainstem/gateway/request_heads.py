@@ -4,6 +4,10 @@ A head has at most ``HEAD_BYTES_MAX`` bytes and ``HEADERS_MAX`` headers, else it
 closed; it is whole ``head_s`` after its connection was made, or after its first bytes came on one that is kept, else
 the connection is closed without a word. uvicorn by itself bounds none of that over httptools.
 
+A client that takes what was sent too slowly is cut off: while the connection holds more than asyncio's high-water mark,
+it has ``stall_s`` to take what is waiting. Whoever writes large answers writes pieces (``guard.PIECE_BYTES``) and waits
+in between, so this is a minimum rate. The connection is aborted, so that nothing of the answer is kept.
+
 How a head is counted: ``on_header`` counts what is complete; what a chunk brings that ends no head belongs to an
 incomplete one altogether, so that one endless header is bounded too, but for one chunk. For one event loop.
 """
@@ -21,6 +25,7 @@ HEAD_BYTES_MAX: Final = 128 << 10
 """A position of three thousand partitions, in a query or in ``Last-Event-ID``, has room."""
 HEADERS_MAX: Final = 200
 HEAD_S: Final = 30.0
+STALL_S: Final = 30.0
 
 
 class _TooLargeError(Exception):
@@ -31,6 +36,7 @@ class BoundedHeads(HttpToolsProtocol):
     """uvicorn's protocol over httptools, with bounds. One instance for each connection."""
 
     head_s: float = HEAD_S
+    stall_s: float = STALL_S
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -39,6 +45,7 @@ class BoundedHeads(HttpToolsProtocol):
         self._heads = 0
         self._head_bytes = 0
         self._alarm: TimerHandle | None = None
+        self._stall: TimerHandle | None = None
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # uvicorn narrows it too
         super().connection_made(transport)
@@ -46,7 +53,17 @@ class BoundedHeads(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._unset_alarm()
+        self._unset_stall()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._stall is None:
+            self._stall = self.loop.call_later(self.stall_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._unset_stall()
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         was_reading, heads = self._is_reading_head, self._heads
@@ -106,6 +123,11 @@ class BoundedHeads(HttpToolsProtocol):
     def _set_alarm(self) -> None:
         if self._alarm is None:
             self._alarm = self.loop.call_later(self.head_s, self.transport.close)
+
+    def _unset_stall(self) -> None:
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
 
     def _unset_alarm(self) -> None:
         if self._alarm is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from mainstem.broker.topics import OFFSETS_TOPIC
 from mainstem.broker.transactions.state import Producer
-from mainstem.errors import MainstemError, ProducerError, UnknownTopicError
+from mainstem.errors import MainstemError, ProducerError, TransactionCoordinatorFencedError, UnknownTopicError
 from mainstem.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ class Markers:
     async def write(self, partitions: Iterable[TopicPartition], marker: Marker) -> dict[TopicPartition, MainstemError]:
         """Write ``marker`` to each of ``partitions``; returns when all are durable.
 
-        The partitions that could not be done, each with the reason, are returned. A partition that is gone needs none.
+        The partitions that could not be done, each with the reason, are returned. A partition that is gone needs none;
+        after this no other has an open transaction of the producer.
         """
         failed: dict[TopicPartition, MainstemError] = {}
         written: list[tuple[TopicPartition, PartitionLog, int]] = []
@@ -65,7 +66,13 @@ class Markers:
             except UnknownTopicError:
                 _LOG.info("no marker for %s, which was deleted", each)
             except ProducerError as error:
-                _LOG.warning("no marker for %s, where the producer has gone on since: %s", each, error)
+                try:
+                    ended = self._end_refused(each, marker, error)
+                except MainstemError as second:
+                    failed[each] = second
+                    continue
+                if ended is not None:
+                    written.append((each, *ended))
             except MainstemError as error:
                 failed[each] = error
         for each, log, next_offset in written:
@@ -74,6 +81,31 @@ class Markers:
             except MainstemError as error:
                 failed[each] = error
         return failed
+
+    def _end_refused(
+        self, partition: TopicPartition, marker: Marker, error: ProducerError
+    ) -> tuple[PartitionLog, int] | None:
+        """End the producer's transaction in a partition that refused its coordinator's marker; None if none is open.
+
+        This node is the only coordinator. A partition that knows a later epoch shows that the coordinator has lost
+        something, or that an administrator wrote a marker with an epoch of its own. (Kafka gives the marker up, because
+        there a newer coordinator writes its own.) A later coordinator epoch does not change the decision. A later
+        producer epoch means that the coordinator does not know the open transaction. It can never commit, so it is
+        aborted; left open, it would hide every later record of the partition.
+        """
+        log = self._topics.partition(partition.topic, partition.partition)
+        producer_id = marker.producer.producer_id
+        held = next((each for each in log.producers() if each.producer_id == producer_id), None)
+        if held is None or held.transaction_first_offset < 0:
+            _LOG.info("no marker for %s, where producer %d has no open transaction: %s", partition, producer_id, error)
+            return None
+        if isinstance(error, TransactionCoordinatorFencedError):
+            return self.append(partition, marker._replace(coordinator_epoch=held.coordinator_epoch))
+        _LOG.error("%s: an unknown transaction of producer %d is aborted: %s", partition, producer_id, error)
+        epoch = max(marker.coordinator_epoch, held.coordinator_epoch)
+        return self.append(
+            partition, Marker(Producer(producer_id, held.epoch), epoch, commit=False, raises_epoch=False)
+        )
 
     def append(self, partition: TopicPartition, marker: Marker) -> tuple[PartitionLog, int]:
         """Write ``marker`` to one partition; the log and the offset that has to become durable.

@@ -13,10 +13,12 @@ from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.create_topics import CreateTopicsRequest
 from mainstem.protocol.messages.delete_topics import DeleteTopicsRequest
 from mainstem.protocol.messages.heartbeat import HeartbeatRequest
+from mainstem.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from mainstem.testing.disk import FaultyDisk
-from tests.broker.handlers.test_groups import commit, committed, join
+from tests.broker.handlers.test_groups import commit, committed, described, join, sync
 from tests.broker.handlers.test_topics import creatable
 from tests.broker.harness import Client, running
+from tests.broker.share.member import Member
 
 DATA = Path("/data")
 
@@ -28,11 +30,17 @@ def over_restarts(
 
     async def main() -> None:
         for live in lives:
+            failure: AssertionError | None = None
             try:
                 async with running(DATA, settings, disk=disk) as client:
-                    await live(client)
+                    try:
+                        await live(client)
+                    except AssertionError as error:
+                        failure = error
             except StorageError:
                 disk.kill()
+            if failure is not None:
+                raise failure
 
     asyncio.run(main())
 
@@ -77,7 +85,7 @@ def test_a_topic_that_the_disk_has_no_room_for_is_not_half_there() -> None:
 
     async def fills(client: Client) -> None:
         await client.create_topic("before")
-        disk.capacity_bytes = disk.used_bytes() + 300
+        disk.capacity_bytes = disk.used_bytes() + 50
         topics = [creatable("t", 50)]
         response = await client.request(CreateTopicsRequest(topics=topics), 7)
         assert response.topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -198,5 +206,91 @@ def test_a_topic_is_deleted_with_its_offsets_when_the_disk_refuses_their_tombsto
     async def again(client: Client) -> None:
         assert (await committed(client))[0] == -1
         assert await commit(client, 3) == 0
+
+    over_restarts(disk, fails, again)
+
+
+def test_a_classic_group_stays_as_the_log_has_it_when_the_disk_refuses_its_records() -> None:
+    disk = FaultyDisk()
+
+    async def refuses(client: Client) -> None:
+        await client.create_topic("t")
+        first = await join(client)
+        disk.capacity_bytes = disk.used_bytes()
+        assert (await sync(client, first)).error_code == ErrorCode.NOT_COORDINATOR
+        assert (await described(client)).group_state == "CompletingRebalance"
+        disk.capacity_bytes = None
+        assert (await sync(client, first)).assignment == b"mine"
+        disk.capacity_bytes = disk.used_bytes()
+        leaving = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=first.member_id)])
+        assert (await client.request(leaving, 5)).error_code == ErrorCode.NOT_COORDINATOR
+        beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=first.member_id)
+        assert (await client.request(beat, 4)).error_code == 0
+        assert (await described(client)).group_state == "Stable"
+        disk.capacity_bytes = None
+        disk.power_cut()
+
+    async def again(client: Client) -> None:
+        group = await described(client)
+        assert (group.group_state, len(group.members)) == ("Stable", 1)
+
+    over_restarts(disk, refuses, again)
+
+
+def test_a_member_whose_session_ends_while_the_disk_is_full_is_out_when_there_is_room() -> None:
+    disk = FaultyDisk()
+
+    async def refuses(client: Client) -> None:
+        first = await join(client, session_ms=50)
+        assert (await sync(client, first)).error_code == 0
+        disk.capacity_bytes = disk.used_bytes()
+        before = disk.calls
+        async with asyncio.timeout(20):
+            while disk.calls == before:  # the session ends, and its record is refused
+                await asyncio.sleep(0.01)
+        assert (await described(client)).group_state == "Stable"
+        disk.capacity_bytes = None
+        async with asyncio.timeout(20):
+            while (await described(client)).group_state != "Empty":
+                await asyncio.sleep(0.01)
+
+    over_restarts(disk, refuses, settings={"group.min.session.timeout.ms": "50"})
+
+
+def test_a_share_group_stays_as_the_log_has_it_when_the_disk_refuses_its_records() -> None:
+    disk = FaultyDisk()
+
+    async def refuses(client: Client) -> None:
+        await client.create_topic("t")
+        first, second = Member(client, "m1"), Member(client, "m2")
+        await first.join()
+        disk.capacity_bytes = disk.used_bytes()
+        assert (await second.heartbeat(["t"], epoch=0)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert (await first.heartbeat(epoch=-1)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        group = client.broker.node.share.coordinator.find("g")
+        assert (list(group.members), group.epoch) == (["m1"], 1)
+        disk.capacity_bytes = None
+        disk.power_cut()
+
+    async def again(client: Client) -> None:
+        group = client.broker.node.share.coordinator.find("g")
+        assert (list(group.members), group.epoch) == (["m1"], 1)
+
+    over_restarts(disk, refuses, again)
+
+
+def test_groups_whose_log_failed_a_sync_are_refused_until_the_next_start() -> None:
+    disk = FaultyDisk()
+
+    async def fails(client: Client) -> None:
+        await client.create_topic("t")
+        first = await join(client)
+        disk.fail_syncs("*/__consumer_offsets-0/*.log")
+        assert (await sync(client, first)).error_code == ErrorCode.NOT_COORDINATOR
+        beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=first.member_id)
+        assert (await client.request(beat, 4)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    async def again(client: Client) -> None:
+        assert (await sync(client, await join(client))).assignment == b"mine"
 
     over_restarts(disk, fails, again)

@@ -18,7 +18,7 @@ import enum
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mainstem.broker.failures import refusal
@@ -65,6 +65,10 @@ class Member:
         """Whether it has a group instance id, by which it is known again after a restart."""
         return self.instance_id is not None
 
+    def copy(self) -> Member:
+        """The same member, to be changed on its own."""
+        return replace(self)
+
     def metadata_for(self, protocol: str | None) -> bytes:
         """What it sent along with ``protocol``."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
@@ -94,6 +98,16 @@ class ClassicGroup:
     rebalance_deadline_s: float = NEVER
     initial_delay_left_ms: int = 0
     member_added: bool = False
+
+    def copy(self) -> ClassicGroup:
+        """The same group and members, to be changed on their own."""
+        return replace(
+            self,
+            members={member_id: member.copy() for member_id, member in self.members.items()},
+            static_members=dict(self.static_members),
+            pending_members=dict(self.pending_members),
+            pending_sync=set(self.pending_sync),
+        )
 
     # ---- what groups of all types say
 

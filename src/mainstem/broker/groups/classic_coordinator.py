@@ -1,6 +1,8 @@
 """The coordinator of classic groups: runs their steps, writes their records, and watches their deadlines.
 
-Of a rebalance under way nothing is written: after a restart its members join again. Concurrency: the event loop only.
+A step that may write runs on a copy of its group, which takes the group's place when the records are written: so the
+memory is never ahead of the log when the disk refuses. Of a rebalance under way nothing is written: after a restart its
+members join again. Concurrency: the event loop only.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from mainstem.broker.groups.classic import ClassicGroup, GroupState, Member
 from mainstem.broker.groups.group_log import new_reply
 from mainstem.broker.groups.group_types import GroupType
 from mainstem.broker.groups.records import GROUP_KEY_TYPE, read_group_change
-from mainstem.broker.groups.timers import GroupTimers
+from mainstem.broker.groups.timers import RETRY_S, GroupTimers
 from mainstem.errors import MainstemError, RemoteError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.group_records import GroupMetadataValue
@@ -24,6 +26,7 @@ from mainstem.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRes
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from mainstem.broker.api import Call
     from mainstem.broker.groups.effects import Effects
@@ -101,7 +104,11 @@ class ClassicCoordinator:
             knows_member_id_required=call.api_version >= _MEMBER_ID_REQUIRED_FROM,
             knows_skip_assignment=call.api_version >= _SKIP_ASSIGNMENT_FROM,
         )
-        self._run(group, classic_steps.join(group, request, joiner, reply, self._now()))
+        self._run(
+            group,
+            lambda group: classic_steps.join(group, request, joiner, reply, self._now()),
+            writes=request.group_instance_id in group.static_members,
+        )
         return future
 
     def _find_to_join(self, request: JoinGroupRequest) -> ClassicGroup:
@@ -128,7 +135,11 @@ class ClassicCoordinator:
         except RemoteError as error:
             reply(SyncGroupResponse(error_code=error.code, assignment=b""))
         else:
-            self._run(group, classic_steps.sync(group, request, reply, self._now()))
+            self._run(
+                group,
+                lambda group: classic_steps.sync(group, request, reply, self._now()),
+                writes=request.member_id == group.leader,
+            )
         return future
 
     def heartbeat(self, group_id: str, member_id: str, instance_id: str | None, generation_id: int) -> ErrorCode:
@@ -150,14 +161,16 @@ class ClassicCoordinator:
         except RemoteError as error:
             reply(LeaveGroupResponse(error_code=error.code))
         else:
-            self._run(group, classic_steps.leave(group, request, reply, self._now()))
+            self._run(group, lambda group: classic_steps.leave(group, request, reply, self._now()), writes=True)
         return future
 
     def _find(self, group_id: str) -> ClassicGroup:
-        """Raises RemoteError: there is no such group, so it has no such member; or the partition is damaged."""
+        """Raises RemoteError: there is no such group, so it has no such member; or the partition cannot be used."""
+        if code := self._log.refusal(group_id):
+            raise refusal(code)
         group = self._groups.get(group_id)
         if not isinstance(group, ClassicGroup):
-            raise refusal(self._log.refusal(group_id) or ErrorCode.UNKNOWN_MEMBER_ID)
+            raise refusal(ErrorCode.UNKNOWN_MEMBER_ID)
         return group
 
     # ---- for the coordinator of all groups
@@ -192,18 +205,32 @@ class ClassicCoordinator:
     def _now(self) -> classic_steps.Now:
         return classic_steps.Now(self._clock.monotonic_s(), self._clock.time_ms(), self._settings)
 
-    def _run(self, group: ClassicGroup, effects: Effects) -> None:
-        self._watch(group)
+    def _run(self, group: ClassicGroup, step: Callable[[ClassicGroup], Effects], *, writes: bool) -> bool:
+        """Run a step, write its records, and then let the group be what the step made of it; false if it stays.
+
+        ``writes``: the step may write records. One that does not changes the group in place, which costs no copy.
+        """
+        changed = group.copy() if writes else group
+        effects = step(changed)
+        assert writes or not effects.records
+        if self._log.run(group.group_id, effects):
+            if changed is not group:
+                self._groups.put(changed)
+            self._watch(changed)
+            self.drop_if_unused(group.group_id)
+            return True
         self.drop_if_unused(group.group_id)
-        self._log.run(group.group_id, effects)
+        return False
 
     def _watch(self, group: ClassicGroup) -> None:
         self._timers.watch(group.group_id, group.next_deadline_s())
 
     def _expire(self, group_id: str) -> None:
         group = self._groups.get(group_id)
-        if isinstance(group, ClassicGroup):
-            self._run(group, classic_steps.expire(group, self._now()))
+        if isinstance(group, ClassicGroup) and not self._run(
+            group, lambda group: classic_steps.expire(group, self._now()), writes=True
+        ):
+            self._timers.watch(group_id, self._clock.monotonic_s() + RETRY_S)
 
 
 def _replayed(group_id: str, value: GroupMetadataValue) -> ClassicGroup:

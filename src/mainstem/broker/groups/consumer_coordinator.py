@@ -20,7 +20,7 @@ from mainstem.broker.groups.consumer_records import KEYS, read_record
 from mainstem.broker.groups.consumer_replay import replay_into, settle
 from mainstem.broker.groups.effects import Effects
 from mainstem.broker.groups.group_log import new_reply
-from mainstem.broker.groups.timers import GroupTimers
+from mainstem.broker.groups.timers import RETRY_S, GroupTimers
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.consumer_group_heartbeat import (
@@ -199,4 +199,5 @@ class ConsumerCoordinator:
             step = steps.expire(group, self._now(group_id))
             self._keep(step, [])
         except MainstemError as error:
-            _LOG.error("the members of group %r that are late stay in it: %s", group_id, error)
+            _LOG.error("the members of group %r that are late stay in it for now: %s", group_id, error)
+            self._timers.watch(group_id, self._clock.monotonic_s() + RETRY_S)

@@ -217,9 +217,10 @@ class GroupCoordinator:
 
         Who asks for a group meanwhile is answered after its tombstones are durable, as always.
         """
-        for group in self.groups():
+        for group_id in [group.group_id for group in self.registry]:
+            group = self.registry.get(group_id)
             # The groups of other types have no committed offsets, and end by themselves.
-            if group.group_type in (GroupType.CLASSIC, GroupType.CONSUMER):
+            if group is not None and group.group_type in (GroupType.CLASSIC, GroupType.CONSUMER):
                 try:
                     self._expire_offsets_of(group, now_ms, retention_ms)
                 except MainstemError as error:
@@ -227,7 +228,7 @@ class GroupCoordinator:
             yield
 
     def _expire_offsets_of(self, group: Group, now_ms: int, retention_ms: int) -> None:
-        if self.registry.get(group.group_id) is not group or self.log.refusal(group.group_id):
+        if self.log.refusal(group.group_id):
             return
         held = self._offsets.of_group(group.group_id)
         in_use = self.transactional.pending.of_group(group.group_id)

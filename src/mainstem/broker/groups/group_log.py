@@ -72,7 +72,8 @@ class GroupLog:
             log = self._find(group_id)
         except PartitionOfflineError:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE if log in self._damaged else ErrorCode.NONE
+        is_unusable = log is not None and (log in self._damaged or log.offline_reason is not None)
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE if is_unusable else ErrorCode.NONE
 
     def write(self, group_id: str, records: Sequence[GroupRecord]) -> None:
         """Append records of one group, all or none. Raises the log's errors."""
@@ -105,15 +106,18 @@ class GroupLog:
         if log is not None:
             await self._commit.durable(log, log.log_end_offset)
 
-    def run(self, group_id: str, effects: Effects) -> None:
-        """Write a step's records, and give its answers when all that its group's partition holds is durable."""
+    def run(self, group_id: str, effects: Effects) -> bool:
+        """Write a step's records, and give its answers when all that its group's partition holds is durable.
+
+        False: the records could not be written, and the answers say so; what the step changed must not be kept.
+        """
         try:
             if effects.records:
                 self.write(group_id, effects.records)
             log = self._find(group_id)
         except MainstemError as error:
             _refuse(effects, error)
-            return
+            return False
 
         def settled(error: MainstemError | None) -> None:
             if error is not None:
@@ -126,6 +130,7 @@ class GroupLog:
             settled(None)
         else:
             self._commit.when_durable(log, log.log_end_offset, settled)
+        return True
 
     def _find_or_create(self, group_id: str) -> PartitionLog:
         topic = self._topics.ensure_internal(OFFSETS_TOPIC)

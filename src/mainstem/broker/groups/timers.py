@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mainstem.broker.groups.classic import NEVER
 
@@ -33,6 +33,10 @@ class Timer(NamedTuple):
     def cancel(self) -> None:
         """Let it not come."""
         self.handle.cancel()
+
+
+RETRY_S: Final = 1.0
+"""After this time a step that the clock asked for, and whose records the disk refused, is tried again."""
 
 
 class GroupTimers:

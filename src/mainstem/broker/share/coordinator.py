@@ -5,6 +5,9 @@ shares is that of ``__share_group_state``. A partition's state begins when its g
 that the group's configs say; the member is told so when that is durable. State without a group, which a crash in the
 middle of a deletion leaves, is removed at the start.
 
+Each change is made in a copy of the group, which takes the group's place when the records are written: so the memory is
+never ahead of the log when the disk refuses.
+
 Concurrency: the event loop only.
 """
 
@@ -16,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from mainstem.broker.failures import error_code, refusal
-from mainstem.broker.groups.timers import GroupTimers
+from mainstem.broker.groups.timers import RETRY_S, GroupTimers
 from mainstem.broker.share import group_records, group_steps
 from mainstem.broker.share.assignor import TopicShape
 from mainstem.broker.share.group import ShareGroup
@@ -157,12 +160,11 @@ class ShareCoordinator:
         try:
             group_steps.check_request(request)
             joins = request.member_epoch == group_steps.JOIN_EPOCH
-            group = self.find_or_create(request.group_id) if joins else self.find(request.group_id)
+            found = self.find_or_create(request.group_id) if joins else self.find(request.group_id)
+            group = found.copy(request.member_id)
             names = {*group.topics, *(request.subscribed_topic_names or ())}
             sender = (call.client_id or "", call.client_host)
             effects = group_steps.heartbeat(group, request, sender, self._shapes(names), self._now(group.group_id))
-            self._registry.put(group)
-            self._watch(group)
             keys, shared = self._share(group)
             self._run(group, effects, [*effects.records, *shared])
             await self._state.settled(keys)
@@ -173,8 +175,11 @@ class ShareCoordinator:
         return effects.answer
 
     def _run(self, group: ShareGroup, effects: GroupEffects, records: Sequence[GroupRecord]) -> None:
+        """Write the records, and let ``group`` be what its id names. Raises the log's errors: then nothing changed."""
         if records:
             self._log.write(group.group_id, records)
+        self._registry.put(group)
+        self._watch(group)
         for member_id in effects.gone:
             self._deliveries.release(self._state.of_group(group.group_id), member_id)
 
@@ -207,10 +212,10 @@ class ShareCoordinator:
         errors.
         """
         _require_empty(group)
+        group = group.copy()
         keys = []
         records: list[GroupRecord] = []
         if self.group(group.group_id) is None:
-            self._registry.put(group)
             records.append(group_records.epoch_record(group))
         for (topic_id, number), offset in offsets.items():
             topic = self._topics.by_id(topic_id)
@@ -225,6 +230,7 @@ class ShareCoordinator:
         if keys:
             records.append(group_records.shared_record(group.group_id, group.shared))
         self._log.write(group.group_id, records)
+        self._registry.put(group)
         await self._state.settled(keys)
         await self._log.settled(group.group_id)
 
@@ -236,8 +242,9 @@ class ShareCoordinator:
         gone = {topic.topic_id for topic in topics}
         partitions = [each for each in self._state.of_group(group.group_id) if each.key.topic_id in gone]
         self._state.remove(partitions)
-        group.shared = {topic_id: topic for topic_id, topic in group.shared.items() if topic_id not in gone}
-        self._log.write(group.group_id, [group_records.shared_record(group.group_id, group.shared)])
+        shared = {topic_id: topic for topic_id, topic in group.shared.items() if topic_id not in gone}
+        self._log.write(group.group_id, [group_records.shared_record(group.group_id, shared)])
+        group.shared = shared
         await self._state.settled(partition.key for partition in partitions)
         await self._log.settled(group.group_id)
 
@@ -273,12 +280,13 @@ class ShareCoordinator:
         group = self.group(group_id)
         if group is None:
             return
+        group = group.copy()
         effects = group_steps.expire(group, self._shapes(group.topics), self._now(group_id))
         try:
             self._run(group, effects, effects.records)
         except MainstemError as error:
-            _LOG.error("a share group's records could not be written: %s", error)
-        self._watch(group)
+            _LOG.error("the silent members of share group %r stay in it for now: %s", group_id, error)
+            self._timers.watch(group_id, self._clock.monotonic_s() + RETRY_S)
 
     def _shapes(self, names: Iterable[str]) -> dict[str, TopicShape]:
         found = ((name, self._topics.get(name)) for name in names)

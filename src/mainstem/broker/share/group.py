@@ -11,7 +11,7 @@ Plain state without I/O, changed by ``group_steps`` only; one owner. Times are s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 from uuid import UUID
 
@@ -55,6 +55,13 @@ class ShareGroup:
     members: dict[str, ShareMember] = field(default_factory=dict)
     target: dict[str, Assignment] = field(default_factory=dict)
     shared: dict[UUID, SharedTopic] = field(default_factory=dict)
+
+    def copy(self, changing: str | None = None) -> ShareGroup:
+        """The same group, to be changed on its own; of its members only ``changing`` may be changed."""
+        members = dict(self.members)
+        if changing in members:
+            members[changing] = replace(members[changing])
+        return replace(self, members=members, target=dict(self.target), shared=dict(self.shared))
 
     @property
     def group_type(self) -> GroupType:

@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from mainstem.durable_files import LOCAL_FILES, DirectoryLock, FileSystem, remove_file, replace_file
+from mainstem.durable_files import LOCAL_FILES, DirectoryLock, FileSystem, private_directory, remove_file, replace_file
 from mainstem.errors import DirectoryLockedError, StorageError
 from mainstem.gateway.tokens import Grants, new_token, write_tokens
 from mainstem.log.small_files import make_directory, read_file
@@ -186,3 +186,46 @@ def test_a_lock_says_which_process_holds_it_and_ends_with_that_process(tmp_path:
         holder.kill()
         holder.wait(10)
     DirectoryLock.take(tmp_path / "lock", "held by {holder}").release()
+
+
+# Directories that only their owner can enter
+
+
+def test_a_private_directory_is_made_for_its_owner_only(tmp_path: Path) -> None:
+    private_directory(tmp_path / "a" / "data", marker="mine")
+    assert (tmp_path / "a" / "data").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("content", [None, "mine"])
+def test_a_directory_of_ours_that_others_can_enter_is_closed_with_a_line_in_the_log(
+    tmp_path: Path, content: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    data.chmod(0o755)
+    if content is not None:
+        (data / content).touch()
+    private_directory(data, marker="mine")
+    assert data.stat().st_mode & 0o777 == 0o700
+    assert "could be entered by other users (mode 0755)" in caplog.text
+
+
+def test_a_directory_with_other_things_that_others_can_enter_is_refused_and_left(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    data.chmod(0o755)
+    (data / "holiday.jpg").touch()
+    with pytest.raises(StorageError, match="chmod 700"):
+        private_directory(data, marker="mine")
+    assert data.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_directory_of_another_user_is_refused(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    if os.geteuid() == 0:
+        os.chown(data, 12_345, -1)
+    else:
+        data = Path("/")
+    with pytest.raises(StorageError, match="belongs to user"):
+        private_directory(data, marker="mine")

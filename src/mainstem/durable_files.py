@@ -20,7 +20,9 @@ Concurrency: safe from any thread; one writer a path. A ``DirectoryLock`` is hel
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
@@ -30,6 +32,9 @@ from mainstem.errors import DirectoryLockedError, StorageError
 
 TEMPORARY: Final = ".tmp"
 OWNER_ONLY_FILE: Final = 0o600
+OWNER_ONLY_DIRECTORY: Final = 0o700
+OTHERS: Final = 0o077
+_LOG: Final = logging.getLogger("mainstem.durable_files")
 _HOLDER_BYTES_MAX: Final = 32
 
 
@@ -138,6 +143,41 @@ def make_directory(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     for each in missing:
         sync_directory(each.parent)
+
+
+def private_directory(path: Path, *, marker: str | None = None) -> None:
+    """Make a directory that only this user can enter, or see that the one that is there is such. Raises StorageError.
+
+    As in PostgreSQL, a directory that belongs to another user is refused. One that others can enter is closed to them
+    (mode 0700), with a line in the log. With ``marker``, a name that shows whose directory it is, only one
+    that is empty or holds that name is closed: another may be named by mistake (``/tmp``, a home), and is refused.
+    """
+    if not path.exists():
+        make_directory(path.parent)
+        with _as_storage_error("make the directory", path):
+            path.mkdir(mode=OWNER_ONLY_DIRECTORY, exist_ok=True)
+        sync_directory(path.parent)
+    with _as_storage_error("look at", path):
+        found = path.stat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise StorageError(f"{path} is not a directory: choose another")
+    if found.st_uid != os.geteuid():
+        raise StorageError(
+            f"{path} belongs to user {found.st_uid}, and this process runs as user {os.geteuid()}: "
+            "run it as that user, or choose a directory of your own (one inside it will do)"
+        )
+    mode = stat.S_IMODE(found.st_mode)
+    if not mode & OTHERS:
+        return
+    with _as_storage_error("close to other users", path):
+        names = os.listdir(path)  # noqa: PTH208 names are wanted, not paths
+        if marker is not None and names and marker not in names:
+            raise StorageError(
+                f"{path} can be entered by other users (mode {mode:04o}) and holds other things than Mainstem's: "
+                f"choose a directory of its own, or say that it is meant with: chmod 700 {path}"
+            )
+        path.chmod(OWNER_ONLY_DIRECTORY)
+    _LOG.warning("%s could be entered by other users (mode %04o): its mode is 0700 now", path, mode)
 
 
 def sync_directory(path: PurePath) -> None:

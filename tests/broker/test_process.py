@@ -163,3 +163,32 @@ def test_who_asks_for_a_change_is_told_when_that_is_wanted_and_nothing_secret_is
     assert (change["api"], change["client_id"], change["principal"]) == ("CREATE_TOPICS", "test", "User:ANONYMOUS")
     assert [event["event"] for event in events][-1] == "stopped"
     assert b"secret value" not in errors
+
+
+def test_only_its_owner_can_enter_its_data_directory_and_read_what_is_in_it(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir(mode=0o755)
+    process = LogProcess(data).start()
+    host, port = process.bootstrap.split(":")
+
+    async def use() -> None:
+        client = await Client((host, int(port)), cast("Any", None)).connect()
+        await client.create_topic("t")
+        await client.produce("t", b"secret")
+        client.close()
+
+    asyncio.run(use())
+    assert process.stop() == 0
+    assert data.stat().st_mode & 0o777 == 0o700
+    files = [path for path in data.rglob("*") if path.is_file()]
+    assert any(path.suffix == ".log" for path in files)
+    assert [path for path in files if path.stat().st_mode & 0o077] == []
+
+
+def test_a_data_directory_with_other_things_in_it_that_others_can_enter_is_refused(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    home.chmod(0o755)
+    (home / "letter.txt").touch()
+    assert "chmod 700" in refusal(LogProcess(home))
+    assert sorted(path.name for path in home.iterdir()) == ["letter.txt"]

@@ -11,7 +11,9 @@ from pathlib import Path
 
 from mainstem.broker.credentials import Credentials
 from mainstem.clock import SystemClock
+from mainstem.durable_files import private_directory
 from mainstem.log.disk import OsDisk
+from mainstem.log.names import META_PROPERTIES
 from mainstem.log.node_log import NodeLog
 
 
@@ -21,6 +23,7 @@ def local_credentials(data_dir: Path) -> Iterator[Credentials]:
 
     Raises DirectoryLockedError while a log process has it open, StorageError.
     """
+    private_directory(data_dir, marker=META_PROPERTIES)
     log = NodeLog.open(OsDisk(), SystemClock(), data_dir, {})
     try:
         yield Credentials(log.metadata)

@@ -26,8 +26,10 @@ from mainstem.broker.config import BrokerConfig
 from mainstem.broker.listeners import ADVERTISED, address_text, parse_listeners
 from mainstem.broker.metrics.serving import METRICS_SOCKET, MetricsServer
 from mainstem.broker.server import Broker
+from mainstem.durable_files import private_directory
 from mainstem.errors import ConfigError, MainstemError
 from mainstem.exit_codes import DONE, told
+from mainstem.log.names import META_PROPERTIES
 from mainstem.logs import fields
 from mainstem.open_files import raise_open_files_limit
 
@@ -54,6 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(config: BrokerConfig, *, stop_with_parent: bool = False, metrics_socket: Path | None = None) -> None:
     """Run one broker until a signal, or the end of standard input, stops it. Raises what ``Broker.start`` raises."""
     raise_open_files_limit()
+    private_directory(config.data_dir, marker=META_PROPERTIES)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(config, stop_with_parent, metrics_socket))
 

@@ -139,7 +139,9 @@ class OsDisk:
 
     def create(self, path: PurePath) -> DiskFile:
         with _as_storage_error("create", path):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(
+                path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, durable_files.OWNER_ONLY_FILE
+            )
             return _OsFile(path, descriptor, self._mappings)
 
     def exists(self, path: PurePath) -> bool:

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from mainstem.durable_files import private_directory
 from mainstem.errors import StorageError
+from mainstem.log.names import META_PROPERTIES
 
 _SOCKET_PATH_BYTES_MAX = 107
 
@@ -49,20 +50,14 @@ class Layout:
         return self.data / "checkpoints" / app
 
     def make_directories(self) -> None:
-        """Create what is missing; sockets and output are for this user's eyes. Raises StorageError."""
+        """Create what is missing; all of it is for this user only. Raises StorageError."""
         try:
-            self.data.mkdir(parents=True, exist_ok=True)
+            private_directory(self.data, marker=META_PROPERTIES)
             for directory in {self.run, self.socket("views").parent}:
-                directory.mkdir(mode=0o700, exist_ok=True)
-                _refuse_foreign(directory)
-        except OSError as error:
-            reason = error.strerror or error
+                if directory.is_symlink():
+                    raise StorageError(f"{directory} is a symbolic link, which another user may have made: remove it")
+                private_directory(directory)
+        except StorageError as error:
             raise StorageError(
-                f"{self.data}: the data directory cannot be used: {reason}; name another (--data)"
+                f"{self.data}: the data directory cannot be used: {error}; name another (--data)"
             ) from error
-
-
-def _refuse_foreign(directory: Path) -> None:
-    found = directory.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise StorageError(f"{directory} belongs to someone else; remove it or choose another data directory (--data)")

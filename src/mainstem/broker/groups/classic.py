@@ -65,10 +65,6 @@ class Member:
         """Whether it has a group instance id, by which it is known again after a restart."""
         return self.instance_id is not None
 
-    def copy(self) -> Member:
-        """The same member, to be changed on its own."""
-        return replace(self)
-
     def metadata_for(self, protocol: str | None) -> bytes:
         """What it sent along with ``protocol``."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
@@ -98,16 +94,6 @@ class ClassicGroup:
     rebalance_deadline_s: float = NEVER
     initial_delay_left_ms: int = 0
     member_added: bool = False
-
-    def copy(self) -> ClassicGroup:
-        """The same group and members, to be changed on their own."""
-        return replace(
-            self,
-            members={member_id: member.copy() for member_id, member in self.members.items()},
-            static_members=dict(self.static_members),
-            pending_members=dict(self.pending_members),
-            pending_sync=set(self.pending_sync),
-        )
 
     # ---- what groups of all types say
 
@@ -274,3 +260,14 @@ class ClassicGroup:
         sessions = min((member.session_deadline_s for member in self.members.values()), default=NEVER)
         pending = min(self.pending_members.values(), default=NEVER)
         return min(sessions, pending, self.rebalance_deadline_s)
+
+
+def copy_group(group: ClassicGroup) -> ClassicGroup:
+    """The same group and members, to be changed on their own."""
+    return replace(
+        group,
+        members={member_id: replace(member) for member_id, member in group.members.items()},
+        static_members=dict(group.static_members),
+        pending_members=dict(group.pending_members),
+        pending_sync=set(group.pending_sync),
+    )

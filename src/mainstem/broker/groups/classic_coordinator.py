@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.failures import error_code, refusal
 from mainstem.broker.groups import classic_steps
-from mainstem.broker.groups.classic import ClassicGroup, GroupState, Member
+from mainstem.broker.groups.classic import ClassicGroup, GroupState, Member, copy_group
 from mainstem.broker.groups.group_log import new_reply
 from mainstem.broker.groups.group_types import GroupType
 from mainstem.broker.groups.records import GROUP_KEY_TYPE, read_group_change
@@ -210,7 +210,7 @@ class ClassicCoordinator:
 
         ``writes``: the step may write records. One that does not changes the group in place, which costs no copy.
         """
-        changed = group.copy() if writes else group
+        changed = copy_group(group) if writes else group
         effects = step(changed)
         assert writes or not effects.records
         if self._log.run(group.group_id, effects):

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mainstem.durable_files import DirectoryLock
+from mainstem.durable_files import DirectoryLock, private_directory
 from mainstem.errors import MissingDependencyError, StorageError
 
 _MARKER = ".mainstem-demo"
@@ -69,9 +69,12 @@ def own_directory(data: Path) -> Iterator[None]:
 def _taken(data: Path) -> DirectoryLock:
     """The locked marker file of a directory that has been cleared."""
     try:
-        data.mkdir(parents=True, exist_ok=True)
-        if any(data.iterdir()) and not (data / _MARKER).exists():
+        if data.exists() and any(data.iterdir()) and not (data / _MARKER).exists():
             raise StorageError(f"{data} holds something that is not the demo's; name another directory (--data)")
+        try:
+            private_directory(data, marker=_MARKER)
+        except StorageError as error:
+            raise StorageError(f"{error}; name another directory (--data)") from error
         marker = DirectoryLock.take(
             data / _MARKER, f"{data}: a demo runs in it already, process {{holder}}; stop it, or name another (--data)"
         )

@@ -247,12 +247,12 @@ def test_a_member_whose_session_ends_while_the_disk_is_full_is_out_when_there_is
         before = disk.calls
         async with asyncio.timeout(20):
             while disk.calls == before:  # the session ends, and its record is refused
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0)
         assert (await described(client)).group_state == "Stable"
         disk.capacity_bytes = None
         async with asyncio.timeout(20):
             while (await described(client)).group_state != "Empty":
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0)
 
     over_restarts(disk, refuses, settings={"group.min.session.timeout.ms": "50"})
 

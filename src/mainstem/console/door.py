@@ -2,8 +2,11 @@
 
 1. The first request for a path of the console loads NiceGUI, in a thread, while the API goes on answering.
 2. From then on the console's own app answers. It asks the API through the whole gateway, guard included, as any client
-   would: it has no other way to the log. Its pages need no token; what they show does, if the gateway demands one.
+   would: it has no other way to the log.
 3. When the gateway stops, the console stops.
+4. Where the gateway asks for tokens, pages and websockets need a session (`console.sign_in`); only files that never
+   change are open.
+5. Each open page holds about a megabyte here, so at most ``PAGES_MAX`` are open at once (503).
 
 Nothing of the console runs while nobody has asked for a page. Its answers let no page load anything from elsewhere,
 and let no other page show it in a frame. Its events come by websocket alone, which the guard lets in from our own
@@ -15,16 +18,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from fastapi import FastAPI
 from starlette.middleware import Middleware
+from starlette.responses import Response
 
+from mainstem.console.sign_in import SIGN_IN, Sessions, sign_in_page
+from mainstem.gateway.gate import Gate
 from mainstem.gateway.guard import AsgiApp, Guard, Message, Receive, Scope, Send
 from mainstem.gateway.problem_responses import http_problem
 
 _PAGES = ("/console/", "/_nicegui/", "/_nicegui_ws/")
 _EVENTS = "/_nicegui_ws/"
+_FILES = ("/favicon.ico", "/_nicegui/")
+PAGES_MAX: Final = 128
+UNSEEN_S: Final = 10.0
 _SECURITY = [
     (
         b"content-security-policy",
@@ -45,7 +54,8 @@ def is_console_path(path: str) -> bool:
 
 def mount_console(app: FastAPI) -> None:
     """Put the console in front of the API of ``app``, behind its guard and before its gate."""
-    console = LazyConsole(app)
+    gate = next(each for each in app.user_middleware if cast(Any, each.cls) is Gate)
+    console = LazyConsole(app, Sessions(cast(Any, gate.kwargs["tokens"])))
     guard = next(number for number, each in enumerate(app.user_middleware) if cast(Any, each.cls) is Guard)
     app.user_middleware.insert(guard + 1, Middleware(Door, console=console))  # the list goes from the outside in
     serve = app.router.lifespan_context
@@ -62,7 +72,8 @@ def mount_console(app: FastAPI) -> None:
 class LazyConsole:
     """The console of one gateway; nothing of it is loaded before ``ready``."""
 
-    def __init__(self, gateway: FastAPI) -> None:
+    def __init__(self, gateway: FastAPI, sessions: Sessions) -> None:
+        self.sessions = sessions
         self._gateway = gateway
         self._loading = asyncio.Lock()
         self._app: FastAPI | None = None
@@ -75,7 +86,7 @@ class LazyConsole:
                 await asyncio.to_thread(_load)
                 from mainstem.console.site import build
 
-                app = build(self._gateway)
+                app = build(self._gateway, self.sessions)
                 self._running = app.router.lifespan_context(app)
                 await self._running.__aenter__()
                 self._app = app
@@ -98,15 +109,42 @@ class Door:
         if scope["type"] not in ("http", "websocket") or not is_console_path(scope["path"]):
             await self._app(scope, receive, send)
             return
-        if scope["type"] == "http":
-            if scope["method"] not in ("GET", "HEAD"):
-                await http_problem(405, f"{scope['path'][:200]} does not take {scope['method']}")(scope, receive, send)
-                return
-            if scope["path"].startswith(_EVENTS):
-                await http_problem(404, "the console's events come by websocket alone")(scope, receive, send)
-                return
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            if scope["type"] == "websocket":
+                await receive()  # the request to connect, which is answered instead of accepted
+            await refusal(scope, receive, _secured(send))
+            return
         console = await self._console.ready()
+        if scope["type"] == "http" and not scope["path"].startswith(_FILES) and not _has_room():
+            await http_problem(503, f"{PAGES_MAX} pages of the console are open already; close some")(
+                scope, receive, send
+            )
+            return
         await console(scope, receive, _secured(send))
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        """The answer to what the console does not serve; None when it does."""
+        path, sessions = scope["path"], self._console.sessions
+        if scope["type"] == "http":
+            if path == SIGN_IN and scope["method"] == "POST":
+                return sessions.open(scope)
+            if scope["method"] not in ("GET", "HEAD"):
+                return http_problem(405, f"{path[:200]} does not take {scope['method']}")
+            if path.startswith(_EVENTS):
+                return http_problem(404, "the console's events come by websocket alone")
+        if path.startswith(_FILES) or sessions.admits(scope):
+            return None
+        return sign_in_page() if scope["type"] == "http" else http_problem(401, "sign in to the console first")
+
+
+def _has_room() -> bool:
+    """Whether one more page may be opened. A page whose browser never connected gives way."""
+    from nicegui import Client
+
+    if len(Client.instances) >= PAGES_MAX:
+        Client.prune_instances(client_age_threshold=UNSEEN_S)
+    return len(Client.instances) < PAGES_MAX
 
 
 def _secured(send: Send) -> Send:

@@ -2,8 +2,8 @@
 
 ``Page`` is one browser's view of one page. It asks the gateway, remembers what it asked as ``curl`` lines, and repeats
 its refreshes while the browser is connected. What the gateway refuses is shown as its problem's text in the banner;
-the next refresh that succeeds takes it away. A demanded token is asked for, and kept by this process for this browser
-tab alone, never on disk. Used by one event loop.
+the next refresh that succeeds takes it away. Where the gateway asks for tokens, the page uses the one that its browser
+signed in with (`console.sign_in`). Used by one event loop.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from nicegui import app, context, ui
+from nicegui import context, ui
 from nicegui.element import Element
 
 from mainstem.console.gateway_client import POLL_S, GatewayClient, GatewayError
@@ -41,18 +41,19 @@ class Page:
         self._banner = banner
         self._requests = requests
         self._lines: list[str] = []
+        self._cookies = dict(context.client.request.cookies)
         self._base_url = str(context.client.request.base_url)
         self._complaint = ""
 
     async def ask(self, asked: Asked, timeout_s: float = POLL_S) -> Any:
         """The gateway's answer. Raises GatewayError."""
-        token = _token()
+        token = self._token()
         self._remember(self.curl(asked))
         return await self._client.ask(asked, token=token, timeout_s=timeout_s)
 
     def curl(self, asked: Asked) -> str:
         """The line that repeats a request."""
-        return curl_line(asked, self._base_url, with_token=_token() is not None)
+        return curl_line(asked, self._base_url, with_token=self._token() is not None)
 
     def every(self, refresh: Refresh, seconds: float = _REFRESH_S) -> None:
         """Refresh now and again, while somebody looks."""
@@ -88,6 +89,9 @@ class Page:
             self._complaint = ""
             self._banner.set_visibility(False)
 
+    def _token(self) -> str | None:
+        return self._client.token_of(self._cookies)
+
     def _ask_for_token(self, error: GatewayError) -> None:
         if self._complaint == "401":
             return
@@ -96,14 +100,7 @@ class Page:
         with self._banner:
             ui.icon("key").props("aria-hidden=true")
             text(error.detail)
-            field = ui.input("Bearer token").props("type=password dense outlined autocomplete=off").classes("token")
-
-            def keep() -> None:
-                app.storage.tab["token"] = field.value.strip()
-                ui.navigate.reload()
-
-            field.on("keydown.enter", keep)
-            ui.button("Use it", on_click=keep).props("dense unelevated no-caps")
+            ui.button("Sign in", on_click=ui.navigate.reload).props("dense unelevated no-caps")
         self._banner.set_visibility(True)
 
     def _remember(self, line: str) -> None:
@@ -123,14 +120,6 @@ def show_curl(line: str) -> None:
     with ui.element("div").classes("curl"):
         text(line, "", "code")
         copy_button(line, "Copy the curl line")
-
-
-def _token() -> str | None:
-    client = context.client
-    if not client.has_socket_connection:
-        return None
-    token = app.storage.tab.get("token")
-    return str(token) if token else None
 
 
 @contextmanager

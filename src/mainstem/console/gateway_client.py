@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
 
 from mainstem.console.requests import Asked
+from mainstem.console.sign_in import Sessions
 from mainstem.gateway.guard import AsgiApp
 
 POLL_S = 15.0
@@ -31,9 +33,14 @@ class GatewayError(Exception):
 class GatewayClient:
     """See the module."""
 
-    def __init__(self, gateway: AsgiApp) -> None:
+    def __init__(self, gateway: AsgiApp, sessions: Sessions) -> None:
+        self._sessions = sessions
         transport = httpx.ASGITransport(app=gateway, raise_app_exceptions=False)
         self._client = httpx.AsyncClient(transport=transport, base_url="http://localhost", trust_env=False)
+
+    def token_of(self, cookies: Mapping[str, str]) -> str | None:
+        """The token that a browser with these cookies signed in with."""
+        return self._sessions.token_of(cookies)
 
     async def ask(self, asked: Asked, *, token: str | None = None, timeout_s: float = POLL_S) -> Any:
         """The answer's JSON, or its text where it is none. Raises GatewayError."""

@@ -20,14 +20,16 @@ from mainstem.console import (
     views_page,
 )
 from mainstem.console.gateway_client import GatewayClient
+from mainstem.console.sign_in import Sessions
 
 _FILES = Path(__file__).parent / "static"
 _RECONNECT_S = 5.0
+_TAB_S = 60.0  # the console keeps nothing for a tab
 
 
-def build(gateway: FastAPI) -> FastAPI:
-    """The console of ``gateway``; its lifespan starts and stops NiceGUI."""
-    client = GatewayClient(gateway)
+def build(gateway: FastAPI, sessions: Sessions) -> FastAPI:
+    """The console of ``gateway``; its lifespan starts and stops NiceGUI. ``sessions``: whose tokens pages use."""
+    client = GatewayClient(gateway, sessions)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     ui.add_head_html(
         f"<style>{(_FILES / 'console.css').read_text()}</style><script>{(_FILES / 'console.js').read_text()}</script>",
@@ -45,6 +47,7 @@ def build(gateway: FastAPI) -> FastAPI:
         show_welcome_message=False,
     )
     nicegui_app.config.socket_io_js_transports = ["websocket"]
+    nicegui_app.storage.max_tab_storage_age = _TAB_S
     core.sio.eio.cors_allowed_origins = None  # our own origin alone, as the guard has it
     return app
 

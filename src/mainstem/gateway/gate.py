@@ -56,12 +56,12 @@ class Gate:
         rule, path = rule_for(scope["method"], scope["path"]) if scope["type"] == "http" else (ADMIN_ALL, {})
         if rule.is_open:
             return None
-        presented = _presented(scope)
+        presented = presented_token(scope)
         if presented is None:
             return _unknown("send a token: Authorization: Bearer …", _REALM)
         token = tokens.find(presented)
         if token is None:
-            return _unknown("this token is not known, or no longer", f'{_REALM}, error="invalid_token"')
+            return unknown_token()
         if not rule.admits(token.grants, path):
             error = AuthorizationError(f"token {token.name} may not do this: it asks for {rule.wanted(path)}")
             challenge = f'{_REALM}, error="insufficient_scope"'
@@ -70,13 +70,18 @@ class Gate:
         return None
 
 
-def _presented(scope: Scope) -> str | None:
+def presented_token(scope: Mapping[str, Any]) -> str | None:
     """The token of a request; None when it has none that could be one."""
     values = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
     if len(values) != 1 or len(values[0]) > _TOKEN_BYTES_MAX:
         return None
     scheme, _, token = values[0].decode("latin-1").partition(" ")
     return token.strip() or None if scheme.lower() == "bearer" else None
+
+
+def unknown_token() -> Response:
+    """The answer to a token that is not known."""
+    return _unknown("this token is not known, or no longer", f'{_REALM}, error="invalid_token"')
 
 
 def _unknown(detail: str, challenge: str) -> Response:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mainstem.pipelines.deploy import deploy
+from mainstem.pipelines.state import PipelineState
 from mainstem.schema.encoding import encode_key
 from tests.spark.flights_app import Flights
 
@@ -104,6 +105,51 @@ def test_streams_are_joined_with_what_has_no_partner_too(world: Flights) -> None
     said = world.progress(f"{prefix}.joined")[-1]
     assert said.source == world.log.end(*(topic.name for topic in events.topics))
     assert set(said.inputs) == {topic.name for topic in events.topics}
+
+
+def outer_join(world: Flights) -> tuple[Events, str]:
+    from pyspark.sql.functions import expr
+
+    events, name = Events(world, "left", "right"), f"{world.prefix}.joined"
+
+    @world.app.pipeline(*events.topics, into=name, key="id", name=name)
+    def joined(left: Any, right: Any) -> Any:
+        left = left.withWatermark("at", "5 minutes")
+        right = right.withWatermark("at", "5 minutes").selectExpr("id AS r", "at AS then", "n AS m")
+        bound = "id = r AND then BETWEEN at AND at + INTERVAL 10 MINUTES"
+        return left.join(right, expr(bound), "left").select("id", "n", "m")
+
+    return events, name
+
+
+def test_rows_without_a_partner_are_derived_when_the_inputs_come_in_different_runs(world: Flights) -> None:
+    events, name = outer_join(world)
+    events.happen(0, ("a", 1, 1), ("b", 1, 2), ("z", 90, 3))
+    world.run_once()
+    state = world.wait_for_state(name, lambda state: state.status.is_over)
+    assert state.watermark_held_by == f"{events.topics[1].name}, which has had no row with a time yet"
+    events.happen(1, ("a", 2, 10), ("y", 91, 4))
+    world.run_once()
+    assert events.derive("joined") == [{"id": "a", "n": 1, "m": 10}, {"id": "b", "n": 2, "m": None}]
+
+
+def test_an_input_that_is_idle_after_a_restart_holds_the_watermark_where_it_was(world: Flights) -> None:
+    events, name = outer_join(world)
+    events.happen(0, ("a", 1, 1), ("z", 90, 3))
+    events.happen(1, ("y", 60, 4))
+    world.run_once()
+    assert events.derive("joined") == [{"id": "a", "n": 1, "m": None}]
+    events.happen(0, ("b", 56, 2), ("z", 200, 3))
+    world.run_once()
+    events.happen(1, ("x", 150, 4))  # the left one is idle in this run
+    world.run_once()
+    rows = [{"id": "a", "n": 1, "m": None}, {"id": "b", "n": 2, "m": None}, {"id": "z", "n": 3, "m": None}]
+    assert events.derive("joined") == rows
+    states = world.log.read("__mainstem_pipeline_states", key=name, every_partition=True)
+    held = [PipelineState.from_record(record) for record in states][-1]
+    assert held is not None
+    assert held.watermark_held_by is not None
+    assert held.watermark_held_by.startswith(f"{events.topics[1].name}, whose newest time has not moved since 20")
 
 
 def test_a_topic_may_be_streamed_twice(world: Flights) -> None:

@@ -139,7 +139,7 @@ class _Pipeline:
             self._chart.update()
         self._chart.set_visibility(bool(recent))
         self._no_batches.set_visibility(not recent)
-        names = ("inputs", "outputs", "source", "sink", "tables", "watermark", "trigger", "app")
+        names = ("inputs", "outputs", "source", "sink", "tables", "watermark", "watermark_held_by", "trigger", "app")
         facts = {name: pipeline.get(name) for name in names}
         facts |= {"up": (pipeline.get("uptime_s") or 0) // 5 * 5, "seen": (pipeline.get("seen_ms") or 0) // 5_000}
         if self._is_new("facts", facts):
@@ -177,6 +177,7 @@ def _show_facts(pipeline: Document) -> None:
                 position(pipeline[name])
     for label, value in (
         ("Watermark", pipeline.get("watermark")),
+        ("Watermark held by", pipeline.get("watermark_held_by")),
         ("Trigger", pipeline.get("trigger")),
         ("App", pipeline.get("app")),
         ("Up for", duration(pipeline.get("uptime_s"))),

@@ -129,6 +129,7 @@ def _state_json(state: PipelineState | None, now_ms: int) -> dict[str, Any]:
         "input_rows_per_second": state.input_rows_per_second,
         "durations_ms": dict(last.durations_ms) if last is not None else {},
         "watermark": state.watermark,
+        "watermark_held_by": state.watermark_held_by,
         "failure": None if state.failure is None else dataclasses.asdict(state.failure),
         "recent": [_recent_json(entry) for entry in state.recent],
     }

@@ -86,7 +86,10 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class PipelineState:
-    """How one pipeline is; see the module. ``input_rows_per_second`` is Spark's, of the last micro-batch."""
+    """How one pipeline is; see the module. ``input_rows_per_second`` is Spark's, of the last micro-batch.
+
+    ``watermark_held_by`` says in words which of several inputs holds the watermark back; None when none does.
+    """
 
     pipeline: str
     app: str
@@ -97,6 +100,7 @@ class PipelineState:
     counts: Counts = Counts()
     input_rows_per_second: float = 0.0
     watermark: str | None = None
+    watermark_held_by: str | None = None
     failure: Failure | None = None
     recent: tuple[MicroBatch, ...] = field(default=())
 
@@ -131,6 +135,7 @@ class PipelineState:
                 counts=Counts(**document["counts"]),
                 input_rows_per_second=float(document["input_rows_per_second"]),
                 watermark=document["watermark"],
+                watermark_held_by=document.get("watermark_held_by"),
                 failure=None if failure is None else Failure(**failure),
                 recent=tuple(_micro_batch(entry) for entry in document["recent"]),
             )

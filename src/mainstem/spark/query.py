@@ -17,8 +17,9 @@ from mainstem.client.log import Log
 from mainstem.errors import DefinitionError
 from mainstem.pipelines.definitions import Input, Pipeline, Table
 from mainstem.schema.types import TopicSchema
-from mainstem.spark.checkpoint import last_planned
+from mainstem.spark.checkpoint import last_planned, query_id
 from mainstem.spark.frames import stream, table
+from mainstem.spark.input_watermarks import InputWatermarks
 from mainstem.spark.options import BOOTSTRAP, LogOptions
 from mainstem.spark.progress_log import ProgressLog
 from mainstem.spark.transactions import Steps, no_steps
@@ -51,15 +52,22 @@ class Query(ABC):
         self._log = log
         outputs = tuple(topic.name for topic in pipeline.outputs)
         self._streams = tuple(dict.fromkeys(topic.name for topic in pipeline.streams))
+        self._watermarks = InputWatermarks(frame, place.checkpoint)
         self._progress = ProgressLog(place.log, pipeline.name, outputs, self._streams)
 
     def start(self, *, once: bool) -> StreamingQuery:
         """Start or go on where the checkpoint says; with ``once`` up to what is there now."""
         if last_planned(self._place.checkpoint) is None:
             self._progress.start(self._log.beginning(*self._streams))
-        writer = self._frame.writeStream.foreachBatch(self.write).outputMode(self.pipeline.mode)
+        self._watermarks.begin()
+        writer = self._frame.writeStream.foreachBatch(self._write_and_advance).outputMode(self.pipeline.mode)
         writer = writer.option("checkpointLocation", self._place.checkpoint).queryName(self.pipeline.name)
         return writer.trigger(availableNow=True).start() if once else writer.start()
+
+    @property
+    def watermark_held_by(self) -> str | None:
+        """The input that holds the watermark back, in words; None when none does."""
+        return self._watermarks.held_by
 
     @property
     def frame(self) -> DataFrame:
@@ -77,6 +85,10 @@ class Query(ABC):
 
     def close(self) -> None:
         self._progress.close()
+
+    def _write_and_advance(self, frame: DataFrame, batch_id: int) -> None:
+        self.write(frame, batch_id)
+        self._watermarks.advance(query_id(self._place.checkpoint))
 
 
 def input_frames(

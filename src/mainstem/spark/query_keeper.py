@@ -52,7 +52,7 @@ class QueryKeeper:
                 self._start_again()
             return
         is_alive = self._handle.isActive  # asked first: what it did before it ended is seen below
-        progressed = self._watch.look(self._handle, self._query.written_rows)
+        progressed = self._watch.look(self._handle, self._query.written_rows, self._query.watermark_held_by)
         if is_alive:
             if progressed or self._clock.monotonic_s() - self._started_s > _PAUSE_S_MAX:
                 self._pause_s = _PAUSE_S_FIRST
@@ -68,7 +68,7 @@ class QueryKeeper:
         """
         assert self._handle is not None
         is_alive = bool(self._handle.isActive)
-        self._watch.look(self._handle, self._query.written_rows)
+        self._watch.look(self._handle, self._query.written_rows, self._query.watermark_held_by)
         if is_alive:
             return True
         error = self._handle.exception()
@@ -86,7 +86,7 @@ class QueryKeeper:
         """Stop the query, if it runs, and let go of what it holds."""
         try:
             if self._handle is not None and self._handle.isActive:
-                self._watch.look(self._handle, self._query.written_rows)
+                self._watch.look(self._handle, self._query.written_rows, self._query.watermark_held_by)
                 self._handle.stop()
         finally:
             if not self.state.status.is_over:

@@ -60,7 +60,7 @@ class QueryWatch:
         """The query is over, and was not failed."""
         self.state = replace(self.state, status=status)
 
-    def look(self, query: StreamingQuery, written_rows: int) -> bool:
+    def look(self, query: StreamingQuery, written_rows: int, watermark_held_by: str | None = None) -> bool:
         """Take what is new; whether micro-batches were done since the last look."""
         reports = self._new_reports(query)
         done = [report for report in reports if _RAN in report["durationMs"]]
@@ -73,7 +73,8 @@ class QueryWatch:
             written_rows=written_rows,
             state_rows=_state_rows(reports[-1]) if reports else counts.state_rows,
         )
-        self.state = replace(self.state, counts=counts, recent=tuple(self._recent))
+        recent = tuple(self._recent)
+        self.state = replace(self.state, counts=counts, recent=recent, watermark_held_by=watermark_held_by)
         if reports:
             self.state = replace(
                 self.state,

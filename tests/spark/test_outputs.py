@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from mainstem.errors import DefinitionError, PipelineFailedError
+from mainstem.errors import DefinitionError
 from mainstem.schema.registry import lookup
+from mainstem.spark.options import LogOptions
+from mainstem.spark.verification import Verification
 from tests.spark.flights_app import Flights
 
 pytestmark = pytest.mark.spark
@@ -40,12 +42,32 @@ def test_several_topics_are_derived_by_one_query(world: Flights) -> None:
     assert registered.schema.names == ("flight_id",)
 
 
-def test_a_null_key_names_the_pipeline_the_topic_and_the_column(world: Flights) -> None:
+def test_a_row_whose_key_is_null_is_a_dead_letter_and_the_others_are_written(world: Flights) -> None:
     late, keyed = f"{world.prefix}.late", world.app.topic(f"{world.prefix}.keyed", key="carrier")
-    world.app.pipeline(world.flights, into=(late, keyed), name="split")(lambda f: (f, f.select("carrier")))
-    world.fly((None, 1))  # type: ignore[arg-type]
-    with pytest.raises(PipelineFailedError, match=rf"pipeline split failed.*topic {keyed.name}: key column 'carrier'"):
-        world.run_once()
+    world.app.pipeline(world.flights, into=(late, keyed), name=f"{world.prefix}.split")(
+        lambda f: (f, f.select("carrier", "delay"))
+    )
+    world.fly((None, 1), ("UA", 2))  # type: ignore[arg-type]
+    world.run_once()
+    assert world.latest(keyed.name) == {"UA": {"carrier": "UA", "delay": 2}}
+    assert len(world.rows(late)) == 2
+    letters = f"__mainstem_dead_letters.{world.prefix}.{world.prefix}.split"
+    [letter] = world.log.read(letters)
+    assert (letter.key, letter.value) == (None, b'{"carrier":null,"delay":1}')
+    assert dict(letter.headers) == {
+        "mainstem.error": b"the key column carrier is null",
+        "mainstem.topic": keyed.name.encode(),
+    }
+    assert world.progress(f"{world.prefix}.split")[-1].sink.topics == {late, keyed.name}
+    verified = Verification(
+        world.spark,
+        world.app,
+        f"{world.prefix}.split",
+        world.log,
+        LogOptions(world.bootstrap),
+        checkpoints=world.checkpoints,
+    ).verify()
+    assert verified.is_equal
 
 
 def test_a_result_for_each_topic_is_asked_for(world: Flights) -> None:

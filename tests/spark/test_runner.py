@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
+WRONG = "coalesce(carrier, raise_error('no carrier')) AS carrier"
 
 
 def counting(world: Flights) -> str:
@@ -144,19 +145,18 @@ def test_nested_columns_are_json(world: Flights) -> None:
 
 def test_one_query_that_fails_takes_no_other_down(world: Flights, capfd: pytest.CaptureFixture[str]) -> None:
     name = f"{world.prefix}.failing"
-    world.app.pipeline(world.flights, into=name, key="carrier", name=name)(lambda flights: flights)
+    world.app.pipeline(world.flights, into=name, name=name)(lambda flights: flights.selectExpr(WRONG))
     copies = copying(world, world.flights)
     with world.running():
-        position = world.fly((None, 1))  # type: ignore[arg-type]  # no carrier, so no key for the first pipeline
+        position = world.fly((None, 1))  # type: ignore[arg-type]
         world.wait_until(copies, lambda said: said.source.covers(position))
         failing = world.wait_for_state(name, lambda state: state.counts.restarts >= 1 and state.failure is not None)
         working = world.wait_for_state(copies, lambda state: state.counts.input_rows == 1)
     assert failing.failure is not None
-    assert "key column 'carrier' is null" in failing.failure.text
+    assert "no carrier" in failing.failure.text
     assert (working.counts.restarts, working.counts.written_rows, working.failure) == (0, 1, None)
     said = capfd.readouterr().err
-    assert f"SchemaError: topic {name}: key column 'carrier' is null" in said
-    assert f"pipeline {name} failed: test_runner.py:" in said
+    assert f"pipeline {name} failed: " in said
     assert world.wait_for_state(name, lambda state: state.status.is_over).status == "stopped"
 
 
@@ -179,9 +179,9 @@ def test_the_state_of_a_query_says_what_it_did_and_what_it_holds(world: Flights)
 
 def test_a_run_to_the_end_says_what_made_a_query_fail(world: Flights) -> None:
     name = f"{world.prefix}.failing"
-    world.app.pipeline(world.flights, into=name, key="carrier", name=name)(lambda flights: flights)
+    world.app.pipeline(world.flights, into=name, name=name)(lambda flights: flights.selectExpr(WRONG))
     world.fly((None, 1))  # type: ignore[arg-type]
-    with pytest.raises(PipelineFailedError, match="key column 'carrier' is null in 1 of 1 rows"):
+    with pytest.raises(PipelineFailedError, match="no carrier"):
         world.run_once()
 
 
@@ -218,7 +218,7 @@ def test_what_tasks_prepare_that_are_being_killed_is_looked_for(
     lingered: list[float] = []
     monkeypatch.setattr(pipeline_query, "resolve_abandoned", lambda *_, linger_s=0.0: lingered.append(linger_s))
     name = f"{world.prefix}.failing"
-    world.app.pipeline(world.flights, into=name, key="carrier", name=name)(lambda flights: flights)
+    world.app.pipeline(world.flights, into=name, name=name)(lambda flights: flights.selectExpr(WRONG))
     world.fly((None, 1))  # type: ignore[arg-type]
     with pytest.raises(PipelineFailedError):
         world.run_once()

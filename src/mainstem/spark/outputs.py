@@ -16,20 +16,24 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from mainstem.errors import SchemaError
+from mainstem.spark.dead_letters import REASON, TOPIC
 from mainstem.spark.json_encode import encode_keys, encode_values
-from mainstem.spark.producing import Rows
+from mainstem.spark.producing import HEADERS, Rows
 
 _WHOSE = "_output"
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One topic as tasks write it; ``json_columns`` are those whose values are JSON text already."""
+    """One topic as tasks write it; ``json_columns`` are those whose values are JSON text already.
+
+    ``dead_letters`` is the topic for rows whose key is null; None leaves them out.
+    """
 
     topic: str
     key: tuple[str, ...]
     json_columns: frozenset[str]
+    dead_letters: str | None = None
 
 
 def combined(frames: Sequence[DataFrame]) -> DataFrame:
@@ -53,20 +57,33 @@ def _tagged(frames: Sequence[DataFrame], number: int) -> DataFrame:
 def records_of(arrow_batch: pa.RecordBatch, outputs: Sequence[Output]) -> Iterator[tuple[str, Rows]]:
     """The records of each output among the rows of ``combined``: its topic, their keys and values.
 
-    Raises SchemaError, which names the topic, when a key is null.
+    A row with a null in its key has no identity: it becomes a record of ``dead_letters``, without a key, whose headers
+    say the topic and what is wrong.
     """
     if len(outputs) == 1:
-        yield outputs[0].topic, _records(arrow_batch, outputs[0])
+        yield from _records(arrow_batch, outputs[0])
         return
     whose = arrow_batch.column(_WHOSE)
     for number in pc.unique(whose).to_pylist():
         rows = arrow_batch.column(f"_{number}").filter(pc.equal(whose, number))
-        yield outputs[number].topic, _records(pa.RecordBatch.from_struct_array(rows), outputs[number])
+        yield from _records(pa.RecordBatch.from_struct_array(rows), outputs[number])
 
 
-def _records(arrow_batch: pa.RecordBatch, output: Output) -> Rows:
-    try:
-        keys = encode_keys(arrow_batch, output.key)
-    except SchemaError as error:
-        raise SchemaError(f"topic {output.topic}: {error}") from error
-    return Rows(encode_values(arrow_batch, json_columns=output.json_columns), keys)
+def _records(arrow_batch: pa.RecordBatch, output: Output) -> Iterator[tuple[str, Rows]]:
+    nulls = [name for name in output.key if arrow_batch.column(name).null_count]
+    if nulls:
+        is_whole = functools.reduce(pc.and_, (arrow_batch.column(name).is_valid() for name in nulls))
+        refused = arrow_batch.filter(pc.invert(is_whole))
+        arrow_batch = arrow_batch.filter(is_whole)
+        if output.dead_letters is not None:
+            yield output.dead_letters, _dead_letters(refused, output, nulls)
+    if arrow_batch.num_rows:
+        values = encode_values(arrow_batch, json_columns=output.json_columns)
+        yield output.topic, Rows(values, encode_keys(arrow_batch, output.key))
+
+
+def _dead_letters(refused: pa.RecordBatch, output: Output, nulls: Sequence[str]) -> Rows:
+    said = {REASON: f"the key column {' or '.join(nulls)} is null", TOPIC: output.topic}
+    headers = [{"key": name, "value": text.encode()} for name, text in said.items()]
+    values = encode_values(refused, json_columns=output.json_columns)
+    return Rows(values, headers=pa.array([headers] * refused.num_rows, HEADERS))

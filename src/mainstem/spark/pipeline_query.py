@@ -28,6 +28,7 @@ from mainstem.client.log import Log
 from mainstem.errors import ConfigError, MainstemError, ProducerFencedError
 from mainstem.pipelines.definitions import Pipeline
 from mainstem.schema.types import TopicSchema
+from mainstem.spark import dead_letters
 from mainstem.spark.checkpoint import query_id, read_offsets
 from mainstem.spark.options import WriteOptions
 from mainstem.spark.outputs import Output, combined, records_of
@@ -61,7 +62,7 @@ class PipelineQuery(Query):
         super().__init__(pipeline, frame, place, log)
         self.schemas = derived
         outputs = tuple(
-            Output(topic.name, topic.key, json_columns)
+            Output(topic.name, topic.key, json_columns, pipeline.dead_letter_topic)
             for topic, (_, json_columns) in zip(pipeline.outputs, writable, strict=True)
         )
         options = WriteOptions(place.log, None, pipeline.name, place.checkpoint, "none", None)
@@ -71,6 +72,7 @@ class PipelineQuery(Query):
 
     def start(self, *, once: bool) -> StreamingQuery:
         self._run = None
+        dead_letters.create(self._place.log, self.pipeline.dead_letter_topic)
         return super().start(once=once)
 
     def write(self, frame: DataFrame, batch_id: int) -> None:
@@ -97,7 +99,8 @@ class PipelineQuery(Query):
         offsets = read_offsets(place.checkpoint, batch_id)
         decided = decide_and_finish(self._run, batch_id, reports, offsets, place.steps)
         self.written_rows += decided.records
-        self._progress.advance(batch_id, offsets, decided.position)
+        written = decided.position.restrict(topic.name for topic in self.pipeline.outputs)  # no dead letters
+        self._progress.advance(batch_id, offsets, written)
         place.steps("driver:progress")
 
     def _resolve(self, error: Exception) -> None:

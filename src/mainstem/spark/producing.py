@@ -37,6 +37,10 @@ _SEQUENCE_MASK = 0x7FFFFFFF
 _SLICE_BYTES = 8 * 1024 * 1024
 
 
+HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
+"""The type of the headers' column."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rows:
     """Records to append, column by column; all but ``values`` may be absent."""

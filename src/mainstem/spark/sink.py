@@ -34,7 +34,7 @@ from mainstem.errors import ConfigError, SchemaError
 from mainstem.model import Position
 from mainstem.spark.checkpoint import maybe_offsets, read_offsets
 from mainstem.spark.options import WriteOptions
-from mainstem.spark.producing import Producing, Rows, producing
+from mainstem.spark.producing import HEADERS, Producing, Rows, producing
 from mainstem.spark.progress_log import ProgressLog
 from mainstem.spark.transactions import (
     KILLED_AFTER_S,
@@ -51,7 +51,6 @@ from mainstem.spark.transactions import (
 )
 
 _COLUMNS = ("key", "value", "headers", "topic", "partition", "timestamp")
-_HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
 
 
 class Appended(WriterCommitMessage):
@@ -190,7 +189,7 @@ def _append(out: Producing, arrow_batch: pa.RecordBatch, options: WriteOptions) 
     rows = Rows(
         values=column["value"],
         keys=column["key"],
-        headers=None if column["headers"] is None else column["headers"].cast(_HEADERS),
+        headers=None if column["headers"] is None else column["headers"].cast(HEADERS),
         partitions=column["partition"],
         timestamps_ms=None if column["timestamp"] is None else _milliseconds(column["timestamp"]),
     )

@@ -5,6 +5,7 @@ its pipelines verified.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -52,8 +53,8 @@ def run_once(directory: Path, bootstrap: str, *options: str) -> subprocess.Compl
     return subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
 
 
-def verify(directory: Path, bootstrap: str, pipeline: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "mainstem.cli.main", "verify", str(directory / "once_app.py"), pipeline]
+def verify(directory: Path, bootstrap: str, *words: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "mainstem.cli.main", "verify", str(directory / "once_app.py"), *words]
     argv += ["--data", str(directory / "data"), "--bootstrap", bootstrap]
     return subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
 
@@ -68,7 +69,11 @@ def test_a_run_derives_and_applies_what_there_is_and_a_second_adds_what_is_new(t
         deploy_app(tmp_path / "once_app.py", broker.bootstrap)
         order(log, 5, 11, 12)
         done = run_once(tmp_path, broker.bootstrap)
-        assert (done.returncode, done.stdout) == (0, ""), done.stderr
+        assert done.returncode == 0, done.stderr
+        first, second, last = done.stdout.splitlines()
+        assert first == "pipeline large: 3 rows read, 2 written"
+        assert second == "pipeline doubled: 2 rows read, 2 written"
+        assert re.fullmatch(r"done: 2 pipelines and 1 view up to date, in [\d.]+ s", last)
         # what one pipeline derived in this run, the next one has read
         assert [amounts(log, "once.large"), amounts(log, "once.doubled")] == [[11, 12], [22, 24]]
         assert (tmp_path / "data" / "views" / "once" / "doubled").is_dir()
@@ -81,6 +86,15 @@ def test_a_run_derives_and_applies_what_there_is_and_a_second_adds_what_is_new(t
         assert "error: pipeline doubled failed: once_app.py:17, in twice: ZeroDivisionError" in failed.stderr
         assert [amounts(log, "once.large"), amounts(log, "once.doubled")] == [[9, 11, 12, 13, 20], [22, 24]]
 
+        every = verify(tmp_path, broker.bootstrap, "--json", "--url", "http://127.0.0.1:1")
+        assert every.returncode == 5, every.stderr
+        verified = json.loads(every.stdout)["verified"]
+        assert [(each["kind"], each["name"], each["result"]) for each in verified] == [
+            ("pipeline", "large", "different"),
+            ("pipeline", "doubled", "equal"),
+            ("view", "doubled", "not verified"),
+        ]
+        assert "127.0.0.1:1" in verified[2]["error"]
         told = verify(tmp_path, broker.bootstrap, "large")
         assert told.returncode == 5, told.stderr
         assert told.stdout.startswith("different: large and a batch over once.orders/0:")

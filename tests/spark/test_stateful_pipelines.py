@@ -11,6 +11,8 @@ import pytest
 from mainstem.pipelines.deploy import deploy
 from mainstem.pipelines.state import PipelineState
 from mainstem.schema.encoding import encode_key
+from mainstem.spark.options import LogOptions
+from mainstem.spark.verification import Verification
 from tests.spark.flights_app import Flights
 
 pytestmark = pytest.mark.spark
@@ -128,6 +130,10 @@ def test_rows_without_a_partner_are_derived_when_the_inputs_come_in_different_ru
     world.run_once()
     state = world.wait_for_state(name, lambda state: state.status.is_over)
     assert state.watermark_held_by == f"{events.topics[1].name}, which has had no row with a time yet"
+    verdict = Verification(
+        world.spark, world.app, name, world.log, LogOptions(world.bootstrap), checkpoints=world.checkpoints
+    ).verify()
+    assert (verdict.waits, verdict.watermark_held_by) == (True, state.watermark_held_by)
     events.happen(1, ("a", 2, 10), ("y", 91, 4))
     world.run_once()
     assert events.derive("joined") == [{"id": "a", "n": 1, "m": 10}, {"id": "b", "n": 2, "m": None}]

@@ -65,7 +65,9 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
                 app.resolve(), declared.name, ready["kafka"], master, once=once, changed=changed or ()
             )
         if once:
+            begun_s = time.monotonic()
             _finish_once(stack, app.resolve(), declared, ready["kafka"])
+            _say_what_was_done(declared, ready["kafka"], time.monotonic() - begun_s, json=json)
             return DONE
         if declared.views:
             stack.launch_views(app.resolve(), ready["kafka"])
@@ -118,6 +120,29 @@ def _finish_once(stack: Stack, app: Path, declared: App, bootstrap: str) -> None
         if behind:
             time.sleep(_LOOK_EVERY_S)
     asked.close()
+
+
+def _say_what_was_done(declared: App, bootstrap: str, seconds: float, *, json: bool) -> None:
+    """Of each pipeline the rows of this run, as its state in the log says; then how many views are up to date."""
+    from mainstem.client.log import Log
+    from mainstem.pipelines.overview import Overview
+
+    with Log(bootstrap) as log:
+        states = {state["name"]: state for state in Overview(log).latest()} if declared.pipelines else {}
+    rows = [
+        {"pipeline": name, "read": states[name]["input_rows"], "written": states[name]["written_rows"]}
+        for name in declared.pipelines
+        if "input_rows" in states.get(name, {})
+    ]
+    if json:
+        out_json({"done": {"pipelines": rows, "views": list(declared.views), "seconds": round(seconds, 1)}})
+        return
+    for row in rows:
+        out(f"pipeline {row['pipeline']}: {row['read']:,} rows read, {row['written']:,} written")
+    counts = [
+        f"{n} {word}{'' if n == 1 else 's'}" for n, word in ((len(rows), "pipeline"), (len(declared.views), "view"))
+    ]
+    out(f"done: {' and '.join(counts)} up to date, in {seconds:.1f} s")
 
 
 def _still_behind(statuses: list[dict[str, Any]], behind: dict[str, Position]) -> dict[str, Position]:

@@ -132,6 +132,12 @@ class Verdict:
     begins: Position
     topics: tuple[TopicVerdict, ...]
     doubts: tuple[str, ...]
+    watermark_held_by: str | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether rows are missing that the watermark holds back, or may."""
+        return any(topic.held_back or topic.untold for topic in self.topics)
 
     @property
     def is_equal(self) -> bool:
@@ -156,6 +162,7 @@ class Verdict:
             "sink": str(self.sink),
             "tables": str(self.tables),
             "compared_from": str(self.begins),
+            "watermark_held_by": self.watermark_held_by,
             "topics": [topic.to_json() for topic in self.topics],
             "possible_causes": list(self.doubts),
         }

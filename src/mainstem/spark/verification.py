@@ -103,7 +103,7 @@ class Verification:
         Raises PipelineFailedError when the function fails, TransactionTimeoutError while a transaction is open that
         hides what the pipeline wrote.
         """
-        told = _watermark_told(self._log, self._pipeline.name)  # before the progress: an older one claims less
+        told, held_by = _watermark_told(self._log, self._pipeline.name)  # before the progress: an older one claims less
         progress = self._progress()
         streams = call(self._pipeline, self._streams())
         schemas = schemas_of(self._pipeline, streams)
@@ -133,6 +133,7 @@ class Verification:
             begins=removed,
             topics=tuple(found),
             doubts=(),
+            watermark_held_by=held_by,
         )
         if not verdict.is_contradicted:
             return verdict
@@ -306,16 +307,18 @@ def _last(said: ProgressLog) -> Progress | None:
         return None
 
 
-def _watermark_told(log: Log, pipeline: str) -> datetime.datetime | None:
-    """The watermark in the pipeline's newest state record."""
-    watermark = None
+def _watermark_told(log: Log, pipeline: str) -> tuple[datetime.datetime | None, str | None]:
+    """The watermark in the pipeline's newest state record, and the input that holds it back, in words."""
+    state = None
     try:
         for record in log.read(STATES_TOPIC, key=pipeline, every_partition=True):
             state = PipelineState.from_record(record)
-            watermark = state.watermark if state is not None else None
     except UnknownTopicError:
-        return None
-    return datetime.datetime.fromisoformat(watermark) if watermark else None
+        return None, None
+    if state is None:
+        return None, None
+    watermark = datetime.datetime.fromisoformat(state.watermark) if state.watermark else None
+    return watermark, state.watermark_held_by
 
 
 def _time(milliseconds: int | None) -> datetime.datetime | None:

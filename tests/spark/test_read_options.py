@@ -72,9 +72,9 @@ def test_committed_records_alone_are_read_by_default() -> None:
     assert read(kafka_isolation_level="read_uncommitted").isolation is Isolation.READ_UNCOMMITTED
 
 
-def test_all_columns_are_read_by_default_and_headers_can_be_left_out() -> None:
-    assert read().columns is None
-    assert "headers" not in (read(includeHeaders="false").columns or ())
+def test_headers_are_read_when_they_are_asked_for() -> None:
+    assert "headers" not in (read().columns or ())
+    assert read(includeHeaders="true").columns is None
     assert read(columns="key, value").columns == ("key", "value")
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Producer
+from pyspark.errors import AnalysisException
 
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
@@ -48,17 +49,30 @@ def test_a_record_is_read_whole(
     spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str
 ) -> None:
     mainstem_log.append(topic, b"v", key=b"k", headers=[("h", b"1"), ("h", None)], partition=1, timestamp_ms=1500)
-    row = load(spark, mainstem_broker, subscribe=topic).collect()[0]
+    row = load(spark, mainstem_broker, subscribe=topic, includeHeaders="true").collect()[0]
     assert (bytes(row.key), bytes(row.value), row.topic, row.partition, row.offset) == (b"k", b"v", topic, 1, 0)
-    assert (row.timestamp.replace(tzinfo=dt.UTC).timestamp(), row.timestamp_type) == (1.5, 0)
+    assert (row.timestamp.replace(tzinfo=dt.UTC).timestamp(), row.timestampType) == (1.5, 0)
     assert [(header.key, header.value) for header in row.headers] == [("h", b"1"), ("h", None)]
+
+
+def test_the_columns_are_those_of_sparks_kafka_connector_and_a_former_name_is_taken(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str
+) -> None:
+    mainstem_log.append(topic, b"v")
+    names = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+    assert load(spark, mainstem_broker, subscribe=topic).columns == names
+    assert load(spark, mainstem_broker, subscribe=topic, includeHeaders="true").columns == [*names, "headers"]
+    former = load(spark, mainstem_broker, subscribe=topic, columns="value,timestamp_type").collect()
+    assert [(bytes(row.value), row.timestamp_type) for row in former] == [(b"v", 0)]
+    with pytest.raises(AnalysisException, match=r"Did you mean .*timestampType"):
+        load(spark, mainstem_broker, subscribe=topic).select("timestamp_type")
 
 
 def test_nulls_are_read_as_nulls(
     spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str
 ) -> None:
     mainstem_log.append(topic, None)
-    row = load(spark, mainstem_broker, subscribe=topic).collect()[0]
+    row = load(spark, mainstem_broker, subscribe=topic, includeHeaders="true").collect()[0]
     assert (row.key, row.value, row.headers) == (None, None, None)
 
 

@@ -21,11 +21,17 @@ RECORD_COLUMNS: Mapping[str, str] = MappingProxyType(
         "partition": "INT",
         "offset": "BIGINT",
         "timestamp": "TIMESTAMP",
-        "timestamp_type": "INT",
+        "timestampType": "INT",
         "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
     }
 )
-"""A record's columns, in order, by name: their types in Spark's DDL."""
+"""A record's columns, in order, by the names that Spark's Kafka connector has: their types in Spark's DDL."""
+
+FORMER_NAMES: Mapping[str, str] = MappingProxyType({"timestamp_type": "timestampType"})
+"""Names of columns in former releases, which the option ``columns`` and ``.schema(…)`` still take."""
+OFFERED_COLUMNS: Mapping[str, str] = MappingProxyType(
+    {**RECORD_COLUMNS} | {former: RECORD_COLUMNS[name] for former, name in FORMER_NAMES.items()}
+)
 
 # Beside a topic's typed columns; → the record's column that it is.
 PLACE_COLUMNS: Mapping[str, str] = MappingProxyType(
@@ -35,7 +41,12 @@ PLACE_COLUMNS: Mapping[str, str] = MappingProxyType(
 
 def record_ddl(columns: Iterable[str] | None = None) -> str:
     """The DDL of these of a record's columns, all by default."""
-    return ", ".join(f"{name} {RECORD_COLUMNS[name]}" for name in columns or RECORD_COLUMNS)
+    return ", ".join(f"{name} {OFFERED_COLUMNS[name]}" for name in columns or RECORD_COLUMNS)
+
+
+def decoded_name(column: str) -> str:
+    """The name that the decoder has for a record's column."""
+    return "timestamp_type" if column == "timestampType" else column
 
 
 def typed_columns(value_schema: str, *, with_place: bool, corrupt: str) -> dict[str, str]:

@@ -59,6 +59,8 @@ def part(
         numbers.setdefault(tp.topic, {})[str(tp.partition)] = offset
     assigned = {topic: [int(number) for number in offsets] for topic, offsets in numbers.items()}
     options = {BOOTSTRAP: bootstrap, "assign": json.dumps(assigned), "endingOffsets": json.dumps(numbers)}
+    if not columns and schema is None:
+        options["includeHeaders"] = "true"
     if columns:
         options["columns"] = ",".join(columns)
     if schema is not None:

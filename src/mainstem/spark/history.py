@@ -44,7 +44,7 @@ _RECORD = {
     "partition": PARTITION,
     "offset": OFFSET,
     "timestamp": TIMESTAMP,
-    "timestamp_type": TIMESTAMP_TYPE,
+    "timestampType": TIMESTAMP_TYPE,
     "headers": HEADERS,
 }
 

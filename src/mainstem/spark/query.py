@@ -129,4 +129,4 @@ def _input(
 def _raw_stream(spark: SparkSession, bootstrap: str, topic: str, options: Mapping[str, str]) -> DataFrame:
     """A topic without a schema: its records."""
     reader = spark.readStream.format("mainstem").option(BOOTSTRAP, bootstrap).option("subscribe", topic)
-    return reader.option("startingOffsets", "earliest").options(**options).load()
+    return reader.option("startingOffsets", "earliest").option("includeHeaders", "true").options(**options).load()

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from mainstem.client.wire.cluster import EARLIEST, LATEST, Isolation
 from mainstem.errors import ConfigError
 from mainstem.model import TopicPartition, is_topic_name
-from mainstem.spark.columns import RECORD_COLUMNS
+from mainstem.spark.columns import OFFERED_COLUMNS, RECORD_COLUMNS
 from mainstem.spark.options import COMMON_OPTIONS, WRITE_OPTIONS, Given, LogOptions
 from mainstem.spark.value_options import AVRO, VALUE_OPTIONS, ValueOptions
 
@@ -366,10 +366,10 @@ def _pattern(text: str | None) -> str | None:
 def _columns(given: Given) -> tuple[str, ...] | None:
     names = given.get("columns")
     if names is None:
-        with_headers = given.flag("includeHeaders", default=True)
+        with_headers = given.flag("includeHeaders", default=False)
         return None if with_headers else tuple(name for name in RECORD_COLUMNS if name != "headers")
     chosen = tuple(part.strip() for part in names.split(",") if part.strip())
-    unknown = [name for name in chosen if name not in RECORD_COLUMNS]
+    unknown = [name for name in chosen if name not in OFFERED_COLUMNS]
     if unknown or not chosen:
         said = f"no {', '.join(unknown)}" if unknown else "none is named"
         raise ConfigError(f"option columns: {said}; there are {', '.join(RECORD_COLUMNS)}")

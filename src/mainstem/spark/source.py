@@ -29,7 +29,7 @@ from mainstem.schema.avro import parse_avro, topic_schema_of
 from mainstem.spark import dead_letters
 from mainstem.spark.batch_reader import LogReader
 from mainstem.spark.clients import opened
-from mainstem.spark.columns import RECORD_COLUMNS, record_ddl, typed_columns, typed_ddl
+from mainstem.spark.columns import OFFERED_COLUMNS, record_ddl, typed_columns, typed_ddl
 from mainstem.spark.options import REGISTERED, WriteOptions
 from mainstem.spark.read_options import ReadOptions
 from mainstem.spark.schemas import require_columns
@@ -99,7 +99,7 @@ def _resolved(options: ReadOptions) -> ReadOptions:
 
 def _offered(options: ReadOptions) -> Mapping[str, str]:
     if options.value_schema is None:
-        return RECORD_COLUMNS
+        return OFFERED_COLUMNS
     corrupt = options.values.corrupt_column
     return typed_columns(_value_schema(options), with_place=not options.as_table, corrupt=corrupt)
 

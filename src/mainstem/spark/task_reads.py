@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from mainstem.spark.checkpoint import current_batch_id, read_offsets
 from mainstem.spark.clients import borrowed
+from mainstem.spark.columns import decoded_name
 from mainstem.spark.json_decode import JsonDecoder
 from mainstem.spark.local_segments import may_be_read
 from mainstem.spark.ranges import OffsetRange, ScanPartition, TableRead
@@ -36,8 +37,9 @@ def _ranges(partition: ScanPartition, options: ReadOptions, wanted: pa.Schema) -
             if options.value_schema is not None:
                 yield from read_rows(client, part, _typed(options, wanted, partition))
                 continue
-            for records in read_range(client, part, _scan(options, frozenset(wanted.names), partition)):
-                columns = [records.column(field.name).cast(field.type) for field in wanted]
+            names = [decoded_name(name) for name in wanted.names]
+            for records in read_range(client, part, _scan(options, frozenset(names), partition)):
+                columns = [records.column(name).cast(field.type) for name, field in zip(names, wanted, strict=True)]
                 yield pa.RecordBatch.from_arrays(columns, schema=wanted)
 
 

@@ -65,10 +65,7 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
                 app.resolve(), declared.name, ready["kafka"], master, once=once, changed=changed or ()
             )
         if once:
-            begun_s = time.monotonic()
-            _finish_once(stack, app.resolve(), declared, ready["kafka"])
-            _say_what_was_done(declared, ready["kafka"], time.monotonic() - begun_s, json=json)
-            return DONE
+            return _finish_once(stack, app.resolve(), declared, ready["kafka"], json=json)
         if declared.views:
             stack.launch_views(app.resolve(), ready["kafka"])
         access = HttpAccess(http_tokens, tuple(cors_origin or ()), http_tls_cert, http_tls_key)
@@ -95,18 +92,24 @@ def deploy_app(app: Path, bootstrap: str) -> None:
         deploy(load_app(app), log)
 
 
-def _finish_once(stack: Stack, app: Path, declared: App, bootstrap: str) -> None:
-    """Wait until the pipelines have derived all, then until the views have applied that too.
+def _finish_once(stack: Stack, app: Path, declared: App, bootstrap: str, *, json: bool) -> int:
+    """Wait until the pipelines have derived all, then until the views have applied that too, and say what was done.
 
     Raises the pipelines' own error when one of them failed, ViewStoppedError.
     """
+    begun_s = time.monotonic()
+    if declared.pipelines:
+        stack.supervisor.finish("pipelines")
+    if declared.views:
+        _apply_once(stack, app, declared, bootstrap)
+    _say_what_was_done(declared, bootstrap, time.monotonic() - begun_s, json=json)
+    return DONE
+
+
+def _apply_once(stack: Stack, app: Path, declared: App, bootstrap: str) -> None:
     from mainstem.client.log import Log
     from mainstem.client.views import views
 
-    if declared.pipelines:
-        stack.supervisor.finish("pipelines")
-    if not declared.views:
-        return
     with Log(bootstrap) as log:
         ends = log.end(*sorted({view.topic.name for view in declared.views.values()}))
     stack.launch_views(app, bootstrap)

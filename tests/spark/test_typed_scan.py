@@ -77,12 +77,12 @@ def test_what_is_no_object_is_left_out_aloud(
     airline(mainstem_log, mainstem_topic, "UA", "United")
     read = rows(read_rows(client, whole(mainstem_log, mainstem_topic), options("DROPMALFORMED")))
     assert [row["carrier"] for row in read] == ["UA"]
-    assert f"{mainstem_topic}/0: the value at offset 0 is no JSON object" in capsys.readouterr().err
+    assert f"{mainstem_topic}/0: the value at offset 0 is not a JSON object" in capsys.readouterr().err
 
 
 def test_what_is_no_object_stops_a_strict_reader(client: WireClient, mainstem_log: Log, mainstem_topic: str) -> None:
     mainstem_log.append(mainstem_topic, b"nope")
-    with pytest.raises(SchemaError, match="the value at offset 0 is no JSON object"):
+    with pytest.raises(SchemaError, match="the value at offset 0 is not a JSON object"):
         rows(read_rows(client, whole(mainstem_log, mainstem_topic), options("FAILFAST")))
 
 

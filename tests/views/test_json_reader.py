@@ -9,7 +9,7 @@ from mainstem.views.json_reader import JsonColumn, JsonReader, last_of_each_key
 from mainstem.views.rows import row_of
 from tests.views.support import KeyAndValue, arrow_batch
 
-TYPED = (JsonColumn("n", "INTEGER"), JsonColumn("s"))
+TYPED = (JsonColumn("n", "INT"), JsonColumn("s"))
 
 GOOD = [
     b'{"n": 1, "s": "x"}',
@@ -88,7 +88,7 @@ def test_a_poison_record_says_where_it_was_and_why() -> None:
     result = JsonReader(TYPED, text=False).read(arrow_batch(records, first_offset=7))
     assert [poison.offset for poison in result.poisons] == [8, 9, 10]
     assert [poison.error for poison in result.poisons] == [
-        "the value does not fit its column: n is not INTEGER",
+        'the value does not fit its column: n is not INT but "x"',
         "the record has no key",
         "the key is not UTF-8 text: invalid start byte at byte 0",
     ]

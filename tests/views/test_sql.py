@@ -240,7 +240,7 @@ def test_a_value_that_does_not_fit_its_column_is_poison(tmp_path: Path) -> None:
     bad = [b'{"n": "many", "must": "x"}', b'{"n": 99999999999, "must": "x"}', b'{"n": 1}', b'{"n": 1, "must": null}']
     poisons = apply(store, [(b"1", good), *((b"1", value) for value in bad)])
     assert [poison.value for poison in poisons] == bad
-    assert "n is not INTEGER" in poisons[0].error
+    assert 'n is not INT but "many"' in poisons[0].error
     assert "'must' is missing or null" in poisons[2].error
     assert rows(store, "SELECT n, must FROM typed") == [{"n": 1, "must": "x"}]
     store.close()
@@ -297,9 +297,9 @@ EXTREMES: dict[str, tuple[Any, ...]] = {
     "BIGINT": (-(2**63), 2**63 - 1, 2**53 + 1),
     "FLOAT": (0.1, -0.0, 3.4028234663852886e38, 1e-45),
     "DOUBLE": (0.1, -0.0, 1.7976931348623157e308, 5e-324, 1),
-    "DATE": ("0001-01-01", "9999-12-31", "12000-02-03", "0044-03-15 (BC)"),
-    "TIMESTAMP": ("2013-01-01T05:00:00Z", "1969-12-31T23:59:59.999999+14:00", "20000-01-01T00:00:00Z"),
-    "TIMESTAMP_NTZ": ("2013-01-01 05:00:00.000001", "0001-01-01 00:00:00", "20000-01-01 00:00:00"),
+    "DATE": ("0001-01-01", "9999-12-31"),
+    "TIMESTAMP": ("2013-01-01T05:00:00Z", "1969-12-31T23:59:59.999999+14:00", "9999-12-31T23:59:59.999999Z"),
+    "TIMESTAMP_NTZ": ("2013-01-01 05:00:00.000001", "0001-01-01 00:00:00", "9999-12-31 23:59:59"),
     "DECIMAL(38,10)": ("9999999999999999999999999999.9999999999", "-0.0000000001", 0),
     "BINARY": ("AAEC",),
     "STRUCT<a: INT, b: ARRAY<STRING>>": ({"a": 1, "b": ["x", None]}, {}),

@@ -6,6 +6,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from mainstem.errors import DefinitionError
+from mainstem.schema.ddl import columns_of, parts_of
+from mainstem.schema.types import type_name
+
 if TYPE_CHECKING:
     from mainstem.schema.types import TopicSchema
 
@@ -31,6 +35,31 @@ def arrow_type(name: str) -> pa.DataType:
         precision, scale = name[len("DECIMAL(") : -1].split(",")
         return pa.decimal128(int(precision), int(scale))
     return _SCALARS.get(name, pa.string())
+
+
+def value_type(name: str) -> pa.DataType:
+    """The Arrow type of a canonical Spark SQL type, nested ones as Arrow's own.
+
+    A part of an unknown type (VARIANT, an interval) is any JSON, read as its text.
+    """
+    opening = name.partition("<")[0].strip().upper()
+    if opening not in ("ARRAY", "MAP", "STRUCT"):
+        return arrow_type(name)
+    inside = name[name.index("<") + 1 : name.rindex(">")]
+    if opening == "ARRAY":
+        return pa.list_(_part_type(inside))
+    if opening == "MAP":
+        parts = parts_of(inside)
+        return pa.map_(_part_type(parts[0]), _part_type(parts[-1]))
+    try:
+        return pa.struct([pa.field(column.name, value_type(column.type)) for column in columns_of(inside)])
+    except DefinitionError:
+        return pa.string()
+
+
+def _part_type(text: str) -> pa.DataType:
+    found = type_name(text)
+    return pa.string() if found is None else value_type(found)
 
 
 def arrow_schema(schema: TopicSchema) -> pa.Schema:

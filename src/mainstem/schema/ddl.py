@@ -7,7 +7,6 @@ is passed over. A colon between name and type is allowed, as in Spark.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from mainstem.errors import DefinitionError
 from mainstem.schema.types import Column, type_name
@@ -23,22 +22,23 @@ def columns_of(ddl: str) -> tuple[Column, ...]:
     """The columns that ``ddl`` declares. Raises DefinitionError, which names the column that is wrong."""
     if not ddl.strip():
         raise DefinitionError('the DDL string is empty; write e.g. "carrier STRING, seats INT"')
-    return tuple(_column(part) for part in _split(ddl))
+    return tuple(_column(part) for part in parts_of(ddl))
 
 
-def _split(ddl: str) -> Iterator[str]:
-    """The parts between the commas that stand outside of brackets and quotes."""
+def parts_of(ddl: str) -> list[str]:
+    """The parts between the commas that stand outside of brackets and quotes. Raises DefinitionError."""
+    parts: list[str] = []
     depth, part = 0, ""
     for token in _TOKEN.findall(ddl):
         if token == "," and depth == 0:
-            yield part
+            parts.append(part)
             part = ""
             continue
         depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(token, 0)
         part += token
     if depth != 0:
         raise DefinitionError(f"the DDL string has a bracket that does not close: {ddl!r}")
-    yield part
+    return [*parts, part]
 
 
 def _column(part: str) -> Column:

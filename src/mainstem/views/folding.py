@@ -56,9 +56,6 @@ class ChangeReader(Protocol):
     def read(self, arrow_batch: pa.RecordBatch, stored: Stored) -> Changes:
         """The changes of a batch."""
 
-    def close(self) -> None:
-        """Free the memory. Idempotent."""
-
 
 class Latest:
     """The last value of each key."""
@@ -73,9 +70,6 @@ class Latest:
         table = read.table.take(pc.sort_indices(read.table.column("key")))
         keys, texts = (table.column(name).cast(pa.binary()).to_pylist() for name in ("key", "text"))
         return Changes(zip(keys, texts, strict=True), read.poisons)
-
-    def close(self) -> None:
-        self._reader.close()
 
 
 class _RefusedStateError(Exception):
@@ -117,9 +111,6 @@ class Folding:
         poisons.sort(key=lambda poison: (poison.partition, poison.offset))
         changed = ((key.encode(), None if text is None else text.encode()) for key, text in texts.items())
         return Changes(sorted(changed), poisons)
-
-    def close(self) -> None:
-        self._reader.close()
 
     def _state_after(self, text: str | None, record: FoldRecord) -> str | None:
         """The text of the state after a record. Raises what the function raises, and _RefusedStateError."""

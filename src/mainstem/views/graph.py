@@ -121,7 +121,6 @@ class GraphStore(ViewStore):
         return self._bookmark
 
     def close(self) -> None:
-        self._reader.close()
         for connection in (*self._idle_readers, self._connection):
             connection.close()
         self._idle_readers.clear()

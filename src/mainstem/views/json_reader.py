@@ -1,44 +1,47 @@
-"""Records' JSON values into Arrow columns, in bulk, and the records whose values are none: **poison**.
+"""Records' JSON values into Arrow columns, in bulk, and the records whose values do not fit: **poison**.
 
-What a value must be is decided here, once for every kind of view: UTF-8 text, one JSON object as DuckDB reads it, at
-most 400 levels deep, and fit for the columns asked for. A key must be UTF-8 text of at most 60,000 bytes, which every
-store can index. A null value is a tombstone. What many writers emit though it is no JSON is forgiven: a trailing comma
-(it is taken out of the text that is kept), NaN and Infinity (they stay in it; ``rows.row_of`` answers them as null).
+What a value must be is the same for every kind of view, and for every other reader (`schema.json_columns`): UTF-8 text,
+one JSON object at most 400 levels deep, and fit for the columns asked for. A key must be UTF-8 text of at most 60,000
+bytes, which every store can index. A null value is a tombstone. Two things are forgiven that many writers emit: a
+trailing comma (it is taken out of the text that is kept), NaN and Infinity (they stay in it; ``rows.row_of`` answers
+them as null).
 
 Invariant: the verdict on a record, and what is read from it, depend on that record alone, never on its neighbors; else
-a replay, which cuts the log into other batches, could differ from the view.
+a replay, which cuts the log into other batches, could differ from the view. ``READING_VERSION`` says how values are
+read: a store that another version has filled may differ from what a replay would give, and is built again.
 
-The parsing is DuckDB's, in a private database in memory that never sees a user's SQL: it takes 1–3 µs for a value of
-400 bytes, where Python's json takes 18. A batch in which every value is well takes one pass; only when one is not, a
-second, careful pass finds out which and why. A batch of a few records spares the query where the answer is certain
-(`views.json_few`). For one thread at a time.
+Safe from any thread.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mainstem.json_depth import DEPTH_MAX, is_too_deep
-from mainstem.views.json_few import KEY_BYTES_MAX, FewReader
+from mainstem.record.native_json import GOOD
+from mainstem.schema.arrow import value_type
+from mainstem.schema.json_columns import NO_VALUE, JsonColumns, JsonField, compact_texts, decode, reason
 from mainstem.views.store import Poison
 
-_OBJECT = r"^[ \t\r\n]*\{"
-_ERROR_CHARS_MAX = 300
+READING_VERSION: Final = 2
+KEY_BYTES_MAX: Final = 60_000
+"""What every store can index."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonColumn:
-    """A field to read: its name in the object, the DuckDB type to read it as, whether it may be null or missing."""
+    """A field to read: its name in the object, its type in Spark SQL, whether it may be null or missing.
+
+    A nested value is read as its JSON text, and BINARY as its base64 text, after its parts were checked.
+    """
 
     name: str
-    type: str = "VARCHAR"
+    type: str = "STRING"
     nullable: bool = True
 
 
@@ -65,40 +68,26 @@ class JsonReader:
         self, columns: Sequence[JsonColumn], *, text: bool, keep: Sequence[str] = (), keyed: bool = True
     ) -> None:
         self._columns = tuple(columns)
+        self._fields = [JsonField(column.name, value_type(column.type), as_text=True) for column in columns]
+        self._text = text
         self._keep = tuple(keep)
         self._keyed = keyed
-        self._connection = duckdb.connect(
-            config={"threads": 1, "autoload_known_extensions": False, "autoinstall_known_extensions": False}
-        )
-        self._connection.execute("SET TimeZone = 'UTC'")
-        structure = _literal(json.dumps({column.name: column.type for column in columns}))
-        typed = any(column.type != "VARCHAR" for column in columns)
-        self._fast = _fast_query(structure, text=text, columns=bool(columns), strict=typed)
-        self._careful = _careful_query(structure, self._columns, text=text)
-        self._few = FewReader(
-            [(column.name, column.type, column.nullable) for column in columns],
-            self._query(self._fast, pa.array([], pa.string())).schema.field("row").type if columns else None,
-            text=text,
-            keep=keep,
-            keyed=keyed,
-        )
 
     def read(self, arrow_batch: pa.RecordBatch) -> ReadRecords:
         """Read a batch with the columns key, value, partition and offset."""
-        few = self._few.read(arrow_batch)
-        return self._read_in_bulk(arrow_batch) if few is None else ReadRecords(few, [])
-
-    def _read_in_bulk(self, arrow_batch: pa.RecordBatch) -> ReadRecords:
-        values, value_errors = _as_text(arrow_batch.column("value"), "value")
-        table, errors = self._parse(values)
-        errors |= value_errors
+        values = arrow_batch.column("value")
+        decoded = decode(values, self._fields)
+        errors = self._errors(decoded, values)
+        made: dict[str, pa.Array] = {}
+        if self._text:
+            made["text"] = compact_texts(values, decoded.verdicts)
+        if self._columns:
+            made["row"] = self._rows(decoded)
         if self._keyed:
-            keys, key_errors = _keys(arrow_batch.column("key"))
+            made["key"], key_errors = _keys(arrow_batch.column("key"))
             errors |= key_errors
-            table = table.append_column("key", keys)
-        table = table.append_column("tombstone", pc.is_null(arrow_batch.column("value")))
-        for name in self._keep:
-            table = table.append_column(name, arrow_batch.column(name))
+        made["tombstone"] = pc.is_null(values)
+        table = pa.table({**made, **{name: arrow_batch.column(name) for name in self._keep}})
         if not errors:
             return ReadRecords(table, [])
         order = sorted(errors)
@@ -106,56 +95,34 @@ class JsonReader:
         return ReadRecords(table.take(_all_but(len(table), order)), poisons)
 
     def read_values(self, values: pa.Array) -> tuple[pa.Array, dict[int, str]]:
-        """What ``read`` reads of values alone: the structs of the columns, and index → error where one is poison."""
-        texts, errors = _as_text(values, "value")
-        parsed, parse_errors = self._parse(texts)
-        return parsed.column("row").combine_chunks(), parse_errors | errors
+        """The structs of the columns of values alone, and index → error where one would be poison."""
+        decoded = decode(values, self._fields)
+        return self._rows(decoded), self._errors(decoded, values)
 
-    def close(self) -> None:
-        """Free the memory. Idempotent."""
-        self._connection.close()
+    def _rows(self, decoded: JsonColumns) -> pa.Array:
+        arrays = [column.array for column in decoded.columns]
+        fields = [pa.field(column.name, array.type) for column, array in zip(self._columns, arrays, strict=True)]
+        mask = None if decoded.all_good else pa.array(decoded.verdicts != GOOD)
+        return pa.StructArray.from_arrays(arrays, fields=fields, mask=mask)
 
-    def _parse(self, values: pa.Array) -> tuple[pa.Table, dict[int, str]]:
-        """The columns of every value, null where there is an error, and index → error."""
-        try:
-            table = self._query(self._fast, values)
-            errors: dict[int, str] = {}
-        except duckdb.Error:
-            table = self._query(self._careful, values)
-            errors = self._reasons(table, values)
-        for index in _perhaps_too_deep(values):
-            if is_too_deep(values[index].as_py()):
-                errors.setdefault(index, f"the value is nested deeper than {DEPTH_MAX} levels")
-        self._require(table, values, errors)
-        return table.select([name for name in ("text", "row") if name in table.column_names]), errors
-
-    def _query(self, query: str, values: pa.Array) -> pa.Table:
-        self._connection.register("records", pa.table({"value": values}))
-        try:
-            return self._connection.sql(query).to_arrow_table()
-        finally:
-            self._connection.unregister("records")
-
-    def _reasons(self, table: pa.Table, values: pa.Array) -> dict[int, str]:
+    def _errors(self, decoded: JsonColumns, values: pa.Array) -> dict[int, str]:
         errors = {}
-        wrong = pc.and_(pc.is_valid(values), pc.invert(pc.fill_null(table.column("valid"), False)))
-        for index in pc.indices_nonzero(wrong).to_pylist():
-            errors[index] = _json_error(values[index].as_py())
-        for index in pc.indices_nonzero(pc.not_equal(table.column("misfits"), "")).to_pylist():
-            errors.setdefault(index, f"the value does not fit its column: {table.column('misfits')[index]}")
-        return errors
-
-    def _require(self, table: pa.Table, values: pa.Array, errors: dict[int, str]) -> None:
-        """Note what is no object, and what lacks a column that may not be null."""
-        present = pc.is_valid(values)
-        for index in pc.indices_nonzero(pc.invert(pc.match_substring_regex(values, _OBJECT))).to_pylist():
-            errors.setdefault(index, "the value is JSON, but not an object")
+        for index in np.flatnonzero((decoded.verdicts != GOOD) & (decoded.verdicts != NO_VALUE)).tolist():
+            errors[index] = reason(values[index].as_py(), decoded.verdicts[index])
+        misfits: dict[int, list[str]] = {}
         for number, column in enumerate(self._columns):
-            if column.nullable:
-                continue
-            lacking = pc.and_(present, pc.is_null(pc.struct_field(table.column("row"), [number])))
-            for index in pc.indices_nonzero(lacking).to_pylist():
-                errors.setdefault(index, f"the field {column.name!r} is missing or null")
+            found = decoded.columns[number]
+            if found.misfits is not None:
+                for index in np.flatnonzero(found.misfits).tolist():
+                    said = f"{column.name} is not {column.type} but {decoded.shown(number, index)}"
+                    misfits.setdefault(index, []).append(said)
+            if not column.nullable and found.array.null_count:
+                lacking = np.asarray(found.array.is_null()) & (decoded.verdicts == GOOD)
+                for index in np.flatnonzero(lacking).tolist():
+                    errors.setdefault(index, f"the field {column.name!r} is missing or null")
+        for index, said_of in misfits.items():
+            errors[index] = f"the value does not fit its column: {', '.join(said_of)}"
+        return errors
 
 
 def last_of_each_key(table: pa.Table) -> pa.Table:
@@ -163,38 +130,6 @@ def last_of_each_key(table: pa.Table) -> pa.Table:
     numbered = table.select(["key"]).append_column("index", pa.array(range(len(table)), pa.int64()))
     last = numbered.group_by("key", use_threads=False).aggregate([("index", "max")]).column("index_max")
     return table if len(last) == len(table) else table.take(last.take(pc.sort_indices(last)))
-
-
-def _fast_query(structure: str, *, text: bool, columns: bool, strict: bool) -> str:
-    transform = "json_transform_strict" if strict else "json_transform"
-    parts = []
-    if text:
-        parts.append("json(value)::VARCHAR AS text")
-    if columns:
-        parts.append(f"{transform}(value, {structure}) AS row")
-    if not text and not columns:
-        raise ValueError("nothing to read")
-    return f"SELECT {', '.join(parts)} FROM records"
-
-
-def _careful_query(structure: str, columns: Sequence[JsonColumn], *, text: bool) -> str:
-    parts = ["valid"]
-    if text:
-        parts.append("CASE WHEN valid THEN json(value)::VARCHAR END AS text")
-    if not columns:
-        return f"SELECT {', '.join(parts)}, '' AS misfits FROM (SELECT value, json_valid(value) AS valid FROM records)"
-    paths = ", ".join(_literal("$." + json.dumps(column.name, ensure_ascii=False)) for column in columns)
-    inner = (
-        f"SELECT {', '.join(parts)}, CASE WHEN valid THEN json_transform(value, {structure}) END AS row, "
-        f"CASE WHEN valid THEN json_type(value, [{paths}]) END AS types "
-        "FROM (SELECT value, json_valid(value) AS valid FROM records)"
-    )
-    misfits = ", ".join(
-        f"CASE WHEN struct_extract_at(row, {number}) IS NULL AND types[{number}] <> 'NULL' "
-        f"THEN {_literal(f'{column.name} is not {column.type}')} END"
-        for number, column in enumerate(columns, start=1)
-    )
-    return f"SELECT *, concat_ws(', ', {misfits}) AS misfits FROM ({inner})"
 
 
 def _keys(column: pa.Array) -> tuple[pa.Array, dict[int, str]]:
@@ -224,24 +159,6 @@ def _as_text(column: pa.Array, what: str) -> tuple[pa.Array, dict[int, str]]:
         return pa.array(texts, pa.string()), errors
 
 
-def _perhaps_too_deep(values: pa.Array) -> list[int]:
-    """Where so many brackets open that the nesting may be too deep."""
-    if (pc.max(pc.binary_length(values)).as_py() or 0) <= 2 * DEPTH_MAX:
-        return []
-    brackets = pc.add(pc.count_substring(values, "{"), pc.count_substring(values, "["))
-    found: list[int] = pc.indices_nonzero(pc.greater(brackets, DEPTH_MAX)).to_pylist()
-    return found
-
-
-def _json_error(text: str) -> str:
-    """What is wrong with a text that DuckDB does not take for JSON, in the words of Python's parser."""
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError) as error:
-        return f"the value is not JSON: {error}"[:_ERROR_CHARS_MAX]
-    return "the value is not JSON: it has a lone surrogate"
-
-
 def _poison(arrow_batch: pa.RecordBatch, index: int, error: str) -> Poison:
     def cell(name: str) -> Any:
         return arrow_batch.column(name)[index].as_py()
@@ -252,7 +169,3 @@ def _poison(arrow_batch: pa.RecordBatch, index: int, error: str) -> Poison:
 def _all_but(count: int, left_out: Sequence[int]) -> pa.Array:
     out = frozenset(left_out)
     return pa.array([index for index in range(count) if index not in out], pa.int64())
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -113,7 +113,6 @@ class KeyValueStore(ViewStore):
         self._is_broken = False
 
     def close(self) -> None:
-        self._reader.close()
         self._db.close()
 
     def _stored(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:

@@ -151,8 +151,6 @@ class LakeStore(ViewStore):
             self.commit()
         finally:
             self._table.close()
-            if self._reader is not None:
-                self._reader.close()
 
     # ---- how
 

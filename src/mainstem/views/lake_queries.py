@@ -21,7 +21,7 @@ from mainstem.lake.table import LakeFile
 from mainstem.views.requests import Request, Sql, wrong_kind
 from mainstem.views.rows import plain
 from mainstem.views.sql_queries import FETCH_ROWS, answer
-from mainstem.views.sql_types import SqlColumns, identifier
+from mainstem.views.sql_types import SqlColumns, duckdb_type, identifier
 from mainstem.views.store import Bookmark, Digest, Row, Snapshot
 
 _CONFIG: Final[dict[str, Any]] = {
@@ -121,7 +121,10 @@ class LakeSnapshot(Snapshot):
 
 def _select(files: Sequence[LakeFile], columns: SqlColumns, *, is_stale: bool) -> str:
     """The table's definition: the record's columns, and the typed ones in the types of a SQL view."""
-    typed = [f"CAST({identifier(field.name)} AS {field.type}) AS {identifier(field.name)}" for field in columns.fields]
+    typed = [
+        f"CAST({identifier(field.name)} AS {duckdb_type(field.type)}) AS {identifier(field.name)}"
+        for field in columns.fields
+    ]
     names = ", ".join([*RECORD.names, *typed])
     gathered = f"SELECT {names} FROM {_GATHERED}"
     if not files:

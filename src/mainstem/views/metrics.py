@@ -112,7 +112,6 @@ class MetricsStore(ViewStore):
     def close(self) -> None:
         if self._state is not self._written:
             self._write()
-        self._reader.close()
 
     def _with(self, old: Mapping[Combination, Figures], table: pa.Table) -> Mapping[Combination, Figures]:
         kind = self._kind

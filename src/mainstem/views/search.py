@@ -90,7 +90,6 @@ class SearchStore(ViewStore):
         self._seal.vouch()
 
     def close(self) -> None:
-        self._reader.close()
         self._writer.wait_merging_threads()
         self._seal.close()
 

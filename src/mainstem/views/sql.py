@@ -119,7 +119,6 @@ class SqlStore(ViewStore):
 
     def close(self) -> None:
         self._seal.close()
-        self._reader.close()
         self._readers.close()
         self._connection.close()
 

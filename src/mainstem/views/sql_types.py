@@ -39,13 +39,15 @@ class SqlColumns:
         """The columns for a topic's schema, or for none."""
         if schema is None:
             return cls(())
-        return cls(tuple(JsonColumn(c.name, duckdb_type(c.type), c.nullable) for c in schema.columns))
+        return cls(tuple(JsonColumn(c.name, c.type, c.nullable) for c in schema.columns))
 
     def table_ddl(self) -> str:
         """The columns as they stand in CREATE TABLE, after the key."""
         if not self.fields:
             return "value JSON NOT NULL"
-        return ", ".join(f"{identifier(c.name)} {c.type}" + ("" if c.nullable else " NOT NULL") for c in self.fields)
+        return ", ".join(
+            f"{identifier(c.name)} {duckdb_type(c.type)}" + ("" if c.nullable else " NOT NULL") for c in self.fields
+        )
 
     def selection(self) -> str:
         """The columns as they are taken from what the JSON reader read."""

@@ -23,6 +23,7 @@ from mainstem.errors import PositionFormatError, StorageError, ViewStoppedError
 from mainstem.model import Position
 from mainstem.pipelines.folds import place_of
 from mainstem.pipelines.kinds import KeyValue
+from mainstem.views.json_reader import READING_VERSION
 from mainstem.views.status import BuiltFrom
 from mainstem.views.store import StoreDefinition
 
@@ -142,10 +143,14 @@ def _document(topic: str, definition: StoreDefinition) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(stored)
     if definition.kind.kind != "sql":
         del document["schema"]  # the other kinds do not depend on it
+    if definition.kind.kind != "lake":  # an archive keeps the records themselves
+        document["reading"] = READING_VERSION
     return document
 
 
 def _difference(name: str, stored: Any, wanted: Any, definition: StoreDefinition) -> str:
+    if name == "reading":
+        return "this release reads JSON values by one table of types, docs/types.md, and may read some otherwise"
     fold = definition.kind.fold if isinstance(definition.kind, KeyValue) else None
     if name == "kind" and fold is not None and isinstance(stored, dict) and "fold" in stored:
         before, now = stored["fold"], wanted["fold"]

@@ -1,0 +1,71 @@
+"""Spark reads each value as the table of types says, in a batch, in a table and in a stream."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql.functions import expr
+
+from mainstem.client.log import Log
+from mainstem.client.records import NewRecord
+from mainstem.testing.embedded import EmbeddedBroker
+from mainstem.views.rows import plain
+from tests.support.type_matrix import CASES, DDL, MISFIT, TYPES, as_answered, column_of, value_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+RECORDS = [b'{"id": "%d", ' % number + value_of(case)[1:] for number, case in enumerate(CASES)]
+
+
+@pytest.mark.parametrize("reader", ["batch", "table", "stream"])
+def test_spark_reads_what_fits_and_null_for_the_rest(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, tmp_path: Path, reader: str
+) -> None:
+    topic = f"types-{reader}"
+    mainstem_log.create_topic(topic, partitions=1, exist_ok=True)
+    mainstem_log.append_many(topic, [NewRecord(value, str(n).encode()) for n, value in enumerate(RECORDS)])
+    options = {
+        "kafka.bootstrap.servers": mainstem_broker.bootstrap,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "valueSchema": f"{DDL}, id STRING",
+        "columnNameOfCorruptRecord": "_corrupt",
+    }
+    rows = {int(row["id"]): row for row in _rows(spark, reader, options, tmp_path)}
+    assert len(rows) == len(CASES)
+    for number, case in enumerate(CASES):
+        row = rows[number]
+        if case.value == MISFIT:
+            assert (row[column_of(case)], row["_corrupt"]) == (None, RECORDS[number].decode()), case
+        else:
+            value = plain(row[column_of(case)])
+            assert (as_answered(case, value), row["_corrupt"]) == (case.value, None), case
+
+
+def _rows(spark: SparkSession, reader: str, options: dict[str, str], tmp_path: Path) -> list[dict[str, Any]]:
+    if reader != "stream":
+        table = {"table": "true"} if reader == "table" else {}
+        frame = spark.read.format("mainstem").options(**options, **table).load()
+        return _collected(frame)
+    stream = spark.readStream.format("mainstem").options(**options).load()
+    writing = stream.writeStream.format("memory").queryName("types").trigger(availableNow=True)
+    query = writing.option("checkpointLocation", str(tmp_path)).start()
+    query.awaitTermination()
+    return _collected(spark.table("types"))
+
+
+def _collected(frame: DataFrame) -> list[dict[str, Any]]:
+    """The rows, an instant as text in UTC: Python has it in the machine's zone."""
+    instant = f"c{TYPES.index('TIMESTAMP')}"
+    text = f"date_format(to_utc_timestamp({instant}, current_timezone()), \"yyyy-MM-dd'T'HH:mm:ss.SSSSSS\")"
+    rows = [row.asDict(recursive=True) for row in frame.withColumn(instant, expr(text)).collect()]
+    for row in rows:
+        if row[instant] is not None:
+            row[instant] = row[instant].removesuffix(".000000") + "Z"
+    return rows

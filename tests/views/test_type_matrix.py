@@ -1,0 +1,68 @@
+"""SQL, lake and metrics views read each value as the table of types says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mainstem.pipelines.kinds import SQL, Lake, Metrics
+from mainstem.schema.infer import schema_of
+from mainstem.views.requests import MetricsQuery, Sql
+from mainstem.views.store import Poison, StoreDefinition, ViewStore
+from mainstem.views.stores import open_store
+from tests.support.type_matrix import CASES, DDL, MISFIT, as_answered, column_of, value_of
+from tests.views.support import apply
+
+SCHEMA = schema_of(DDL)
+RECORDS = [(f"{number:03d}".encode(), value_of(case)) for number, case in enumerate(CASES)]
+
+
+def opened(path: Path, kind: Any) -> ViewStore:
+    return open_store(path, StoreDefinition("v", kind, SCHEMA))
+
+
+@pytest.mark.parametrize("size", [1, len(RECORDS)], ids=["alone", "together"])
+def test_a_sql_view_has_what_fits_and_the_rest_is_poison(tmp_path: Path, size: int) -> None:
+    store = opened(tmp_path, SQL())
+    poisons: list[Poison] = []
+    for first in range(0, len(RECORDS), size):
+        poisons += apply(store, RECORDS[first : first + size], first)
+    with store.snapshot() as snapshot:
+        rows = {row["_key"]: row for row in snapshot.query(Sql("SELECT * FROM v", limit=10_000))}
+    store.close()
+    wrong = {poison.key: poison.error for poison in poisons}
+    for (key, _), case in zip(RECORDS, CASES, strict=True):
+        if case.value == MISFIT:
+            assert key.decode() not in rows
+            assert f"{column_of(case)} is not {case.type} but {case.text}" in wrong[key]
+        else:
+            assert as_answered(case, rows[key.decode()][column_of(case)]) == case.value, case
+
+
+def test_a_lake_has_what_fits_and_an_error_beside_the_rest(tmp_path: Path) -> None:
+    store = opened(tmp_path, Lake())
+    apply(store, RECORDS)
+    with store.snapshot() as snapshot:
+        rows = snapshot.query(Sql("SELECT * FROM v ORDER BY _offset", limit=10_000))
+    store.close()
+    for row, case in zip(rows, CASES, strict=True):
+        value = row[column_of(case)]
+        if case.value == MISFIT:
+            assert value is None
+            assert f"{column_of(case)} is not {case.type} but {case.text}" in row["_error"]
+        else:
+            assert row["_error"] is None, case
+            assert as_answered(case, value) == case.value, case
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.type == "DOUBLE"], ids=lambda case: case.text)
+def test_a_metrics_view_counts_doubles_and_the_rest_is_poison(tmp_path: Path, case: Any) -> None:
+    store = opened(tmp_path, Metrics(values=(column_of(case),)))
+    poisons = apply(store, [(None, value_of(case))])
+    with store.snapshot() as snapshot:
+        rows = snapshot.query(MetricsQuery())
+    store.close()
+    assert len(poisons) == (case.value == MISFIT)
+    assert [row["records"] for row in rows] == ([] if case.value == MISFIT else [1])

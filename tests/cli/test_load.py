@@ -90,3 +90,36 @@ def test_a_file_that_is_not_there_or_of_no_known_kind_is_refused(command: Comman
     unknown = command.run("load", written(tmp_path, "x", "x.docx"), "--topic", "t")
     assert (missing.code, "no such file" in missing.error) == (1, True)
     assert (unknown.code, "its name does not tell what it is" in unknown.error) == (1, True)
+
+
+def test_files_directories_and_patterns_are_loaded_in_turn(
+    command: Commands, tmp_path: Path, mainstem_log: Log
+) -> None:
+    (tmp_path / "in").mkdir()
+    first, second = written(tmp_path, "id;n\na;1\n", "in/1.csv"), written(tmp_path, "id;n\nb;1.5\n", "in/2.csv.gz")
+    copy = written(tmp_path, "id;n\na;1\n", "copy-1.csv")
+    arguments = (first, str(tmp_path / "in"), str(tmp_path / "copy-*"), "--topic", "load-many", "--delimiter", ";")
+    done = command.run("load", *arguments, "--json")
+    assert (done.code, done.json["records"], done.json["records_before"]) == (0, 3, 0)
+    # One column, one type; a file with the content of another is another.
+    values = [record.value for record in mainstem_log.read("load-many")]
+    assert values == [b'{"id":"a","n":1.0}', b'{"id":"b","n":1.5}', b'{"id":"a","n":1.0}']
+    again = command.run("load", *arguments, "--json")
+    assert (again.json["records"], again.json["records_before"]) == (0, 3)
+    assert Path(second).is_file()
+    assert Path(copy).is_file()
+
+
+def test_one_broken_file_of_several_is_refused_with_all(command: Commands, tmp_path: Path, mainstem_log: Log) -> None:
+    good, bad = written(tmp_path, '[{"a": 1}]', "1.json"), written(tmp_path, '{"a": 1}\n{"a": "\\ud800"}\n', "2.jsonl")
+    done = command.run("load", good, bad, "--topic", "load-none")
+    assert done.code == 1
+    assert f"{bad}: line 2 is not JSON: it has a lone surrogate" in done.error
+    assert "load-none" not in mainstem_log.topics()
+
+
+@pytest.mark.parametrize("delimiter", ["ab", '"', ""])
+def test_a_delimiter_is_one_character(command: Commands, tmp_path: Path, delimiter: str) -> None:
+    path = written(tmp_path, "a\n1\n")
+    done = command.run("load", path, "--topic", "load-delimiter", "--delimiter", delimiter)
+    assert "invalid delimiter" in done.error

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mainstem.connectors import csv_files
+from mainstem.connectors import csv_files, csv_quotes
 from mainstem.connectors.csv_files import CsvFile
 from mainstem.connectors.tables import Wanted
 from mainstem.errors import InputError, SchemaError
@@ -78,7 +79,7 @@ def test_the_schema_decides_the_type(tmp_path: Path) -> None:
 
 
 def test_a_value_that_does_not_fit_the_schema_names_row_and_column(tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match=r"row 3: column 'n': 'many' is not a int32"):
+    with pytest.raises(SchemaError, match=r"row 3: column 'n': 'many' is not INT"):
         rows_of(written(tmp_path, "n\n1\nmany\n"), "n INT")
 
 
@@ -119,7 +120,7 @@ def test_a_missing_file_is_an_input_error(tmp_path: Path) -> None:
     [
         ("id,n\na,1\n,2\n", Wanted(None, ("id",)), "row 3: key column 'id' is null"),
         ("a,b\nx,1\ny,\n", Wanted(None, ("id",), {"id": "{a}-{b}"}), "row 3: column 'b' is null; a derived column"),
-        ("n\n1\ninf\n", Wanted(schema_of("n DOUBLE")), "row 3: column 'n': 'inf' is not a double"),
+        ("n\n1\ninf\n", Wanted(schema_of("n DOUBLE")), "row 3: column 'n': 'inf' is not DOUBLE"),
         ("a\n1\n", Wanted(None, (), {"a": "{a}"}), "has a column 'a' already"),
     ],
     ids=["key", "derived", "infinity", "twice"],
@@ -127,3 +128,70 @@ def test_a_missing_file_is_an_input_error(tmp_path: Path) -> None:
 def test_the_first_pass_finds_what_the_second_would(tmp_path: Path, data: str, wanted: Wanted, reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):
         CsvFile(written(tmp_path, data)).check(wanted)
+
+
+def quoted(count: int, *strays: tuple[int, str]) -> str:
+    rows = dict(strays)
+    return "id,size\n" + "".join(f"{row},{rows.get(row, '5 inch')}\n" for row in range(2, count + 2))
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (
+            quoted(5000, (100, '"5 inch'), (2000, '"7 inch')),
+            "line 100: the quote .* closes in line 2000",
+        ),
+        (quoted(5000, (4900, '"5 inch')), "line 4900: the quote that begins a value is not closed"),
+        ('a\n"x"y\n', "line 2: the quote that begins a value closes in line 2, and text follows"),
+        ('\ufeff"a"b\n1\n', "line 1: the quote"),
+    ],
+    ids=["two", "one", "text behind", "header"],
+)
+def test_a_stray_quote_swallows_no_rows_and_is_named(tmp_path: Path, data: str, reason: str) -> None:
+    with pytest.raises(SchemaError, match=reason):
+        rows_of(written(tmp_path, data))
+
+
+@pytest.mark.parametrize("block_bytes", [3, 1 << 20])
+def test_quotes_that_are_whole_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int) -> None:
+    path = written(tmp_path, '\ufeff"a",b\r\n"5"" pipe","x\ny"\r\n5 " z,""\r\n"",q"')
+    checker = csv_quotes.QuoteChecker(path.open("rb"), path, ",")
+    while checker.read(block_bytes):
+        pass
+    assert rows_of(path) == [{"a": '5" pipe', "b": "x\ny"}, {"a": '5 " z', "b": None}, {"a": None, "b": 'q"'}]
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ("x DATE", "Jan 1 2000"),
+        ("x DATE", "2020-02-31"),
+        ("x TIMESTAMP", "2020-02-31T00:00:00Z"),
+        ("x TIMESTAMP_NTZ", "noon"),
+        ("x DECIMAL(10,2)", "1.255"),
+        ("x BINARY", "%"),
+        ("x ARRAY<INT>", "[1]"),
+        ("x TINYINT", "128"),
+        ("x INT", "1.5"),
+    ],
+)
+def test_what_readers_would_take_for_null_or_poison_is_refused(tmp_path: Path, schema: str, text: str) -> None:
+    path = written(tmp_path, f'x\n\n"{text}"\n')
+    with pytest.raises(SchemaError) as refused:
+        rows_of(path, schema)
+    said = str(refused.value)
+    assert said.startswith(f"{path}: row 2: column 'x': ")
+    assert text in said
+    assert said.endswith(f" is not {schema.partition(' ')[2]}")
+
+
+def test_a_null_that_the_schema_forbids_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match="row 3: column 'x' is null or missing, and the schema says NOT NULL"):
+        rows_of(written(tmp_path, "x,y\na,1\nNA,2\n"), "x STRING NOT NULL, y INT")
+
+
+def test_a_null_key_says_the_file_and_what_stands_for_null(tmp_path: Path) -> None:
+    path = written(tmp_path, "iso\nDE\nNA\n")
+    with pytest.raises(SchemaError, match=rf"{re.escape(str(path))}: row 3: key column 'iso' is null.*--null \"\""):
+        rows_of(path, key=("iso",))

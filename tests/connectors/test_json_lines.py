@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mainstem.connectors import json_lines
 from mainstem.connectors.json_lines import JsonLinesFile
 from mainstem.connectors.tables import Wanted
 from mainstem.errors import SchemaError
@@ -43,7 +44,7 @@ def test_a_line_that_is_no_json_object_is_named(tmp_path: Path, line: str | byte
 
 
 def test_a_line_without_a_column_that_must_be_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match="line 2 has no 'id'"):
+    with pytest.raises(SchemaError, match="line 2: column 'id' is null or missing, and the schema says NOT NULL"):
         written(tmp_path, '{"id": 1}\n{"id": null}\n').check(Wanted(schema_of("id BIGINT NOT NULL")))
 
 
@@ -65,3 +66,47 @@ def test_a_line_without_its_key_is_named(tmp_path: Path) -> None:
 def test_the_first_pass_finds_what_the_second_would(tmp_path: Path, line: str, wanted: Wanted, reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):
         written(tmp_path, '{"a": 1}\n' + line + "\n").check(wanted)
+
+
+def all_rows(file: JsonLinesFile, schema: str | None = None) -> list[bytes]:
+    file.check(Wanted(schema_of(schema) if schema else None))
+    return [value for rows in file.encoded((), {}) for value in rows.values.to_pylist()]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_row(tmp_path: Path) -> None:
+    assert all_rows(written(tmp_path, b'\xef\xbb\xbf{"a":1}\n{"a":2}\n')) == [b'{"a":1}', b'{"a":2}']
+
+
+def test_half_a_surrogate_pair_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match="line 2 is not JSON: it has a lone surrogate"):
+        all_rows(written(tmp_path, '{"a":1}\n{"a":"\\ud800"}\n'))
+
+
+def test_what_readers_would_take_for_null_or_poison_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match=r"file.jsonl: line 3: column 'd': \"2020-02-31\" is not DATE"):
+        all_rows(written(tmp_path, '{"d":"2020-02-29"}\n\n{"d":"2020-02-31"}\n'), "d DATE")
+
+
+@pytest.mark.parametrize("block_bytes", [1, 7, 1 << 20])
+def test_an_array_is_its_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int) -> None:
+    monkeypatch.setattr(json_lines, "_READ_BYTES", block_bytes)
+    data = '\ufeff [\n {"a":  1.10, "b": "é]"} ,{"a": [{}]}\n]\n'
+    assert all_rows(written(tmp_path, data)) == ['{"a":  1.10, "b": "é]"}'.encode(), b'{"a": [{}]}']
+    assert all_rows(written(tmp_path, "[ ]")) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        ('[\n{"a":1},\n7]', "line 3 is not a JSON object: 7"),
+        ('[{"a":1}', "line 1: the array is cut short, or a comma is missing"),
+        ('[{"a":1}\n{"a":2}]', "line 2: the array is cut short, or a comma is missing"),
+        ('[{"a":1},]', "line 1 is not JSON"),
+        ('[{"a":', "line 1 is not JSON"),
+        ('[{"a":1}] {}', "line 1: there is text behind the array"),
+        (b'[{"a":"\xff"}]', "the array is not UTF-8 text"),
+    ],
+)
+def test_an_array_that_is_broken_is_said(tmp_path: Path, data: str | bytes, reason: str) -> None:
+    with pytest.raises(SchemaError, match=reason):
+        all_rows(written(tmp_path, data))

@@ -177,7 +177,7 @@ def test_a_topic_with_another_number_of_partitions_gets_records_by_their_keys(
 def test_a_directory_that_is_no_lake_and_options_of_files_are_refused(
     lake: LakeStore, mainstem_log: Log, tmp_path: Path
 ) -> None:
-    with pytest.raises(InputError, match="is not a lake"):
+    with pytest.raises(InputError, match="is a lake: name its directory"):
         load(mainstem_log, tmp_path, "never")
     with pytest.raises(InputError, match="key"):
         load(mainstem_log, tmp_path / "lake", "never", LoadOptions(key=("id",)))

@@ -6,6 +6,7 @@ import gzip
 import zipfile
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from mainstem.connectors.sources import inner_suffix, open_source
@@ -38,6 +39,11 @@ def test_gzip_is_unpacked(tmp_path: Path) -> None:
     assert content(tmp_path / "x.csv.gz") == DATA
 
 
+def test_zstandard_is_unpacked(tmp_path: Path) -> None:
+    (tmp_path / "x.csv.zst").write_bytes(pa.compress(DATA, "zstd", asbytes=True))
+    assert content(tmp_path / "x.csv.zst") == DATA
+
+
 def test_the_one_file_of_a_zip_is_unpacked(tmp_path: Path) -> None:
     assert content(zipped(tmp_path / "x.csv.zip", "x.csv")) == DATA
 
@@ -47,9 +53,14 @@ def test_a_zip_of_several_files_is_refused(tmp_path: Path) -> None:
         content(zipped(tmp_path / "x.zip", "a.csv", "b.csv"))
 
 
-@pytest.mark.parametrize("name", ["x.csv.gz", "x.csv.zip"])
+@pytest.mark.parametrize("name", ["x.csv.gz", "x.csv.zip", "x.csv.zst"])
 def test_a_damaged_file_is_one_clear_error(tmp_path: Path, name: str) -> None:
-    whole = gzip.compress(DATA) if name.endswith("gz") else zipped(tmp_path / "whole.zip", "x").read_bytes()
+    packed = {
+        "gz": gzip.compress(DATA),
+        "zip": zipped(tmp_path / "whole.zip", "x").read_bytes(),
+        "zst": pa.compress(DATA, "zstd", asbytes=True),
+    }
+    whole = packed[name.rpartition(".")[2]]
     (tmp_path / name).write_bytes(whole[: len(whole) // 2])
     with pytest.raises(SchemaError, match="damaged or cut short"):
         content(tmp_path / name)

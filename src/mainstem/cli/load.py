@@ -1,4 +1,4 @@
-"""``mainstem load FILE``: a CSV, JSON lines or Parquet file, or a lake, into a topic."""
+"""``mainstem load FILE…``: CSV, JSON and Parquet files, directories of them, or a lake, into a topic."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from mainstem.cli.progress_bar import progress_bar
 
 
 def load(  # noqa: PLR0913 - a command's options are its parameters
-    file: Annotated[
-        Path,
+    files: Annotated[
+        list[Path],
         typer.Argument(
-            metavar="FILE", help=".csv, .jsonl or .parquet; .gz or .zip around the first two; or a lake's directory."
+            metavar="FILE...",
+            help=".csv, .tsv, .json, .jsonl, .parquet (text also in .gz, .zst, .zip); a 'pattern*'; directory; lake.",
         ),
     ],
     topic: Annotated[str, typer.Option("--topic", help="The topic; created when it is not there.")],
@@ -31,13 +32,17 @@ def load(  # noqa: PLR0913 - a command's options are its parameters
     null: Annotated[
         list[str] | None, typer.Option("--null", help='CSV: what stands for null; default "" and NA.')
     ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option("--delimiter", help=r"CSV: what stands between values; default a comma. \t is a tab.")
+    ] = None,
     again: Annotated[bool, typer.Option("--again", help="Load all rows, also if they were loaded before.")] = False,
     bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP,
     json: options.Json = False,
 ) -> None:
-    """Load a file into a topic, each row exactly once: a load that was cut short goes on when it is run again."""
+    """Load files into a topic, each row exactly once: a load that was cut short goes on when it is run again."""
     from mainstem.client.log import Log
-    from mainstem.connectors import files, loads
+    from mainstem.connectors import loads
+    from mainstem.connectors.files import load as load_files
 
     settings = loads.LoadOptions(
         key=tuple(key or ()),
@@ -45,9 +50,11 @@ def load(  # noqa: PLR0913 - a command's options are its parameters
         partitions=partitions,
         nulls=tuple(null) if null is not None else loads.DEFAULT_NULLS,
         again=again,
+        delimiter="\t" if delimiter == r"\t" else delimiter,
     )
-    with Log(bootstrap) as log, progress_bar(file.name, shown=not json) as on_progress:
-        loaded = files.load(log, file, topic, settings, on_progress=on_progress)
+    name = files[0].name if len(files) == 1 else f"{len(files)} files"
+    with Log(bootstrap) as log, progress_bar(name, shown=not json) as on_progress:
+        loaded = load_files(log, files, topic, settings, on_progress=on_progress)
     if json:
         out_json(loaded.to_json())
     else:

@@ -15,6 +15,7 @@ Rows are counted as lines are: the header is row 1. One thread uses one reader.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,8 +23,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
+from mainstem.connectors.csv_quotes import QuoteChecker
+from mainstem.connectors.json_text import NullValueError
+from mainstem.connectors.schema_check import SchemaCheck
 from mainstem.connectors.sources import Source, open_source
-from mainstem.connectors.tables import EncodedRows, Wanted, encode_batch, require_values
+from mainstem.connectors.tables import EncodedRows, Wanted, encode_batch, require_values, with_derived
 from mainstem.errors import SchemaError
 from mainstem.schema.arrow import arrow_type
 
@@ -43,51 +47,80 @@ class CsvFile:
     path: Path
     nulls: Sequence[str] = ("", "NA")
     delimiter: str = ","
+    rungs: dict[str, int] = field(default_factory=dict)
+    """How far each column is up the ladder of types; files that are loaded together share it."""
     types: dict[str, pa.DataType] = field(default_factory=dict)
+    given: dict[str, str] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
 
     def check(self, wanted: Wanted) -> None:
         """Read the file once: every row has its columns and its key, every column its type.
 
-        Fills ``types`` and ``columns``. Raises SchemaError, which names the row, or what is wrong with the header.
+        Fills ``types``, ``rungs`` and ``columns``. Raises SchemaError, which names the row or what is wrong with the
+        header.
         """
         schema = wanted.schema
         given = {column.name: _parsed_type(column.type) for column in schema.columns} if schema else {}
-        rungs: dict[str, int] = {}
+        self.given = {column.name: column.type for column in schema.columns} if schema else {}
         rows = 0
         with open_source(self.path) as source:
-            reader = self._open(source)
-            self.columns = tuple(reader.schema.names)
+            self.columns = self._header()
             self._check_header()
             wanted.check_names(self.path, self.columns)
-            for batch in self._text_batches(reader):
-                _climb(batch, [name for name in self.columns if name not in given], rungs)
-                for name in self.columns:
-                    if name in given:
-                        self._typed(batch.column(name), name, given[name], rows)
-                require_values(batch, wanted, first_row=rows + _FIRST_ROW)
+            for batch in self._text_batches(self._open(source, is_checked=True)):
+                _climb(batch, [name for name in self.columns if name not in given], self.rungs)
+                with self._located():
+                    require_values(batch, wanted, first_row=rows + _FIRST_ROW)
+                typed = [
+                    self._typed(batch.column(name), name, given[name], rows) if name in given else batch.column(name)
+                    for name in self.columns
+                ]
+                self._require_fit(pa.RecordBatch.from_arrays(typed, names=list(self.columns)), wanted, rows)
                 rows += batch.num_rows
-        found = {name: _LADDER[max(rungs.get(name, 0), 1)] if rungs.get(name) else pa.string() for name in self.columns}
-        self.types = {name: given.get(name, found[name]) for name in self.columns}
+        self.types = given
+
+    def _require_fit(self, batch: pa.RecordBatch, wanted: Wanted, rows: int) -> None:
+        """Refuse what the topic's readers would take for null or poison."""
+        if wanted.schema is not None:
+            with self._located():
+                complete = with_derived(batch, wanted.derived, rows + _FIRST_ROW)
+            check = SchemaCheck.of_batch(wanted.schema, complete.schema)
+            check.require_batch(complete, lambda index: f"{self.path}: row {rows + index + _FIRST_ROW}")
+
+    @contextmanager
+    def _located(self) -> Iterator[None]:
+        """Say of an error about a row which file it is in, and of a null where it comes from."""
+        try:
+            yield
+        except NullValueError as error:
+            tokens = " and ".join(repr(token) for token in self.nulls) or "nothing"
+            hint = f'{tokens} in the file are null here; --null "" makes the empty field alone null'
+            raise SchemaError(f"{self.path}: {error} ({hint})") from error
+        except SchemaError as error:
+            raise SchemaError(f"{self.path}: {error}") from error
 
     def encoded(self, key: Sequence[str], derived: Mapping[str, str]) -> Iterator[EncodedRows]:
         """All rows, typed and encoded, in the file's order."""
         rows = 0
+        types = {name: self.types.get(name, _LADDER[self.rungs.get(name, len(_LADDER) - 1)]) for name in self.columns}
         with open_source(self.path) as source:
             for batch in self._text_batches(self._open(source)):
-                typed = [self._typed(batch.column(name), name, self.types[name], rows) for name in self.columns]
+                typed = [self._typed(batch.column(name), name, types[name], rows) for name in self.columns]
                 typed_batch = pa.RecordBatch.from_arrays(typed, names=list(self.columns))
-                yield encode_batch(typed_batch, source, key, derived, first_row=rows + _FIRST_ROW)
+                with self._located():
+                    encoded = encode_batch(typed_batch, source, key, derived, first_row=rows + _FIRST_ROW)
+                yield encoded
                 rows += batch.num_rows
 
-    def _open(self, source: Source) -> pa.csv.CSVStreamingReader:
+    def _open(self, source: Source, *, is_checked: bool = False) -> pa.csv.CSVStreamingReader:
         names = self.columns or self._header()
         convert = pa.csv.ConvertOptions(
             column_types={name: pa.string() for name in names}, null_values=list(self.nulls), strings_can_be_null=True
         )
+        stream = QuoteChecker(source.stream, self.path, self.delimiter) if is_checked else source.stream
         try:
             return pa.csv.open_csv(
-                source.stream,
+                stream,
                 # one thread: only then do errors know their row
                 read_options=pa.csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
                 parse_options=pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
@@ -131,7 +164,7 @@ class CsvFile:
                 if not _casts(text, wanted):
                     row = rows_before + index + _FIRST_ROW
                     raise SchemaError(
-                        f"{self.path}: row {row}: column {name!r}: {text[:80]!r} is not a {wanted}"
+                        f"{self.path}: row {row}: column {name!r}: {text[:80]!r} is not {self.given.get(name, wanted)}"
                     ) from error
             raise
 

@@ -1,28 +1,35 @@
-"""JSON lines: one JSON object a line. The text of a line is kept as it is, so nothing in it can be lost on the way.
+"""JSON lines, one JSON object a line, or one JSON array of objects. The text of each object is kept as it is.
 
-The file is read twice: the first pass finds every line that is no JSON object, or lacks its key or what a derived
-column needs, before anything has been written. Lines that are empty are passed over. One thread uses one reader.
+The file is read twice: the first pass finds every row that is not a JSON object, does not fit its topic's schema, or
+lacks its key or what a derived column needs, before anything has been written. Lines that are empty are passed over, a
+byte order mark at the file's begin too. One thread uses one reader.
 """
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import pyarrow as pa
 
 from mainstem.client.values import key_bytes
+from mainstem.connectors.schema_check import SchemaCheck
 from mainstem.connectors.sources import Source, open_source
 from mainstem.connectors.tables import EncodedRows, Wanted, pieces_of
 from mainstem.errors import SchemaError
 from mainstem.schema.encoding import encode_key, encode_value
 
-_RUN_LINES = 10_000
+_RUN_ROWS = 10_000
 _LINE_BYTES_MAX = 64 << 20
+_READ_BYTES = 1 << 20
+_PEEKED_BYTES = 16
+_SPACE = re.compile(r"[ \t\r\n]*")
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -34,28 +41,35 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 @dataclass
 class JsonLinesFile:
-    """A file of JSON lines; ``columns`` are those of its first line after ``check``."""
+    """A file of JSON lines, or one JSON array; ``columns`` are those of its first object after ``check``."""
 
     path: Path
     columns: tuple[str, ...] = ()
 
     def check(self, wanted: Wanted) -> None:
-        """Read the file once: every line is a JSON object with its key and every column that may not be null."""
-        required = [column.name for column in wanted.schema.columns if not column.nullable] if wanted.schema else []
+        """Read the file once: every row is a JSON object that fits the schema, with its key. Raises SchemaError."""
+        fits = SchemaCheck.of(wanted.schema)
         with open_source(self.path) as source:
+            numbers: list[int] = []
+            values: list[bytes] = []
             for number, text, row in self._rows(source):
                 if not self.columns:
                     self.columns = tuple(row)
                     wanted.check_names(self.path, self.columns)
-                for name in required:
-                    if row.get(name) is None and name not in wanted.derived:
-                        raise SchemaError(f"{self.path}: line {number} has no {name!r}, which its schema requires")
-                self._record(number, text, row, wanted.key, wanted.derived)
+                numbers.append(number)
+                values.append(self._record(number, text, row, wanted.key, wanted.derived)[1])
+                if len(values) == _RUN_ROWS:
+                    self._require(fits, numbers, values)
+                    numbers, values = [], []
+            self._require(fits, numbers, values)
         if not self.columns:
             wanted.check_names(self.path, self.columns)
 
+    def _require(self, fits: SchemaCheck, numbers: list[int], values: list[bytes]) -> None:
+        fits.require(pa.array(values, pa.binary()), lambda index: f"{self.path}: line {numbers[index]}")
+
     def encoded(self, key: Sequence[str], derived: Mapping[str, str]) -> Iterator[EncodedRows]:
-        """All lines as they stand (derived columns appended), in the file's order."""
+        """All objects as they stand (derived columns appended), in the file's order."""
         keys: list[bytes] = []
         values: list[bytes] = []
         with open_source(self.path) as source:
@@ -64,7 +78,7 @@ class JsonLinesFile:
                 if row_key is not None:
                     keys.append(row_key)
                 values.append(value)
-                if len(values) == _RUN_LINES:
+                if len(values) == _RUN_ROWS:
                     yield _encoded(keys if key else None, values, source)
                     keys, values = [], []
             yield _encoded(keys if key else None, values, source)
@@ -72,7 +86,7 @@ class JsonLinesFile:
     def _record(
         self, number: int, text: bytes, row: dict[str, Any], key: Sequence[str], derived: Mapping[str, str]
     ) -> tuple[bytes | None, bytes]:
-        """A line's key and value; its derived columns are put into ``row``."""
+        """A row's key and value; its derived columns are put into ``row``."""
         try:
             row.update({name: _fill(template, row) for name, template in derived.items()})
             return encode_key(row, key), (encode_value(row) or b"") if derived else text
@@ -82,24 +96,108 @@ class JsonLinesFile:
             raise SchemaError(f"{self.path}: line {number}: a value is not text that UTF-8 can hold") from error
 
     def _rows(self, source: Source) -> Iterator[tuple[int, bytes, dict[str, Any]]]:
-        lines = io.BufferedReader(source.stream, 1 << 20)  # type: ignore[type-var]  # any readable stream will do
-        number = 0
-        while line := lines.readline(_LINE_BYTES_MAX):
-            number += 1
-            if len(line) == _LINE_BYTES_MAX:
-                raise SchemaError(f"{self.path}: line {number} is longer than {_LINE_BYTES_MAX >> 20} MiB")
-            text = line.strip()
-            if text:
-                yield number, text, self._object(number, text)
+        """Each object: the line in which it begins, its text, and what it says."""
+        size = max(_READ_BYTES, _PEEKED_BYTES)
+        stream = io.BufferedReader(source.stream, size)  # type: ignore[type-var]  # any readable stream will do
+        if stream.peek(len(codecs.BOM_UTF8)).startswith(codecs.BOM_UTF8):
+            stream.read(len(codecs.BOM_UTF8))
+        line = 1
+        while (byte := stream.peek(1)[:1]).isspace():
+            line += byte == b"\n"
+            stream.read(1)
+        found = _elements(stream, self.path, line) if byte == b"[" else _lines(stream, self.path, line)
+        for number, text, value in found:
+            if not isinstance(value, dict):
+                raise SchemaError(f"{self.path}: line {number} is not a JSON object: {text[:80].decode()}")
+            yield number, text, value
 
-    def _object(self, number: int, text: bytes) -> dict[str, Any]:
+
+def _lines(stream: BinaryIO, path: Path, first_line: int) -> Iterator[tuple[int, bytes, Any]]:
+    number = first_line - 1
+    while line := stream.readline(_LINE_BYTES_MAX):
+        number += 1
+        if len(line) == _LINE_BYTES_MAX:
+            raise SchemaError(f"{path}: line {number} is longer than {_LINE_BYTES_MAX >> 20} MiB")
+        text = line.strip()
+        if text:
+            try:
+                value = _DECODER.decode(text.decode())
+            except (ValueError, RecursionError) as error:
+                raise SchemaError(f"{path}: line {number} is not JSON: {error}") from error
+            yield number, text, value
+
+
+class _ArrayText:
+    """What is read of an array and not parsed yet; ``line`` is that of its beginning."""
+
+    def __init__(self, stream: BinaryIO, path: Path, first_line: int) -> None:
+        self._stream = stream
+        self._path = path
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self.text = ""
+        self.line = first_line
+
+    def more(self) -> bool:
+        """Read on; whether there was anything. Raises SchemaError for bytes that are not UTF-8."""
+        if len(self.text) >= _LINE_BYTES_MAX:
+            raise SchemaError(
+                f"{self._path}: line {self.line}: an element of the array is longer than {_LINE_BYTES_MAX >> 20} MiB"
+            )
+        # As much again as is there: an element that is longer than a block is parsed a few times, not many.
+        data = self._stream.read(max(_READ_BYTES, len(self.text)))
         try:
-            row = _DECODER.decode(text.decode("utf-8-sig" if number == 1 else "utf-8"))
+            self.text += self._decoder.decode(data, final=not data)
+        except UnicodeDecodeError as error:
+            raise SchemaError(f"{self._path}: behind line {self.line}: the array is not UTF-8 text: {error}") from error
+        return bool(data)
+
+    def drop(self, count: int) -> str:
+        """Pass over so many characters, and give them."""
+        passed, self.text = self.text[:count], self.text[count:]
+        self.line += passed.count("\n")
+        return passed
+
+    def next(self) -> str:
+        """The next character that is not white space, which is passed over; empty at the end."""
+        while True:
+            found = _SPACE.match(self.text)
+            self.drop(found.end() if found is not None else 0)
+            if self.text or not self.more():
+                return self.text[:1]
+
+
+def _elements(stream: BinaryIO, path: Path, first_line: int) -> Iterator[tuple[int, bytes, Any]]:
+    """The elements of the array that the stream holds, a few in memory at a time."""
+    waiting = _ArrayText(stream, path, first_line)
+    waiting.next()
+    waiting.drop(1)
+    if waiting.next() != "]":
+        while True:
+            waiting.next()
+            value, size = _element(waiting, path)
+            line = waiting.line
+            yield line, waiting.drop(size).encode(), value
+            separator = waiting.next()
+            if separator == "]":
+                break
+            if separator != ",":
+                raise SchemaError(f"{path}: line {waiting.line}: the array is cut short, or a comma is missing in it")
+            waiting.drop(1)
+    waiting.drop(1)
+    if waiting.next():
+        raise SchemaError(f"{path}: line {waiting.line}: there is text behind the array")
+
+
+def _element(waiting: _ArrayText, path: Path) -> tuple[Any, int]:
+    """The element that the text begins with, and how many characters it has."""
+    while True:
+        try:
+            value, size = _DECODER.raw_decode(waiting.text)
+            if size < len(waiting.text) or not waiting.more():  # a number may go on
+                return value, size
         except (ValueError, RecursionError) as error:
-            raise SchemaError(f"{self.path}: line {number} is not JSON: {error}") from error
-        if not isinstance(row, dict):
-            raise SchemaError(f"{self.path}: line {number} is not a JSON object")
-        return row
+            if not waiting.more():
+                raise SchemaError(f"{path}: line {waiting.line} is not JSON: {error}") from error
 
 
 def _encoded(keys: list[bytes] | None, values: list[bytes], source: Source) -> EncodedRows:

@@ -11,6 +11,10 @@ from mainstem.errors import SchemaError
 from mainstem.schema import arrow_json
 
 
+class NullValueError(SchemaError):
+    """A value that must be there is null."""
+
+
 def json_objects(arrow_batch: pa.RecordBatch) -> pa.StringArray:
     """One JSON object for each row, of all columns. Raises SchemaError for an infinity: a file's data is not lost."""
     return arrow_json.json_objects(arrow_batch, refuses_infinity=True)
@@ -51,5 +55,5 @@ def _without_null(arrow_batch: pa.RecordBatch, name: str, what: str, why: str, f
     column = arrow_batch.column(index)
     if column.null_count:
         row = first_row + pc.index(pc.is_null(column), True).as_py()
-        raise SchemaError(f"row {row}: {what} is null; {why}")
+        raise NullValueError(f"row {row}: {what} is null; {why}")
     return column

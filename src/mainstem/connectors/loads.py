@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mainstem.errors import InputError
 from mainstem.model import Position
 
 DEFAULT_NULLS = ("", "NA")
@@ -17,7 +18,9 @@ class LoadOptions:
 
     ``key``: the key's columns; default: the topic's own, if it has a schema. ``derived``: column → template of other
     columns, ``{"id": "{carrier}-{flight}"}``. ``partitions`` and ``compacted`` are for a topic that is created.
-    ``nulls``: what stands for null in a CSV file. ``again``: from the first row on, whatever was loaded before.
+    ``nulls``: what stands for null in a CSV file; ``delimiter``: the one character between its values, by default a
+    comma, and a tab in .tsv. ``again``: from the first row on, whatever was loaded before.
+    Raises InputError for a delimiter that is not one ASCII character, or is a quote or a line's end.
     """
 
     key: tuple[str, ...] = ()
@@ -26,6 +29,12 @@ class LoadOptions:
     compacted: bool = False
     nulls: tuple[str, ...] = DEFAULT_NULLS
     again: bool = False
+    delimiter: str | None = None
+
+    def __post_init__(self) -> None:
+        character = self.delimiter
+        if character is not None and (len(character) != 1 or not character.isascii() or character in '"\r\n'):
+            raise InputError(f"invalid delimiter {character!r}: use one ASCII character, for example ; or |")
 
 
 @dataclass(frozen=True, slots=True)

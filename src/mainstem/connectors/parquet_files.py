@@ -14,7 +14,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet
 
-from mainstem.connectors.tables import EncodedRows, Wanted, check_batch, encode_batch
+from mainstem.connectors.schema_check import SchemaCheck
+from mainstem.connectors.tables import EncodedRows, Wanted, check_batch, encode_batch, with_derived
 from mainstem.errors import InputError, SchemaError
 
 _BATCH_ROWS = 32_768
@@ -40,7 +41,13 @@ class ParquetFile:
             self.columns = tuple(file.schema_arrow.names)
             wanted.check_names(self.path, self.columns)
             for rows, batch in self._batches(file):
-                check_batch(batch, wanted.key, wanted.derived, first_row=rows + 1)
+                try:
+                    check_batch(batch, wanted.key, wanted.derived, first_row=rows + 1)
+                    complete = with_derived(batch, wanted.derived, rows + 1)
+                except SchemaError as error:
+                    raise SchemaError(f"{self.path}: {error}") from error
+                check = SchemaCheck.of_batch(wanted.schema, complete.schema)
+                check.require_batch(complete, lambda index, rows=rows: f"{self.path}: row {rows + index + 1}")  # type: ignore[misc]
 
     def encoded(self, key: Sequence[str], derived: Mapping[str, str]) -> Iterator[EncodedRows]:
         """All rows in the file's order."""

@@ -1,9 +1,9 @@
 """Open a local file for reading as one stream of bytes, decompressed, and say how far the reading is.
 
-``.gz`` is gzip, ``.zip`` a zip archive with exactly one file in it; all else is read as it is. Progress counts the
-bytes of the file on disk for plain and gzip files, and the unpacked bytes for a zip's member: a fraction of
-``total_bytes`` either way. A file that is missing, unreadable or damaged raises one clear error. One thread
-reads one source.
+``.gz`` is gzip, ``.zst`` Zstandard, ``.zip`` a zip archive with exactly one file in it; all else is read as it is.
+Progress counts the bytes of the file on disk for plain, gzip and Zstandard files, and the unpacked bytes for a zip's
+member: a fraction of ``total_bytes`` either way. A file that is missing, unreadable or damaged raises one clear error.
+One thread reads one source.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+import pyarrow as pa
+
 from mainstem.errors import InputError, SchemaError
 
-COMPRESSED_SUFFIXES = (".gz", ".zip")
+COMPRESSED_SUFFIXES = (".gz", ".zip", ".zst")
 
 
 class Source:
@@ -101,7 +103,35 @@ def _opened(path: Path, file: BinaryIO) -> Iterator[Source]:
         with gzip.GzipFile(fileobj=counted) as unpacked_gzip:
             yield Source(unpacked_gzip, counted, total_bytes)  # type: ignore[arg-type]
         return
+    if suffix == ".zst":
+        with pa.CompressedInputStream(pa.PythonFile(counted, mode="r"), "zstd") as unpacked_zstd:
+            yield Source(_Unpacked(unpacked_zstd, path), counted, total_bytes)  # type: ignore[arg-type]
+        return
     yield Source(counted, counted, total_bytes)  # type: ignore[arg-type]
+
+
+class _Unpacked(io.RawIOBase):
+    """Reads of an unpacking stream. Raises SchemaError when what is packed is damaged or cut short."""
+
+    def __init__(self, inner: pa.NativeFile, path: Path) -> None:
+        super().__init__()
+        self._inner = inner
+        self._path = path
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # RawIOBase says Buffer
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def read(self, size: int | None = -1) -> bytes:
+        try:
+            data: bytes = self._inner.read(None if size is None or size < 0 else size)
+        except OSError as error:
+            raise SchemaError(f"{self._path}: the compressed file is damaged or cut short ({error})") from error
+        return data
 
 
 def _only_member(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:

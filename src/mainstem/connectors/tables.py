@@ -82,7 +82,7 @@ def encode_batch(
     batch: pa.RecordBatch, reading: Reading, key: Sequence[str], derived: Mapping[str, str], *, first_row: int
 ) -> EncodedRows:
     """Add the derived columns, and encode. Raises SchemaError, which names the row."""
-    batch = _with_derived(batch, derived, first_row)
+    batch = with_derived(batch, derived, first_row)
     return EncodedRows(
         keys(batch, key, first_row=first_row), json_objects(batch), reading.bytes_read, reading.total_bytes
     )
@@ -101,16 +101,48 @@ def require_values(batch: pa.RecordBatch, wanted: Wanted, *, first_row: int) -> 
 def check_batch(batch: pa.RecordBatch, key: Sequence[str], derived: Mapping[str, str], *, first_row: int) -> None:
     """Raise SchemaError for what ``encode_batch`` cannot encode; what always has a JSON form is passed over."""
     try:
-        batch = _with_derived(batch, derived, first_row)
+        batch = with_derived(batch, derived, first_row)
         keys(batch, key, first_row=first_row)
-        json_objects(batch.select([at for at, each in enumerate(batch.schema) if not _always_encodes(each.type)]))
     except pa.ArrowException as error:  # more text in a run of rows than an array holds, for one
         last = first_row + batch.num_rows - 1
-        reason = str(error).splitlines()[0]
-        raise SchemaError(f"rows {first_row} to {last}: a value has no JSON form: {reason}") from error
+        raise SchemaError(f"rows {first_row} to {last}: the key cannot be made: {_line_of(error)}") from error
+    for at, each in enumerate(batch.schema):
+        if not _always_encodes(each.type):
+            _require_json(batch.select([at]), first_row)
 
 
-def _with_derived(batch: pa.RecordBatch, derived: Mapping[str, str], first_row: int) -> pa.RecordBatch:
+def _require_json(column: pa.RecordBatch, first_row: int) -> None:
+    """Raise SchemaError for the first value of a batch of one column that has no JSON form."""
+    reason = _why_not_json(column)
+    if reason is None:
+        return
+    while column.num_rows > 1:
+        half = column.num_rows // 2
+        if _why_not_json(column.slice(0, half)) is not None:
+            column = column.slice(0, half)
+        elif _why_not_json(column.slice(half)) is not None:
+            column, first_row = column.slice(half), first_row + half
+        else:
+            break  # only together: more text than an array holds
+    last = first_row + column.num_rows - 1
+    rows = f"row {first_row}" if last == first_row else f"rows {first_row} to {last}"
+    raise SchemaError(f"{rows}: column {column.schema.names[0]!r}: a value has no JSON form: {reason}")
+
+
+def _why_not_json(column: pa.RecordBatch) -> str | None:
+    try:
+        json_objects(column)
+    except (SchemaError, pa.ArrowException) as error:
+        return _line_of(error)
+    return None
+
+
+def _line_of(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def with_derived(batch: pa.RecordBatch, derived: Mapping[str, str], first_row: int) -> pa.RecordBatch:
+    """The batch with its derived columns. Raises SchemaError when a value that one needs is null."""
     for name, template in derived.items():
         batch = batch.append_column(name, fill(template, batch, first_row))
     return batch

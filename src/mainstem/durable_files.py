@@ -226,8 +226,6 @@ class DirectoryLock:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY_FILE)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
             except BlockingIOError as error:
                 holder = os.pread(descriptor, _HOLDER_BYTES_MAX, 0).decode(errors="replace").strip() or "unknown"
                 os.close(descriptor)
@@ -235,6 +233,9 @@ class DirectoryLock:
             except OSError:
                 os.close(descriptor)
                 raise
+        with suppress(OSError):  # a full disk: the lock is held, its holder's process id is only for the error's text
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         return cls(descriptor)
 
     def release(self) -> None:

@@ -192,3 +192,18 @@ def test_a_data_directory_with_other_things_in_it_that_others_can_enter_is_refus
     (home / "letter.txt").touch()
     assert "chmod 700" in refusal(LogProcess(home))
     assert sorted(path.name for path in home.iterdir()) == ["letter.txt"]
+
+
+def test_a_full_disk_at_the_first_start_is_one_line_that_names_the_file(tmp_path: Path) -> None:
+    process = LogProcess(tmp_path / "data")
+    done = subprocess.run(
+        ["bash", "-c", 'ulimit -f 0; exec "$@"', "bash", *process.argv()],  # a write beyond 0 bytes fails
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        stdin=subprocess.DEVNULL,
+        env=child_environment(),
+        check=False,
+    )
+    (line,) = done.stderr.splitlines()
+    assert (done.returncode, line.startswith(f"error: cannot write {tmp_path}/data/meta.properties")) == (MACHINE, True)

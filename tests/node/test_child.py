@@ -49,6 +49,14 @@ def test_a_child_that_is_not_ready_in_time_is_an_error(tmp_path: Path) -> None:
     child.wait_ended(60)
 
 
+def test_a_child_goes_on_when_the_disk_takes_none_of_its_output(tmp_path: Path) -> None:
+    (tmp_path / "fake.log").symlink_to("/dev/full")
+    program = "[print('x' * 1000, flush=True) for _ in range(500)]; print('ready: fake'); print('last')"
+    child = Child(role(program), tmp_path)
+    child.wait_ready()
+    assert child.wait_ended(60) == 0
+
+
 def test_both_outputs_of_a_child_land_in_its_log_file(tmp_path: Path) -> None:
     program = "import sys; sys.stderr.write('to stderr\\n'); print('to stdout'); print('ready: fake')"
     child = Child(role(program), tmp_path)

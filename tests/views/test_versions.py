@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 
+from mainstem.durable_files import LOCAL_FILES, NewFile
 from mainstem.errors import StorageError, ViewStoppedError
 from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Search
 from mainstem.schema.infer import schema_of
@@ -97,3 +98,49 @@ def test_a_definition_that_was_stored_by_an_earlier_release_is_the_same_one(tmp_
     document = json.loads((path / "definition.json").read_text())
     (path / "definition.json").write_text(json.dumps({**document, "kind": json.loads(stored)}))
     check_definition(path, "t", definition)
+
+
+class FailingFiles:
+    """The machine's files, until the step number ``fails_at``: that one and all after it fail."""
+
+    def __init__(self, fails_at: int) -> None:
+        self.left = fails_at
+
+    def _step(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise StorageError("the disk failed")
+
+    def create(self, path: PurePath) -> NewFile:
+        self._step()
+        return LOCAL_FILES.create(path)
+
+    def rename(self, source: PurePath, target: PurePath) -> None:
+        self._step()
+        LOCAL_FILES.rename(source, target)
+
+    def sync_directory(self, path: PurePath) -> None:
+        self._step()
+        LOCAL_FILES.sync_directory(path)
+
+
+@pytest.mark.parametrize("fails_at", range(4))
+def test_a_swap_that_fails_at_any_step_leaves_a_version_that_the_next_start_opens(
+    tmp_path: Path, fails_at: int
+) -> None:
+    versions = Versions(tmp_path)
+    versions.make_current(former := versions.create("t", KEY_VALUE))
+    failing = Versions(tmp_path, FailingFiles(fails_at))
+    new = failing.create("t", KEY_VALUE)
+    if fails_at < 3:
+        with pytest.raises(StorageError):
+            failing.make_current(new)
+        failing.remove(new)  # as a rebuild that failed does
+    else:
+        failing.make_current(new)
+        failing.remove(former)
+    started = Versions(tmp_path)
+    current = started.current()
+    assert current in (former, new)
+    started.sweep()
+    assert sorted(path.name for path in tmp_path.glob("v*")) == [current.name if current else ""]

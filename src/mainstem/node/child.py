@@ -12,6 +12,7 @@ Thread-safe: one thread may wait while another stops.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import signal
@@ -26,6 +27,7 @@ from mainstem.errors import InputError, MachineError, MainstemError, Unavailable
 from mainstem.exit_codes import DONE, NOT_NOW, REFUSED
 from mainstem.node.roles import Role
 
+_LOGGER = logging.getLogger("mainstem.node")
 _TAIL_LINES = 20
 _LOG_BYTES_MAX = 8 << 20
 _ERROR = "error: "
@@ -49,6 +51,7 @@ class Child:
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._ready_line: str | None = None
         self._error_line: str | None = None
+        self._drops_lines = False
         self._changed = threading.Condition()
         self._process = subprocess.Popen(
             role.argv,
@@ -148,13 +151,32 @@ class Child:
                     self._tail.append(line)
                 if line.startswith(_ERROR):
                     self._error_line = line
-                if log.tell() + len(raw) > _LOG_BYTES_MAX:
-                    self._turn_over(log)
-                log.write(raw)
+                self._keep(log, raw)
+
+    def _keep(self, log: IO[bytes], raw: bytes) -> None:
+        """Write a line to the log file, or drop it if the disk refuses: a child whose output is not read would stop."""
+        try:
+            if log.tell() + len(raw) > _LOG_BYTES_MAX:
+                self._turn_over(log)
+            log.write(raw)
+        except OSError as error:
+            self._say_dropped(error)
+        else:
+            self._drops_lines = False
+
+    def _say_dropped(self, error: OSError) -> None:
+        if not self._drops_lines:
+            self._drops_lines = True
+            _LOGGER.warning("%s: lines are dropped: %s", self.log_path, error.strerror or error)
 
     @contextlib.contextmanager
     def _log_file(self) -> Iterator[IO[bytes]]:
-        with self.log_path.open("ab", buffering=0) as log:
+        try:
+            log = self.log_path.open("ab", buffering=0)
+        except OSError as error:
+            self._say_dropped(error)
+            log = Path(os.devnull).open("ab", buffering=0)  # noqa: SIM115 closed below
+        with log:
             yield log
 
     def _turn_over(self, log: IO[bytes]) -> None:

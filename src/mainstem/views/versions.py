@@ -73,8 +73,19 @@ class Versions:
         replace_file(self._files, self._directory / _CURRENT, f"{path.name}\n".encode())
 
     def remove(self, path: Path) -> None:
-        """Delete a version that serves no more."""
-        shutil.rmtree(path, ignore_errors=True)
+        """Delete a version that does not serve; one that ``current`` names stays.
+
+        A swap that failed in its last step, the directory's sync, has named the new version already: the next start
+        opens that one, so its files have to be there.
+        """
+        if not self._names(path):
+            shutil.rmtree(path, ignore_errors=True)
+
+    def _names(self, path: Path) -> bool:
+        try:
+            return self.current() == path
+        except StorageError:
+            return False
 
     def sweep(self) -> None:
         """Delete what a crash left over: every version but the current one. Raises StorageError as ``current`` does."""

@@ -39,7 +39,9 @@ def test_a_tombstone_is_no_progress() -> None:
     assert Progress.from_record(_record(b"carrier-delays", None)) is None
 
 
-@pytest.mark.parametrize("value", [b"", b"7", b"{}", b'{"batch_id":"x"}', b"\xff"])
+@pytest.mark.parametrize(
+    "value", [b"", b"7", b"{}", b'{"batch_id":"x"}', b'{"batch_id":1e999}', b"\xff", b"[" * 99_999]
+)
 def test_a_foreign_record_is_refused(value: bytes) -> None:
     with pytest.raises(SchemaError, match="no progress record"):
         Progress.from_record(_record(b"p", value))

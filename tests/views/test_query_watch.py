@@ -50,6 +50,21 @@ def test_a_query_that_goes_on_is_a_runaway_and_named() -> None:
     assert "'SELECT forever'" in reasons[0]
 
 
+def test_a_cursor_that_fails_does_not_end_the_watch() -> None:
+    class Broken(Cursor):
+        def interrupt(self) -> None:
+            super().interrupt()
+            raise RuntimeError("closed")
+
+    watch, broken, cursor = QueryWatch(), Broken(), Cursor()
+    first = watch.begin(broken, "SELECT 1", 0.01)
+    assert broken.ended.wait(30)
+    watch.end(first)
+    second = watch.begin(cursor, "SELECT 2", 0.01)
+    assert cursor.ended.wait(30)
+    watch.end(second)
+
+
 def test_a_process_that_stops_interrupts_its_queries() -> None:
     watch, cursor = QueryWatch(), Cursor()
     query = watch.begin(cursor, "SELECT 1", 600)

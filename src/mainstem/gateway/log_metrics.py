@@ -1,6 +1,7 @@
 """``GET /metrics``: the log process's metrics, asked for on its Unix socket and passed on as they come.
 
-The log counts by itself and serves Prometheus' text format; the gateway adds nothing. Used by one event loop.
+The log counts by itself and serves Prometheus' text format. The gateway adds one counter of its own, of failures of
+background tasks. Used by one event loop.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import aiohttp
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
+from mainstem.background import failures
 from mainstem.errors import UnavailableError
 from mainstem.gateway.queries import NoQuery
 from mainstem.gateway.unix_http import UnixHttp
@@ -35,11 +37,18 @@ class LogMetrics:
             raise UnavailableError("the log does not tell its metrics; it is started again by itself") from error
         if answer.status != HTTPStatus.OK:
             raise UnavailableError("the log is telling its metrics to others; try again in a moment")
-        return Response(page, headers={"Content-Type": answer.headers["content-type"]})
+        return Response(page + _own_metrics(), headers={"Content-Type": answer.headers["content-type"]})
 
     async def close(self) -> None:
         """Close the connections to the log."""
         await self._client.close()
+
+
+def _own_metrics() -> bytes:
+    name = "mainstem_gateway_background_failures_total"
+    lines = [f"# HELP {name} Errors of background tasks of the gateway that nobody foresaw.", f"# TYPE {name} counter"]
+    lines += [f'{name}{{task="{task}"}} {count}' for task, count in sorted(failures().items())]
+    return "\n".join([*lines, ""]).encode()
 
 
 def metrics_router(metrics: LogMetrics | None) -> APIRouter:

@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from mainstem.background import failed
 from mainstem.errors import LogUnavailableError, MainstemError, UnavailableError
 from mainstem.gateway.blocking import Workers
 from mainstem.model import Record
@@ -149,6 +150,10 @@ class _Follower:
                 _LOGGER.warning("replies in %s: %s", self._topic, error)  # the follower goes on where it was
             except MainstemError as error:
                 _LOGGER.warning("replies in %s are followed no more: %s", self._topic, error)
+                self._reader.close()
+                break
+            except Exception as error:  # noqa: BLE001 - who waits is let go below; the next request begins a follower
+                failed("reply follower", error)
                 self._reader.close()
                 break
         self._call(self._end)

@@ -19,6 +19,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from mainstem.background import failed
 from mainstem.errors import LogUnavailableError, MainstemError, UnavailableError
 from mainstem.gateway.blocking import Workers
 from mainstem.gateway.event_stream import too_slow
@@ -150,6 +151,8 @@ class TopicTail:
                     self._add(piece)
         except MainstemError as error:
             self._error = error
+        except Exception as error:  # noqa: BLE001 - readers are cut off below; the next one begins a tail of its own
+            failed("topic tail", error)
         finally:
             self._error = self._error or UnavailableError(f"topic {self.topic} is followed no more; come back")
             self._wake()

@@ -77,7 +77,7 @@ class Loss:
                 topic_id=str(document["topic_id"]),
                 noticed_ms=int(document["noticed_ms"]),
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise SchemaError(
                 f"{record.topic}/{record.partition}:{record.offset} is no record of a loss: {error}"
             ) from error

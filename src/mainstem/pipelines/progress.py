@@ -73,7 +73,7 @@ class Progress:
                 outputs=tuple(document["outputs"]),
                 rebuilt=document.get("rebuilt") is True,
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise SchemaError(
                 f"{record.topic}/{record.partition}:{record.offset} is no progress record: {error}"
             ) from error

@@ -139,7 +139,7 @@ class PipelineState:
                 failure=None if failure is None else Failure(**failure),
                 recent=tuple(_micro_batch(entry) for entry in document["recent"]),
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise SchemaError(
                 f"{record.topic}/{record.partition}:{record.offset} is no pipeline's state: {error}"
             ) from error

@@ -74,5 +74,5 @@ def _read(topic: str, value: bytes) -> RegisteredSchema:
         document: dict[str, Any] = json.loads(value)
         key = tuple(str(name) for name in document.get("key", ()))
         return RegisteredSchema(topic, TopicSchema.from_json(document), key, int(document.get("version", 1)))
-    except (ValueError, TypeError, AttributeError, SchemaError) as error:
+    except (ValueError, TypeError, AttributeError, SchemaError, OverflowError, RecursionError) as error:
         raise SchemaError(f"the schema registered for topic {topic!r} cannot be read: {error}") from error

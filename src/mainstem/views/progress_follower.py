@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 
+from mainstem.background import failed
 from mainstem.client.log import Log
 from mainstem.client.reader import Follower
 from mainstem.errors import LogUnavailableError, MainstemError, SchemaError
@@ -51,6 +52,8 @@ class ProgressFollower:
                 self._follow()
             except MainstemError as error:  # no such topic yet, or the log is away
                 _LOGGER.debug("the pipelines' progress cannot be followed: %s", error)
+            except Exception as error:  # noqa: BLE001 - without this thread no read with at_least would end well
+                failed("progress follower", error)
             self._stopping.wait(_RETRY_S)
 
     def _follow(self) -> None:

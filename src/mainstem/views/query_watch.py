@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+from mainstem.background import failed
+
 _LOGGER = logging.getLogger("mainstem.views")
 OVERRUN_S: Final = 5.0
 _LOOK_S: Final = 0.05
@@ -90,7 +92,10 @@ class QueryWatch:
                 if not self._running:
                     self._is_looking = False
                     return
-                self._look_once()
+                try:
+                    self._look_once()
+                except Exception as error:  # noqa: BLE001 - without this thread no query would be ended
+                    failed("query watch", error)
                 self._changed.wait(_LOOK_S)
 
     def _look_once(self) -> None:

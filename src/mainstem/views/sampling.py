@@ -43,7 +43,8 @@ from mainstem.views.verify import Replay, compared_anyway, differences
 from mainstem.views.version import Version
 
 if TYPE_CHECKING:
-    from mainstem.client.wire.cluster import WireClient
+    from mainstem.background import failed
+from mainstem.client.wire.cluster import WireClient
 
 _LOGGER = logging.getLogger("mainstem.views")
 _FETCH_BYTES = 1 << 20
@@ -273,8 +274,8 @@ class SamplingThread:
                     return
                 try:
                     sampler.round()
-                except BaseException:  # a panic in a store's library is none of Exception's
-                    _LOGGER.exception("a sampling round failed on an error that nobody foresaw")
+                except BaseException as error:  # noqa: BLE001 - a panic in a store's library is none of Exception's
+                    failed("view sampling", error)
 
 
 def _now_and_then(entries: Iterator[tuple[str, Row]], breathe: Callable[[], None]) -> Iterator[tuple[str, Row]]:

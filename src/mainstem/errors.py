@@ -44,7 +44,7 @@
     │   └── PartitionOfflineError     a partition refuses writes until restart (a disk error)
     └── MachineError                  this machine: what is missing or in the way
         ├── DirectoryLockedError      another process owns the data directory
-        ├── StorageError              the disk said no: permission, space, input/output
+        ├── StorageError              the disk refused: permission, space, input/output
         ├── AddressInUseError         the port is taken
         └── MissingDependencyError    Java, an extra, a data package
 
@@ -226,7 +226,7 @@ class RemoteError(ProtocolError):
 
 
 class UnavailableError(MainstemError):
-    """Not now; the same request may succeed later."""
+    """Temporarily unavailable: the same request may succeed later."""
 
     retriable = True
 
@@ -293,7 +293,7 @@ class DirectoryLockedError(MachineError):
 
 
 class StorageError(MachineError):
-    """The disk said no: permission, space, or an input/output error."""
+    """The disk refused a read or write: permission, space, or an input/output error."""
 
 
 class AddressInUseError(MachineError):

@@ -30,30 +30,30 @@ class _Problem(NamedTuple):
 
 
 _PROBLEMS: dict[type[MainstemError], _Problem] = {
-    errors.MainstemError: _Problem("mainstem", 500, "Something went wrong"),
-    errors.InputError: _Problem("input", 400, "The request is wrong"),
-    errors.PositionFormatError: _Problem("position-format", 400, "Not a position"),
-    errors.PositionError: _Problem("position", 400, "A position that can never be reached"),
+    errors.MainstemError: _Problem("mainstem", 500, "Error"),
+    errors.InputError: _Problem("input", 400, "Invalid request"),
+    errors.PositionFormatError: _Problem("position-format", 400, "Invalid position"),
+    errors.PositionError: _Problem("position", 400, "Unreachable position"),
     errors.UnknownTopicError: _Problem("unknown-topic", 404, "No such topic"),
     errors.TopicExistsError: _Problem("topic-exists", 409, "The topic exists already"),
     errors.UnknownViewError: _Problem("unknown-view", 404, "No such view"),
     errors.UnknownRequestError: _Problem("unknown-request", 404, "No such request"),
     errors.RequestExpiredError: _Problem("request-expired", 410, "The request is too old"),
     errors.RecordTooLargeError: _Problem("record-too-large", 413, "The record is too large"),
-    errors.InvalidRecordError: _Problem("invalid-record", 422, "The topic does not take the record"),
+    errors.InvalidRecordError: _Problem("invalid-record", 422, "Record refused by the topic"),
     errors.ConditionFailedError: _Problem("condition-failed", 412, "The condition does not hold"),
-    errors.UnsupportedFeatureError: _Problem("unsupported-feature", 409, "The topic does not do this"),
-    errors.InvalidTimestampError: _Problem("invalid-timestamp", 422, "The timestamp is outside the topic's bounds"),
+    errors.UnsupportedFeatureError: _Problem("unsupported-feature", 409, "Unsupported feature"),
+    errors.InvalidTimestampError: _Problem("invalid-timestamp", 422, "Timestamp out of bounds"),
     errors.OffsetOutOfRangeError: _Problem("offset-out-of-range", 416, "No such offset"),
-    errors.SchemaError: _Problem("schema", 422, "Does not fit the topic's schema"),
-    errors.HistoryRemovedError: _Problem("history-removed", 409, "The log has removed what is needed"),
-    errors.QueryError: _Problem("query", 400, "The query cannot be answered"),
-    errors.DefinitionError: _Problem("definition", 422, "The definition is impossible"),
-    errors.AuthenticationError: _Problem("authentication", 401, "The log does not know this user"),
-    errors.AuthorizationError: _Problem("authorization", 403, "The log does not allow it"),
-    errors.ConfigError: _Problem("config", 400, "A setting is wrong"),
-    errors.ProtocolError: _Problem("protocol", 502, "The log's answer cannot be used"),
-    errors.FrameError: _Problem("frame", 502, "The log's answer cannot be read"),
+    errors.SchemaError: _Problem("schema", 422, "Value does not fit the schema"),
+    errors.HistoryRemovedError: _Problem("history-removed", 409, "History removed"),
+    errors.QueryError: _Problem("query", 400, "Invalid query"),
+    errors.DefinitionError: _Problem("definition", 422, "Invalid definition"),
+    errors.AuthenticationError: _Problem("authentication", 401, "Authentication failed"),
+    errors.AuthorizationError: _Problem("authorization", 403, "Not authorized"),
+    errors.ConfigError: _Problem("config", 400, "Invalid setting"),
+    errors.ProtocolError: _Problem("protocol", 502, "Protocol error"),
+    errors.FrameError: _Problem("frame", 502, "Unreadable frame"),
     errors.CorruptBatchError: _Problem("corrupt-batch", 502, "A record batch is damaged"),
     errors.ProducerError: _Problem("producer", 409, "The log refuses this producer"),
     errors.InvalidTransactionStateError: _Problem("invalid-transaction-state", 409, "The log refuses this producer"),
@@ -64,23 +64,40 @@ _PROBLEMS: dict[type[MainstemError], _Problem] = {
     errors.TransactionTimeoutError: _Problem("transaction-timeout", 503, "The transaction took too long"),
     errors.OutOfOrderSequenceError: _Problem("out-of-order-sequence", 409, "The log refuses this producer"),
     errors.InvalidProducerEpochError: _Problem("invalid-producer-epoch", 409, "The log refuses this producer"),
-    errors.RemoteError: _Problem("remote", 502, "The log said no"),
-    errors.UnavailableError: _Problem("unavailable", 503, "Not now"),
+    errors.RemoteError: _Problem("remote", 502, "The log returned an error"),
+    errors.UnavailableError: _Problem("unavailable", 503, "Temporarily unavailable"),
     errors.LogUnavailableError: _Problem("log-unavailable", 503, "The log cannot be reached"),
-    errors.OutcomeUnknownError: _Problem("outcome-unknown", 504, "It is not known whether it was appended"),
+    errors.OutcomeUnknownError: _Problem("outcome-unknown", 504, "Unknown outcome"),
     errors.IndexNotReadyError: _Problem("index-not-ready", 503, "An index is being built"),
     errors.PositionTimeoutError: _Problem("position-timeout", 504, "The position was not reached in time"),
     errors.ViewStoppedError: _Problem("view-stopped", 503, "The view has stopped"),
     errors.PipelineFailedError: _Problem("pipeline-failed", 503, "A pipeline has failed"),
     errors.RequestFailedError: _Problem("request-failed", 502, "The worker could not answer"),
     errors.PartitionOfflineError: _Problem("partition-offline", 503, "The partition refuses writes"),
-    errors.MachineError: _Problem("machine", 500, "The server's machine is in the way"),
+    errors.MachineError: _Problem("machine", 500, "Server error"),
     errors.DirectoryLockedError: _Problem("directory-locked", 500, "The data directory is in use"),
-    errors.StorageError: _Problem("storage", 500, "The disk said no"),
+    errors.StorageError: _Problem("storage", 500, "Storage error"),
     errors.AddressInUseError: _Problem("address-in-use", 500, "The address is in use"),
-    errors.MissingDependencyError: _Problem("missing-dependency", 501, "Something is not installed"),
+    errors.MissingDependencyError: _Problem("missing-dependency", 501, "Missing dependency"),
 }
 _CLASSES = {problem.slug: error_class for error_class, problem in _PROBLEMS.items()}
+
+
+class ProblemType(NamedTuple):
+    """A type of problem for its page: the error class's first line says when it comes."""
+
+    slug: str
+    status: int
+    title: str
+    meaning: str
+
+
+def problem_types() -> list[ProblemType]:
+    """Every type that an error of our tree has."""
+    return [
+        ProblemType(*problem, (error_class.__doc__ or "").partition("\n")[0])
+        for error_class, problem in _PROBLEMS.items()
+    ]
 
 
 def status_of(error: MainstemError) -> int:

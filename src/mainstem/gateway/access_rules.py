@@ -59,6 +59,7 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("GET", "/healthz"): _OPEN,
     ("GET", "/openapi.json"): _OPEN,
     ("GET", "/client.js"): _OPEN,
+    ("GET", "/problems/{slug}"): _OPEN,
     ("GET", "/topics"): _ANY,
     ("GET", "/topics/{topic}"): _READ_TOPIC,
     ("POST", "/topics/{topic}/records"): _WRITE_TOPIC,

@@ -20,6 +20,7 @@ from mainstem.gateway.gate import Gate
 from mainstem.gateway.guard import Guard, Limits
 from mainstem.gateway.log_metrics import LogMetrics, metrics_router
 from mainstem.gateway.operation_routes import operation_router
+from mainstem.gateway.problem_pages import problem_pages_router
 from mainstem.gateway.problem_responses import install
 from mainstem.gateway.request_routes import RequestRoutes
 from mainstem.gateway.stream_routes import stream_router
@@ -63,6 +64,7 @@ def create_app(
         operation_router(log),
         config_router(log, limits),
         metrics_router(metrics),
+        problem_pages_router(),
     )
     return assemble("Mainstem", routers, limits, lifespan, streams=streams, tokens=tokens)
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
 from mainstem.errors import InputError
-from mainstem.gateway.problem_responses import HttpError, validation_text
+from mainstem.gateway.problem_responses import HttpError, names_of, validation_text
 
 VALUES_MAX: Final = 200_000
 _SEPARATORS: Final = (b",", b"[", b"{")
@@ -36,7 +36,7 @@ async def read_json(request: Request, model: type[_Model]) -> _Model:
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
-        raise InputError(validation_text(error)) from error
+        raise InputError(validation_text(error, names_of(model))) from error
 
 
 async def _check_values(body: bytes) -> None:

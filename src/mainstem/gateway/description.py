@@ -33,7 +33,7 @@ _PROBLEMS: Final = {
     500: "A defect, or this machine is in the way",
     501: "Something that this takes is not installed",
     502: "The log's answer, or a worker's, is an error",
-    503: "Not now; `Retry-After` says when to try again",
+    503: "Temporarily unavailable; `Retry-After` says when to try again",
     504: "The position was not reached in time (`wanted` and `reached`), or it is not known whether it was appended",
 }
 _HEADERS: Final = {

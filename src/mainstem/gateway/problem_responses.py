@@ -7,14 +7,15 @@ defect: it answers 500 without its text, which goes to the process's log. Statel
 
 from __future__ import annotations
 
+import difflib
 import json
 import logging
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, get_args
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -23,17 +24,17 @@ from mainstem.problems import CONTENT_TYPE, TYPE_PREFIX, problem_of
 
 _LOGGER = logging.getLogger(__name__)
 _RETRY_AFTER_S = "1"
-_HTTP_PROBLEMS = {
-    400: ("input", "The request is wrong"),
+HTTP_PROBLEMS = {  # by status: slug and title
+    400: ("input", "Invalid request"),
     403: ("forbidden", "Not allowed"),
     404: ("not-found", "No such path"),
-    405: ("method-not-allowed", "The path does not take this method"),
-    408: ("request-timeout", "The request came too slowly"),
+    405: ("method-not-allowed", "Method not allowed"),
+    408: ("request-timeout", "Request timeout"),
     413: ("body-too-large", "The body is too large"),
-    415: ("media-type", "The body's type is not known here"),
-    421: ("misdirected-request", "This host name is not served here"),
+    415: ("media-type", "Unsupported media type"),
+    421: ("misdirected-request", "Unknown host name"),
     431: ("headers-too-large", "The request's line or headers are too large"),
-    503: ("unavailable", "Not now"),
+    503: ("unavailable", "Temporarily unavailable"),
 }
 
 
@@ -63,19 +64,39 @@ def error_response(error: MainstemError) -> Response:
 
 def http_problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
     """The response to what only HTTP knows."""
-    slug, title = _HTTP_PROBLEMS.get(status, ("http", "The request was refused"))
+    slug, title = HTTP_PROBLEMS.get(status, ("http", "The request was refused"))
     document = {"type": TYPE_PREFIX + slug, "title": title, "status": status, "detail": detail}
     return problem_response(document, headers)
 
 
-def validation_text(error: RequestValidationError | ValidationError) -> str:
-    """What is wrong with which parameter or field, in one line."""
+def validation_text(error: RequestValidationError | ValidationError, names: Iterable[str] = ()) -> str:
+    """What is wrong with which parameter or field, in one line. ``names``: the ones that there are."""
     parts = []
     for entry in error.errors()[:5]:
         place = ".".join(str(step) for step in entry["loc"] if step not in ("query", "path", "body"))
         message = str(entry["msg"]).removeprefix("Value error, ")
-        parts.append(f"{place}: {message}" if place else message)
+        if entry["type"] == "extra_forbidden":
+            message = _unknown_name(str(entry["loc"][-1]), sorted(set(names)))
+        parts.append(f"{place[:200]}: {message}" if place else message)
     return "; ".join(parts)
+
+
+def names_of(model: type[BaseModel]) -> set[str]:
+    """The names of a model's fields, as a request writes them, and of the models in it."""
+    names = set()
+    for name, field in model.model_fields.items():
+        names.add(field.alias or name)
+        for inner in (field.annotation, *get_args(field.annotation)):
+            if isinstance(inner, type) and issubclass(inner, BaseModel):
+                names |= names_of(inner)
+    return names
+
+
+def _unknown_name(name: str, names: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name[:100], names, 1)
+    if close:
+        return f"unknown name: did you mean {close[0]}?"
+    return f"unknown name: use {', '.join(names)}" if names else "unknown name: this request takes no parameters"
 
 
 def install(app: FastAPI) -> None:
@@ -99,9 +120,14 @@ async def _on_http_error(_: Request, error: Exception) -> Response:
     return http_problem(error.status, str(error))
 
 
-async def _on_validation(_: Request, error: Exception) -> Response:
+async def _on_validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return error_response(InputError(validation_text(error)))
+    names: set[str] = set()
+    for parameter in request.scope["route"].dependant.query_params:
+        model = parameter.field_info.annotation
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            names |= names_of(model)
+    return error_response(InputError(validation_text(error, names)))
 
 
 async def _on_http_exception(request: Request, error: Exception) -> Response:
@@ -118,7 +144,7 @@ async def _on_defect(request: Request, error: Exception) -> Response:
     _LOGGER.error("%s %s failed", request.method, request.url.path, exc_info=error)
     document = {
         "type": TYPE_PREFIX + "internal",
-        "title": "A defect in Mainstem",
+        "title": "Internal error",
         "status": 500,
         "detail": "the request met a defect; the process's log has the details",
     }

@@ -13,11 +13,13 @@ import selectors
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from mainstem.broker.metrics.serving import METRICS_SOCKET
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.codec import decode_response, encode_request
 from mainstem.protocol.messages.api_versions import ApiVersionsRequest
@@ -128,6 +130,25 @@ def processor_s(pid: int) -> float:
     """Processor time that the process has used, user and system."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def metric(log: LogProcess, name: str) -> float:
+    """One number of the log's metrics page, as it is now."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(TIMEOUT_S)
+        connection.connect(str(log.data_dir / METRICS_SOCKET))
+        connection.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        page = bytearray()
+        while chunk := connection.recv(1 << 16):
+            page += chunk
+    return next(float(line.split()[1]) for line in page.decode().splitlines() if line.startswith(f"{name} "))
+
+
+def eventually(is_so: Callable[[], bool], what: str) -> None:
+    """Ask until it is so; each question is work for the log, so this does not spin. Fails after ``TIMEOUT_S``."""
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while not is_so():
+        assert time.monotonic() < deadline_s, f"never came: {what}"
 
 
 class Pinger:

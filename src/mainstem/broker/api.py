@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from mainstem.broker.principal import Principal
 from mainstem.broker.session import NO_SESSION, Session
+from mainstem.broker.slices import Slices
 from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.compiler import MAX_ELEMENTS
 from mainstem.protocol.schema import Message, Versions
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
+
+
+_ELEMENTS_MAX: Final = 100_000
 
 
 class Call(NamedTuple):
@@ -52,6 +57,9 @@ class Api:
     ``advertised`` are the versions that ApiVersions lists, where they are not those that are served. A request whose
     API is ``pipelined`` is begun while earlier ones of its kind on the same connection still wait for their answers;
     answers leave in the order of the requests all the same.
+
+    ``slices``: the array whose items are answered one by one; a long request is then served in slices. A request of an
+    API without them is short: it may hold ``_ELEMENTS_MAX`` array elements.
     """
 
     key: ApiKey
@@ -59,3 +67,9 @@ class Api:
     handle: Handler
     advertised: Versions | None = None
     pipelined: bool = False
+    slices: Slices | None = None
+
+    @property
+    def elements_max(self) -> int:
+        """How many array elements a request may hold."""
+        return _ELEMENTS_MAX if self.slices is None else MAX_ELEMENTS

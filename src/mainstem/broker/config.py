@@ -146,6 +146,20 @@ _OWN: Final = (
         "Bytes a second by which a request must come after mainstem.request.stall.ms; ten times as fast while others "
         "wait for memory. A slower one closes its connection",
     ),
+    _own(
+        "mainstem.queued.max.response.bytes",
+        "long",
+        "268435456",
+        _int(1, _INT64_MAX),
+        "Bytes of answers that clients do not read, over all connections, above which the slowest readers are closed",
+    ),
+    _own(
+        "mainstem.response.max.bytes",
+        "int",
+        "100000000",
+        _int(1024),
+        "The longest answer to a request with many items; one that would be longer closes its connection",
+    ),
     _own("fetch.max.bytes", "int", "57671680", _int(1024), "The most bytes of records in one answer to a fetch"),
     _own(
         "max.incremental.fetch.session.cache.slots",

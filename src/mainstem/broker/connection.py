@@ -16,7 +16,7 @@ import asyncio
 import inspect
 import logging
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from mainstem.broker.api import Answer, Api, Call
@@ -28,10 +28,12 @@ from mainstem.broker.quotas.charging import Charge
 from mainstem.broker.request_memory import HeldMemory
 from mainstem.broker.sasl import State
 from mainstem.broker.session import NO_SESSION
+from mainstem.broker.slices import serve_in_slices
 from mainstem.errors import AuthenticationError, FrameError
 from mainstem.logs import fields
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.codec import Chunks, RequestHeader, decode_header, decode_request, encode_response
+from mainstem.protocol.compiler import LargeFrameError
 from mainstem.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from mainstem.protocol.schema import Buffer, Message
 
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger("mainstem.broker")
 _BEGUN_MAX: Final = 100
+_AT_ONCE_ELEMENTS: Final = 2_000  # a request with more is read in a thread
 _HASTE: Final = 10  # while others wait for memory, a request must come that much faster
 _TIMER_S: Final = 0.001  # a timer may come that much before its time
 _CHANGES: Final = frozenset(
@@ -149,6 +152,7 @@ class Connection(asyncio.BufferedProtocol):
         self._begun.clear()
         self._next = None
         self._node.unauthenticated.pop(self, None)
+        self._node.unread.resumed(self)
         self._memory.close()
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -162,11 +166,18 @@ class Connection(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         return False
 
+    @property
+    def unsent_bytes(self) -> int:
+        """The bytes of answers that the client has not read."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
     def pause_writing(self) -> None:
         self._can_write = False
+        self._node.unread.paused(self, self._now_s())
 
     def resume_writing(self) -> None:
         self._can_write = True
+        self._node.unread.resumed(self)
         self._advance()
 
     def close_if_idle(self, now_s: float) -> None:
@@ -179,7 +190,7 @@ class Connection(asyncio.BufferedProtocol):
             seconds = now_s - self._frame_since_s
             self.close(f"its request came too slowly: {self._receiver.came_bytes} bytes in {seconds:.0f} s")
             return
-        if self._begun or self._next is not None or not self._is_reading:
+        if self._begun or self._next is not None or not self._is_reading or not self._can_write:
             return
         if silent_s > self._node.idle_s_max:
             self.close()
@@ -269,9 +280,36 @@ class Connection(asyncio.BufferedProtocol):
             call = Call(*header[:4], self._client_host, None)
             self._answered(slot, call, cast("Message", api.handle(self._node, call)), version=0)
             return
-        request = decode_request(frame, header)
+        try:
+            request = decode_request(frame, header, _AT_ONCE_ELEMENTS)
+        except LargeFrameError:
+            slot.is_pipelined = False  # what comes behind it waits until it is read
+            self._follow(self._begin_large(slot, api, header, frame), self._large_begun)
+            return
         call = Call(*request[:4], self._client_host, request.body, self._session)
         self._serve(slot, api, call)
+
+    async def _begin_large(self, slot: _Slot, api: Api, header: RequestHeader, frame: Buffer) -> None:
+        """Read a request with many elements while others are served; only a few are read at a time."""
+        async with self._node.long_requests:
+            request = await asyncio.to_thread(decode_request, frame, header, api.elements_max)
+        if self._transport is None:
+            return
+        slot.is_pipelined = api.pipelined
+        self._serve(slot, api, Call(*request[:4], self._client_host, request.body, self._session))
+
+    def _large_begun(self, task: asyncio.Future[Any]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            self._advance()
+        elif isinstance(error, FrameError):
+            self.close(str(error))
+        else:
+            _LOG.error("a request failed", exc_info=error, extra=fields(connection=self._peer))
+            self.close("a request failed in a way that was not expected")
 
     def _begin_bare_token(self, slot: _Slot, header: RequestHeader, frame: Buffer) -> None:
         body = SaslAuthenticateRequest(auth_bytes=bytes(frame))
@@ -281,24 +319,49 @@ class Connection(asyncio.BufferedProtocol):
         guard = self._node.guards.get(api.key)
         if self._node.quotas.is_active:
             slot.charge = Charge(self._node, call, slot.size_bytes)
-            answer = slot.charge.serve(lambda: self._handled(guard, api, call))
+            answer = slot.charge.serve(lambda: self._handled(slot, guard, api, call))
         else:
-            answer = api.handle(self._node, call) if guard is None else self._node.serve_guarded(guard, api, call)
+            answer = self._handled(slot, guard, api, call)
         if answer is None or isinstance(answer, Message):
             self._answered(slot, call, answer)
             return
+        self._follow(answer, lambda done: self._task_done(slot, call, done))
+
+    def _follow(self, answer: Awaitable[Any], done: Callable[[asyncio.Future[Any]], None]) -> None:
+        """Call ``done`` when something ends that the connection waits for; it is cancelled with the connection."""
         task = asyncio.ensure_future(answer) if not inspect.iscoroutine(answer) else asyncio.create_task(answer)
         self._tasks.add(task)
-        task.add_done_callback(lambda done: self._task_done(slot, call, done))
+        task.add_done_callback(done)
 
-    def _handled(self, guard: Guard | None, api: Api, call: Call) -> Answer | Awaitable[Answer]:
+    def _handled(self, slot: _Slot, guard: Guard | None, api: Api, call: Call) -> Answer | Awaitable[Answer]:
+        slices = api.slices
+        if slices is not None and (asked := getattr(call.body, slices.asked)):
+            items = slices.items(call.body)
+            if slices.is_long(items):
+                return self._in_slices(slot, guard, api, call, items)
+            if len(items) != len(asked):
+                setattr(call.body, slices.asked, items)
         return api.handle(self._node, call) if guard is None else self._node.serve_guarded(guard, api, call)
+
+    async def _in_slices(self, slot: _Slot, guard: Guard | None, api: Api, call: Call, items: Sequence[Any]) -> Answer:
+        """Serve a long request in slices; its answer is written here, where others are served meanwhile."""
+        assert api.slices is not None
+
+        def serve(part: Call) -> Answer | Awaitable[Answer]:
+            return api.handle(self._node, part) if guard is None else self._node.serve_guarded(guard, api, part)
+
+        async with self._node.long_requests:
+            answer, slot.chunks = await serve_in_slices(call, api.slices, items, serve, self._node.response_bytes_max)
+        return answer
 
     def _task_done(self, slot: _Slot, call: Call, task: asyncio.Future[Any]) -> None:
         self._tasks.discard(task)
         if task.cancelled():
             return
         error = task.exception()
+        if isinstance(error, FrameError):
+            self.close(str(error))
+            return
         if error is not None:
             _LOG.error("a request failed", exc_info=error, extra=self._about(call))
             self.close("a request failed in a way that was not expected")
@@ -317,7 +380,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         if call.api_version < 0:
             slot.chunks = _bare_answer(answer)
-        elif answer is not None:
+        elif answer is not None and not slot.chunks:
             slot.chunks = encode_response(call, answer, version)
         if slot.charge is not None:
             self._throttle(slot, slot.charge, call, answer)

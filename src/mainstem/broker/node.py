@@ -5,8 +5,9 @@ Concurrency: the event loop only, but for what ``GroupCommit`` and the checkpoin
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.access.authorizer import Access, Authorizer
 from mainstem.broker.access.guards import Guard, run_guarded
@@ -30,6 +31,7 @@ from mainstem.broker.share.shares import Shares
 from mainstem.broker.topics import Topic, Topics
 from mainstem.broker.transactions.coordinator import TransactionCoordinator, TransactionSettings
 from mainstem.broker.transactions.markers import Markers
+from mainstem.broker.unread_answers import UnreadAnswers
 from mainstem.errors import ConfigError
 from mainstem.log.node_log import NodeLog
 
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from mainstem.log.checkpoint_write import CheckpointWrite
     from mainstem.log.disk import Disk
     from mainstem.log.metadata import Metadata
+
+_LONG_REQUESTS: Final = 4
 
 
 class Node:
@@ -71,6 +75,9 @@ class Node:
         self.unauthenticated_memory = RequestMemory(int(config.get("mainstem.unauthenticated.request.bytes")))
         self.unauthenticated: dict[Connection, None] = {}
         self.unauthenticated_max = int(config.get("mainstem.unauthenticated.connections.max"))
+        self.unread = UnreadAnswers(int(config.get("mainstem.queued.max.response.bytes")), self.idle_s_max)
+        self.response_bytes_max = int(config.get("mainstem.response.max.bytes"))
+        self.long_requests = asyncio.Semaphore(_LONG_REQUESTS)
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.fetches = DelayedFetches()
         self.fetch_sessions = FetchSessions(

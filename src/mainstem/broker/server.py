@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+from collections import Counter
 from dataclasses import replace
 from typing import Final
 
+from mainstem.broker.chores import Chores
 from mainstem.broker.config import BrokerConfig
 from mainstem.broker.connection import Connection
 from mainstem.broker.housekeeping import keep_offsets, keep_retention
@@ -38,7 +40,7 @@ class Broker:
         self.listeners: list[Listener] = []
         self._servers: list[asyncio.Server] = []
         self.connections: set[Connection] = set()
-        self._chores: list[asyncio.Task[None]] = []
+        self._chores = Chores(Counter())
 
     @property
     def node(self) -> Node:
@@ -60,13 +62,13 @@ class Broker:
             await self._node.close()
             self._node = None
             raise
-        self._chores = [
-            asyncio.create_task(self._write_checkpoints(self._node)),
-            asyncio.create_task(self._close_idle_connections()),
-            asyncio.create_task(keep_retention(self._node)),
-            asyncio.create_task(keep_offsets(self._node)),
-            asyncio.create_task(self._node.compaction.run()),
-        ]
+        node = self._node
+        self._chores = Chores(node.meters.chore_failures)
+        self._chores.start("checkpoints", lambda: self._write_checkpoints(node))
+        self._chores.start("connections", self._close_idle_connections)
+        self._chores.start("retention", lambda: keep_retention(node))
+        self._chores.start("offset expiry", lambda: keep_offsets(node))
+        self._chores.start("compaction", node.compaction.run)
         first = self.listeners[0]
         return first.advertised or (first.host, first.port)
 
@@ -118,14 +120,13 @@ class Broker:
             self.node.security.renew_certificates()
             for connection in list(self.connections):
                 connection.close_if_idle(now_s)
+            self.node.unread.check(now_s)
 
     async def stop(self) -> None:
         """Close the connections, make everything durable, and release the directory."""
         for server in self._servers:
             server.close()
-        for chore in self._chores:
-            chore.cancel()
-        await asyncio.gather(*self._chores, return_exceptions=True)
+        await self._chores.stop()
         for connection in list(self.connections):
             connection.close()
         for server in self._servers:

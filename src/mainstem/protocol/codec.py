@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from mainstem.errors import FrameError
 from mainstem.protocol.apis import ApiKey, entity
-from mainstem.protocol.compiler import MAX_TAGGED_FIELDS, M, read_uvarint, reader, writer
+from mainstem.protocol.compiler import MAX_ELEMENTS, MAX_TAGGED_FIELDS, M, read_uvarint, reader, writer
 from mainstem.protocol.schema import Buffer, Message
 
 Chunks: TypeAlias = list[Buffer]
@@ -91,8 +91,8 @@ def decode_header(frame: Buffer) -> RequestHeader:
     return RequestHeader(api_key, api_version, correlation_id, client_id, at + length)
 
 
-def decode_request(frame: Buffer, header: RequestHeader | None = None) -> Request:
-    """A request of an API and version that are declared. Raises FrameError.
+def decode_request(frame: Buffer, header: RequestHeader | None = None, elements_max: int = MAX_ELEMENTS) -> Request:
+    """A request of an API and version that are declared. Raises FrameError; LargeFrameError for one with more elements.
 
     Bytes behind the message are ignored, as Kafka does: librdkafka 2.16 leaves some behind Metadata 13.
     """
@@ -101,7 +101,7 @@ def decode_request(frame: Buffer, header: RequestHeader | None = None) -> Reques
     at = header.body_at
     if header.api_version in message.__flexible__:
         at = _skip_tags(frame, at)
-    body, _ = reader(message, header.api_version)(frame, at)
+    body, _ = reader(message, header.api_version, elements_max)(frame, at)
     return Request(header.api_key, header.api_version, header.correlation_id, header.client_id, body)
 
 

@@ -44,13 +44,17 @@ _FIXED: Final = {
 }
 
 
+class LargeFrameError(FrameError):
+    """A frame that holds more elements than the reader was allowed to read."""
+
+
 class Budget:
     """How many array elements and tagged fields one frame may still hold."""
 
-    __slots__ = ("left",)
+    __slots__ = ("left", "limit")
 
     def __init__(self, elements: int = MAX_ELEMENTS) -> None:
-        self.left = elements
+        self.left = self.limit = elements
 
     def take(self, count: int, bytes_left: int, bytes_each: int) -> None:
         """Raises FrameError for a count that the bytes cannot hold, or that is over what a frame may hold."""
@@ -58,7 +62,7 @@ class Budget:
             raise FrameError(f"an array of {count} elements does not fit into the {bytes_left} bytes that are left")
         self.left -= count
         if self.left < 0:
-            raise FrameError(f"the frame holds more than {MAX_ELEMENTS} array elements")
+            raise LargeFrameError(f"the frame holds more than {self.limit} array elements")
 
 
 def read_uvarint(buffer: Buffer, at: int) -> tuple[int, int]:
@@ -93,13 +97,15 @@ def uvarint(value: int) -> bytes:
 _SMALL: Final = tuple(bytes([value]) for value in range(0x80))
 
 
-def reader(message: type[M], version: int) -> Callable[[Buffer, int], tuple[M, int]]:
-    """``read(buffer, at) -> (message, index after it)``. It raises FrameError for bytes that are no such message."""
+def reader(message: type[M], version: int, elements_max: int = MAX_ELEMENTS) -> Callable[[Buffer, int], tuple[M, int]]:
+    """``read(buffer, at) -> (message, index after it)``. It raises FrameError for bytes that are no such message,
+    LargeFrameError for one with more array elements and tagged fields than ``elements_max``.
+    """
     read_struct = _compiled(message, version)[0]
 
     def read(buffer: Buffer, at: int) -> tuple[M, int]:
         try:
-            result: tuple[M, int] = read_struct(buffer, at, len(buffer), Budget())
+            result: tuple[M, int] = read_struct(buffer, at, len(buffer), Budget(elements_max))
         except (struct.error, IndexError) as error:
             raise FrameError(f"{message.__name__} version {version} ends too early") from error
         except UnicodeDecodeError as error:

@@ -124,15 +124,12 @@ def metadata(node: Node, call: Call, access: Access) -> Steps:
 def _describable(node: Node, access: Access, body: MetadataRequest) -> tuple[list[MetadataRequestTopic], list[Any]]:
     kept, refused = split(node, access, Resource.TOPIC, Operation.DESCRIBE, body.topics or ())
     if body.allow_auto_topic_creation and not access.allows_on_cluster(Operation.CREATE):
-        for item in list(kept):
+        described, kept = kept, []
+        for item in described:
             is_new = item.name is not None and node.topics.get(item.name) is None
-            if (
-                is_new
-                and node.topics.creates_on_demand
-                and not access.allows(Operation.CREATE, Resource.TOPIC, item.name)
-            ):
-                kept.remove(item)
-                refused.append(item)
+            may = not is_new or not node.topics.creates_on_demand
+            may = may or access.allows(Operation.CREATE, Resource.TOPIC, item.name)
+            (kept if may else refused).append(item)
     return kept, refused
 
 

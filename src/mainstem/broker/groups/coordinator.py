@@ -225,6 +225,8 @@ class GroupCoordinator:
                     self._expire_offsets_of(group, now_ms, retention_ms)
                 except MainstemError as error:
                     _LOG.warning("the old offsets of group %r stay: %s", group.group_id, error)
+                except Exception as error:  # noqa: BLE001 - one group does not keep the offsets of the others
+                    _LOG.error("the old offsets of group %.300r stay", group.group_id, exc_info=error)
             yield
 
     def _expire_offsets_of(self, group: Group, now_ms: int, retention_ms: int) -> None:

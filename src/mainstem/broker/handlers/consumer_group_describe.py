@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from mainstem.broker.api import Api, Call
 from mainstem.broker.groups.assignors import Assignment as Partitions
 from mainstem.broker.groups.consumer import ConsumerGroup, ConsumerMember
+from mainstem.broker.slices import Slices
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.consumer_group_describe import (
@@ -87,4 +88,4 @@ def _assignment(node: Node, partitions: Partitions) -> Assignment:
     )
 
 
-API = Api(ApiKey.CONSUMER_GROUP_DESCRIBE, Versions(0, 1), handle)
+API = Api(ApiKey.CONSUMER_GROUP_DESCRIBE, Versions(0, 1), handle, slices=Slices("group_ids", "groups", once=True))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code
+from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -28,4 +29,4 @@ async def handle(node: Node, call: Call) -> DeleteGroupsResponse:
     return DeleteGroupsResponse(results=results)
 
 
-API = Api(ApiKey.DELETE_GROUPS, Versions(0, 2), handle)
+API = Api(ApiKey.DELETE_GROUPS, Versions(0, 2), handle, slices=Slices("groups_names", "results"))

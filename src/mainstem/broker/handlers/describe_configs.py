@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mainstem.broker.api import Api, Call
 from mainstem.broker.config_entries import ConfigEntry, ResourceType, broker_entries, group_entries, topic_entries
 from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
@@ -82,4 +83,4 @@ def _described(entry: ConfigEntry, body: DescribeConfigsRequest) -> DescribeConf
     )
 
 
-API = Api(ApiKey.DESCRIBE_CONFIGS, Versions(1, 4), handle)
+API = Api(ApiKey.DESCRIBE_CONFIGS, Versions(1, 4), handle, slices=Slices("resources", "results", once=True))

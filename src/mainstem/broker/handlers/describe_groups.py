@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
 from mainstem.broker.groups.classic import ClassicGroup, GroupState
+from mainstem.broker.slices import Slices
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.describe_groups import (
@@ -70,4 +71,4 @@ def _members(group: ClassicGroup) -> list[DescribedGroupMember]:
     ]
 
 
-API = Api(ApiKey.DESCRIBE_GROUPS, Versions(0, 6), handle)
+API = Api(ApiKey.DESCRIBE_GROUPS, Versions(0, 6), handle, slices=Slices("groups", "groups", once=True))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code
+from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
@@ -55,4 +56,6 @@ def _describe(node: Node, name: str, number: int) -> PartitionResponse:
     return PartitionResponse(partition_index=number, error_code=ErrorCode.NONE, active_producers=states)
 
 
-API = Api(ApiKey.DESCRIBE_PRODUCERS, Versions(0, 0), handle)
+API = Api(
+    ApiKey.DESCRIBE_PRODUCERS, Versions(0, 0), handle, slices=Slices("topics", "topics", partitions="partition_indexes")
+)

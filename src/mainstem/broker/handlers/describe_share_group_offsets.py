@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code
 from mainstem.broker.share.state_records import ShareKey
+from mainstem.broker.slices import Slices
 from mainstem.broker.topics import Topic
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
@@ -83,4 +84,4 @@ def _partition(
     return answer
 
 
-API = Api(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, Versions(0, 1), handle)
+API = Api(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, Versions(0, 1), handle, slices=Slices("groups", "groups"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Api, Call
+from mainstem.broker.slices import Slices
 from mainstem.broker.transactions.refusals import coordinator_code
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
@@ -57,4 +58,9 @@ async def _describe(node: Node, transactional_id: str) -> TransactionState:
     )
 
 
-API = Api(ApiKey.DESCRIBE_TRANSACTIONS, Versions(0, 0), handle)
+API = Api(
+    ApiKey.DESCRIBE_TRANSACTIONS,
+    Versions(0, 0),
+    handle,
+    slices=Slices("transactional_ids", "transaction_states", once=True),
+)

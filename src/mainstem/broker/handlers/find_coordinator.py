@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
+from mainstem.broker.slices import Slices
 from mainstem.log.checkpoints import decode_uuid
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
@@ -64,4 +65,4 @@ def _names_share_partition(key: str) -> bool:
     )
 
 
-API = Api(ApiKey.FIND_COORDINATOR, Versions(0, 6), handle)
+API = Api(ApiKey.FIND_COORDINATOR, Versions(0, 6), handle, slices=Slices("coordinator_keys", "coordinators", once=True))

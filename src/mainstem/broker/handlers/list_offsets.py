@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError, UnknownTopicError
 from mainstem.log.partition_log import PartitionLog
 from mainstem.protocol.apis import ApiKey
@@ -93,4 +94,4 @@ def _look_up(log: PartitionLog, timestamp: int, isolation_level: int) -> tuple[i
     return found if found is not None and found.offset < end else (-1, -1, -1)
 
 
-API = Api(ApiKey.LIST_OFFSETS, Versions(1, 11), handle)
+API = Api(ApiKey.LIST_OFFSETS, Versions(1, 11), handle, slices=Slices("topics", "topics", partitions="partitions"))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code
+from mainstem.broker.slices import Slices
 from mainstem.broker.topics import Topic
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
@@ -90,4 +91,4 @@ def _partition(node: Node, number: int, leader_epoch: int | None) -> MetadataRes
     )
 
 
-API = Api(ApiKey.METADATA, Versions(0, 13), handle)
+API = Api(ApiKey.METADATA, Versions(0, 13), handle, slices=Slices("topics", "topics", once=True))

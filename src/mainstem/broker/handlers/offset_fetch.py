@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code
 from mainstem.broker.groups.records import CommittedOffset
+from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
@@ -128,4 +129,4 @@ def _partitions(held: _Held, name: str, numbers: Iterable[int], code: ErrorCode)
     return answers
 
 
-API = Api(ApiKey.OFFSET_FETCH, Versions(1, 10), handle)
+API = Api(ApiKey.OFFSET_FETCH, Versions(1, 10), handle, slices=Slices("groups", "groups"))

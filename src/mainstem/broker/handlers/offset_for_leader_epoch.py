@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
@@ -51,4 +52,6 @@ def _find(node: Node, name: str, item: OffsetForLeaderPartition) -> EpochEndOffs
     return answer
 
 
-API = Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, Versions(2, 4), handle)
+API = Api(
+    ApiKey.OFFSET_FOR_LEADER_EPOCH, Versions(2, 4), handle, slices=Slices("topics", "topics", partitions="partitions")
+)

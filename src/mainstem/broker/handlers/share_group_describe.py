@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code
 from mainstem.broker.share.group import ASSIGNOR_NAME, ShareMember
+from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
@@ -75,4 +76,4 @@ def _member(node: Node, member: ShareMember) -> Member:
     )
 
 
-API = Api(ApiKey.SHARE_GROUP_DESCRIBE, Versions(1, 1), handle)
+API = Api(ApiKey.SHARE_GROUP_DESCRIBE, Versions(1, 1), handle, slices=Slices("group_ids", "groups", once=True))

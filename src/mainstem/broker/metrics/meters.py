@@ -39,6 +39,7 @@ class Meters:
         self.flush_failures = 0
         self.connections_accepted = 0
         self.connections_refused = 0
+        self.chore_failures: Counter[str] = Counter()
         self.appended_bytes: Counter[str] = Counter()
         self.fetched_bytes: Counter[str] = Counter()
 

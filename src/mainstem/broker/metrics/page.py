@@ -97,9 +97,16 @@ def _node(broker: Broker) -> Iterator[str]:
     yield gauge("mainstem_connections", "Open connections.", _one(len(broker.connections)))
     yield counter("mainstem_connections_accepted_total", "Connections accepted.", _one(meters.connections_accepted))
     yield counter("mainstem_connections_refused_total", "Connections over the limit.", _one(meters.connections_refused))
+    yield counter(
+        "mainstem_readers_closed_total", "Connections that read too slowly.", _one(node.unread.closed_readers)
+    )
+    failures = [({"chore": name}, count) for name, count in sorted(meters.chore_failures.items())]
+    yield counter("mainstem_chore_failures_total", "Failures of what is done beside requests; tried again.", failures)
     in_flight = sum(connection.requests_in_flight for connection in broker.connections)
     yield gauge("mainstem_requests_in_flight", "Requests that were begun and are not answered.", _one(in_flight))
     memory = node.request_memory
+    unread = node.unread.total_bytes
+    yield gauge("mainstem_unread_answer_bytes", "Bytes of answers that clients do not read.", _one(unread))
     yield gauge("mainstem_request_memory_bytes", "Bytes of requests in flight.", _one(memory.used_bytes))
     yield gauge("mainstem_request_memory_limit_bytes", "Above this nothing is read.", _one(memory.limit_bytes))
     yield gauge("mainstem_segment_files_open", "Open segment files of the log.", _one(node.log.directory.open_files))

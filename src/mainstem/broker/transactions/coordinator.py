@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("mainstem.broker.transactions")
 _RETRY_S: Final = 1.0
 _TOMBSTONES_MAX: Final = 1000
+_NEXT_TOMBSTONES_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +271,10 @@ class TransactionCoordinator:
             for each in self._transactions.values()
             if each.state in IDLE and each.last_update_ms <= before_ms and not self.refusal(each.transactional_id)
         ]
+        # A round writes some tombstones; the next one follows soon while there are more.
+        if len(expired) > _TOMBSTONES_MAX:
+            self._expiration_timer.cancel()
+            self._expiration_timer = Timer.after(_NEXT_TOMBSTONES_S, self.expire_ids)
         for transactional_id in expired[:_TOMBSTONES_MAX]:
             try:
                 self._append(transactional_id, None)

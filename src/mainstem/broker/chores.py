@@ -1,0 +1,54 @@
+"""What a broker does beside its requests, for as long as it runs: each chore is watched, and none ends in silence.
+
+A chore that fails is logged with its trace, counted (``mainstem_chore_failures_total``), and begun again, after a
+second at first and after at most a minute. Concurrency: tasks on the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from mainstem.logs import fields
+
+_LOG: Final = logging.getLogger("mainstem.broker")
+_RETRY_S: Final = 1.0
+_RETRY_S_MAX: Final = 60.0
+
+
+class Chores:
+    """The chores of one broker. ``failures`` counts by name."""
+
+    def __init__(self, failures: Counter[str]) -> None:
+        self._failures = failures
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self, name: str, run: Callable[[], Awaitable[None]], retry_s: float = _RETRY_S) -> None:
+        """Run a chore until ``stop``; one that returns is done for good."""
+        self._failures[name] += 0
+        self._tasks.append(asyncio.create_task(self._keep(name, run, retry_s), name=name))
+
+    async def _keep(self, name: str, run: Callable[[], Awaitable[None]], retry_s: float) -> None:
+        wait_s = retry_s
+        while True:
+            began_s = asyncio.get_running_loop().time()
+            try:
+                await run()
+                return
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is logged and the chore goes on
+                self._failures[name] += 1
+                if asyncio.get_running_loop().time() - began_s > _RETRY_S_MAX:
+                    wait_s = retry_s
+                _LOG.error("%s failed; tried again in %.0f s", name, wait_s, exc_info=error, extra=fields(chore=name))
+            await asyncio.sleep(wait_s)
+            wait_s = min(2 * wait_s, _RETRY_S_MAX)
+
+    async def stop(self) -> None:
+        """End all chores, and wait until they have ended."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()

@@ -1,0 +1,128 @@
+"""Long requests in slices: the event loop serves others between any two of them.
+
+An ``Api`` that answers the items of an array one by one, each for itself, says so with ``Slices``. A request with many
+items is then served as many small ones, and their answers are joined; a slice grows while it is quick and shrinks while
+it is slow. What an answer may hold is bounded, and only a few long requests are served at a time, so that their memory
+is bounded, too. Concurrency: the event loop; the joined answer is written in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from mainstem.errors import FrameError
+from mainstem.protocol.codec import Chunks, encode_response
+from mainstem.protocol.schema import Message, Struct
+
+if TYPE_CHECKING:
+    from mainstem.broker.api import Answer, Call
+
+AT_ONCE_ITEMS: Final = 64
+"""A request with that many items is served at once."""
+_WIDE_PARTITIONS: Final = 500
+_QUICK_S: Final = 0.001
+_SLOW_S: Final = 0.004
+_SLICE_ITEMS_MAX: Final = 1024
+_WRITE_IN_THREAD_BYTES: Final = 256 * 1024
+Serve = Callable[["Call"], "Answer | Awaitable[Answer]"]
+
+
+class Slices(NamedTuple):
+    """The array of a request whose items are served one by one, and the array of its answer.
+
+    ``partitions``: the array in an item that may be long itself; it is ``partitions`` in the answer. ``once``: an item
+    that comes again is answered once.
+    """
+
+    asked: str
+    answered: str
+    partitions: str = ""
+    once: bool = False
+
+    def items(self, body: Any) -> Sequence[Any]:
+        """The items of a request; equal ones once, if that is so."""
+        items: Sequence[Any] = getattr(body, self.asked) or ()
+        if not self.once or len(items) < 2:
+            return items
+        return list({_identity(item): item for item in items}.values())
+
+    def is_long(self, items: Sequence[Any]) -> bool:
+        """Whether a request is to be served in slices."""
+        if len(items) > AT_ONCE_ITEMS:
+            return True
+        return bool(self.partitions) and any(len(getattr(item, self.partitions)) > _WIDE_PARTITIONS for item in items)
+
+
+async def serve_in_slices(
+    call: Call, slices: Slices, items: Sequence[Any], serve: Serve, bytes_max: int
+) -> tuple[Message, Chunks]:
+    """The answer to a long request, and its bytes. Raises FrameError when it would be longer than ``bytes_max``."""
+    answer: Any = None
+    answered: list[Any] = []
+    count, at, size_bytes = 1, 0, 0
+    while at < len(items):
+        part = items[at : at + count]
+        at += len(part)
+        began_s = time.perf_counter()
+        for body, continues in _bodies(call.body, slices, part):
+            served = serve(call._replace(body=body))
+            if isinstance(served, Awaitable):
+                served = await served
+            assert served is not None
+            size_bytes += sum(map(len, encode_response(call, served)))
+            if size_bytes > bytes_max:
+                raise FrameError(
+                    f"the answer to {len(items)} items would be longer than mainstem.response.max.bytes={bytes_max}; "
+                    "ask for fewer at once"
+                )
+            new = list(getattr(served, slices.answered))
+            if continues and new and answered:
+                answered[-1].partitions = [*answered[-1].partitions, *new.pop(0).partitions]
+            answered += new
+            answer = answer or served
+            if continues:
+                await asyncio.sleep(0)
+        took_s = time.perf_counter() - began_s
+        count = (
+            min(2 * count, _SLICE_ITEMS_MAX) if took_s < _QUICK_S else max(1, count // 2 if took_s > _SLOW_S else count)
+        )
+        await asyncio.sleep(0)
+    setattr(answer, slices.answered, answered)
+    if size_bytes < _WRITE_IN_THREAD_BYTES:
+        return answer, encode_response(call, answer)
+    return answer, await asyncio.to_thread(encode_response, call, answer)
+
+
+def _bodies(body: Any, slices: Slices, part: Sequence[Any]) -> Iterator[tuple[Any, bool]]:
+    """The requests that a slice consists of, and whether each continues the last item of the one before."""
+    narrow: list[Any] = []
+    for item in part:
+        numbers = getattr(item, slices.partitions) if slices.partitions else ()
+        if len(numbers) <= _WIDE_PARTITIONS:
+            narrow.append(item)
+            continue
+        if narrow:
+            yield _with(body, slices.asked, narrow), False
+            narrow = []
+        for start in range(0, len(numbers), _WIDE_PARTITIONS):
+            piece = _with(item, slices.partitions, numbers[start : start + _WIDE_PARTITIONS])
+            yield _with(body, slices.asked, [piece]), start > 0
+    if narrow:
+        yield _with(body, slices.asked, narrow), False
+
+
+def _with(struct: Any, field: str, value: Any) -> Any:
+    changed = copy.copy(struct)
+    setattr(changed, field, value)
+    return changed
+
+
+def _identity(item: Any) -> Any:
+    """What makes an item equal to another one."""
+    if isinstance(item, Struct):
+        return tuple(map(_identity, item.__dict__.values()))
+    return tuple(map(_identity, item)) if isinstance(item, (list, tuple)) else item

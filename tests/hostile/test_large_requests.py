@@ -1,0 +1,116 @@
+"""Single requests that are a lot of work: others are served between its slices, and its answer is bounded."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mainstem.protocol.codec import encode_request
+from mainstem.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from mainstem.protocol.messages.describe_groups import DescribeGroupsRequest
+from mainstem.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from mainstem.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from mainstem.protocol.schema import Message
+from tests.broker.harness import LogProcess
+from tests.hostile.support import Raw, address_of, answers_meanwhile, create_topic, frame, processor_s
+
+GROUP, BROKER = 32, 4
+
+
+def many_groups() -> tuple[Message, int]:
+    return DescribeGroupsRequest(groups=[f"g{number}" for number in range(30_000)]), 5
+
+
+def many_topics() -> tuple[Message, int]:
+    topics = [MetadataRequestTopic(name=f"t{number}") for number in range(30_000)]
+    return MetadataRequest(topics=topics, allow_auto_topic_creation=False), 12
+
+
+def many_partitions() -> tuple[Message, int]:
+    partitions = [ListOffsetsPartition(partition_index=number, timestamp=-1) for number in range(30_000)]
+    return ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=partitions)]), 7
+
+
+def many_configs() -> tuple[Message, int]:
+    resources = [
+        DescribeConfigsResource(resource_type=GROUP, resource_name=f"g{number}", configuration_keys=None)
+        for number in range(3_000)
+    ]
+    return DescribeConfigsRequest(resources=resources), 4
+
+
+@pytest.mark.parametrize("make", [many_groups, many_topics, many_partitions, many_configs])
+def test_a_long_request_is_answered_while_others_are_served(
+    make: Callable[[], tuple[Message, int]], tmp_path: Path
+) -> None:
+    body, version = make()
+    data = frame(body, version)
+    with LogProcess(tmp_path / "data") as log, Raw(address_of(log)) as client:
+        create_topic(log, "t")
+        before_s = processor_s(log.pid)
+
+        def attack() -> None:
+            client.send(data)
+            client.receive_frame()
+
+        answers = answers_meanwhile(log, attack)
+        used_s = processor_s(log.pid) - before_s
+        assert answers > 10 * used_s, f"{answers} answers in {used_s:.1f} s of work"
+
+
+def test_tags_without_end_close_the_connection_and_cost_nothing(tmp_path: Path) -> None:
+    with LogProcess(tmp_path / "data") as log, Raw(address_of(log)) as good, Raw(address_of(log)) as attacker:
+        good.ping()
+        before_s = processor_s(log.pid)
+        body = struct.pack(">hhih", 3, 12, 1, -1) + b"\x80\x80\x80\x10" + bytes(30_000_000)
+        attacker.send(struct.pack(">i", len(body)) + body)
+        assert attacker.is_closed()
+        good.ping()
+        assert processor_s(log.pid) < before_s + 2
+
+
+def test_a_name_that_comes_again_is_answered_once(tmp_path: Path) -> None:
+    with LogProcess(tmp_path / "data") as log, Raw(address_of(log)) as client:
+        create_topic(log, "wide", 200)
+        answer = client.request(MetadataRequest(topics=[MetadataRequestTopic(name="wide")] * 50), 12)
+        assert [topic.name for topic in answer.topics] == ["wide"]
+        broker = DescribeConfigsResource(resource_type=BROKER, resource_name="1", configuration_keys=None)
+        assert len(client.request(DescribeConfigsRequest(resources=[broker] * 3_000), 4).results) == 1
+        assert len(client.request(DescribeGroupsRequest(groups=["g"] * 100_000), 5).groups) == 1
+
+
+def test_an_answer_that_would_be_too_long_closes_its_connection_and_no_other(tmp_path: Path) -> None:
+    with (
+        LogProcess(tmp_path / "data", mainstem_response_max_bytes="1000000") as log,
+        Raw(address_of(log)) as good,
+        Raw(address_of(log)) as attacker,
+    ):
+        body, version = many_configs()
+        attacker.send(frame(body, version))
+        assert attacker.is_closed()
+        good.ping()
+
+
+def test_the_answer_to_a_long_request_is_that_to_many_short_ones(tmp_path: Path) -> None:
+    with LogProcess(tmp_path / "data") as log, Raw(address_of(log)) as client:
+        create_topic(log, "t", 520)
+        partitions = [ListOffsetsPartition(partition_index=number, timestamp=-1) for number in range(600)]
+        topics = [ListOffsetsTopic(name=name, partitions=partitions) for name in ("none", "t")]
+        answer = client.request(ListOffsetsRequest(replica_id=-1, topics=topics), 7)
+        assert [topic.name for topic in answer.topics] == ["none", "t"]
+        numbers = [partition.partition_index for partition in answer.topics[1].partitions]
+        assert numbers == list(range(600))
+        codes = [partition.error_code for partition in answer.topics[1].partitions]
+        assert codes == [0] * 520 + [3] * 80
+
+
+def test_requests_behind_a_long_one_are_answered_after_it(tmp_path: Path) -> None:
+    with LogProcess(tmp_path / "data") as log, Raw(address_of(log)) as client:
+        body, version = many_groups()
+        small = b"".join(encode_request(DescribeGroupsRequest(groups=["g"]), 5, correlation_id=2, client_id="c"))
+        client.send(frame(body, version) + small)
+        assert struct.unpack(">i", client.receive_frame()[:4]) == (1,)
+        assert struct.unpack(">i", client.receive_frame()[:4]) == (2,)

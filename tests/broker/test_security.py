@@ -149,6 +149,22 @@ def test_an_unknown_user_has_the_same_salt_again_also_after_a_restart(tmp_path: 
     assert len(salts[0]) == len(asyncio.run(salt("alice")))
 
 
+def test_an_unknown_user_is_asked_for_as_many_iterations_as_a_real_one(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with secured(tmp_path) as client:
+            changes = {("alice", SHA_256): make_credential(SHA_256, "right", 8192)}
+            client.broker.node.credentials.change(changes)
+            asked = set()
+            for user in ("alice", "nobody", "somebody", "else"):
+                await client.connect()
+                await client.request(SaslHandshakeRequest(mechanism=SHA_256), 1)
+                answer = await client.token(ScramClient(SHA_256, user, "x").first())
+                asked.add(dict(part.split("=", 1) for part in answer.auth_bytes.decode().split(","))["i"])
+            assert asked == {"8192"}
+
+    scenario(main)
+
+
 def test_a_mechanism_that_is_not_enabled_is_told_which_are(tmp_path: Path) -> None:
     async def main() -> None:
         async with secured(tmp_path, settings={"sasl.enabled.mechanisms": SHA_512}) as client:

@@ -276,6 +276,14 @@ _OWN: Final = (
         "Partitions of __transaction_state when it is created (Kafka: 50; here all transactions then share one fsync)",
     ),
     _own("transaction.state.log.segment.bytes", "int", "104857600", _int(1024), "segment.bytes of __transaction_state"),
+    _own(
+        "mainstem.group.member.bytes.max",
+        "int",
+        "1048576",
+        _int(1024),
+        "The metadata, the names or the assignment that one member of a group may have, in bytes; more closes its "
+        "connection",
+    ),
     _own("group.max.size", "int", str(_INT32_MAX), _int(1), "The most members that a group may have"),
 )
 

@@ -58,7 +58,19 @@ class Credentials:
     def _decoy(self, user: str, mechanism: str) -> ScramCredential:
         random = hmac.digest(self._node_secret(), f"{mechanism},{user}".encode(), hashlib.sha512)
         size = 64 if mechanism == SHA_512 else 32
-        return ScramCredential(as_salt(random), secrets.token_bytes(size), secrets.token_bytes(size), ITERATIONS)
+        iterations = self._decoy_iterations(user, mechanism)
+        return ScramCredential(as_salt(random), secrets.token_bytes(size), secrets.token_bytes(size), iterations)
+
+    def _decoy_iterations(self, user: str, mechanism: str) -> int:
+        """As many as some real user has: a number of its own would tell that there is no such user.
+
+        Which one depends on the name alone, as long as no user brings a new number.
+        """
+        held = {each[mechanism].iterations for each in self._by_user.values() if mechanism in each}
+        return max(
+            held or {ITERATIONS},
+            key=lambda count: hmac.digest(self._node_secret(), f"{count},{mechanism},{user}".encode(), hashlib.sha512),
+        )
 
     def _node_secret(self) -> bytes:
         if self._secret is None:

@@ -34,6 +34,7 @@ from mainstem.broker.transactions.markers import Markers
 from mainstem.broker.unread_answers import UnreadAnswers
 from mainstem.errors import ConfigError
 from mainstem.log.node_log import NodeLog
+from mainstem.open_files import connections_limit
 
 if TYPE_CHECKING:
     from mainstem.broker.api import Answer, Api, Call
@@ -78,6 +79,7 @@ class Node:
         self.unread = UnreadAnswers(int(config.get("mainstem.queued.max.response.bytes")), self.idle_s_max)
         self.response_bytes_max = int(config.get("mainstem.response.max.bytes"))
         self.long_requests = asyncio.Semaphore(_LONG_REQUESTS)
+        self.group_member_bytes_max = int(config.get("mainstem.group.member.bytes.max"))
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.fetches = DelayedFetches()
         self.fetch_sessions = FetchSessions(
@@ -117,7 +119,7 @@ class Node:
 
     def apply_configs(self) -> None:
         """Let the settings that may change while the node runs hold as they are now."""
-        self.connections_max = int(self.configs.get("max.connections"))
+        self.connections_max = min(int(self.configs.get("max.connections")), connections_limit())
         self.log.set_defaults(self.configs.topic_defaults())
         self.fetches.wake_all()  # a config may have moved what is visible
 

@@ -13,6 +13,7 @@ Concurrency: owned by one thread; only ``CheckpointWrite.run`` may run in anothe
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -268,7 +269,8 @@ class LogDirectory:
         raise UnknownTopicError(f"no partition {topic_partition} in {self.path}")
 
     def _open_waiting(self, topic_partition: TopicPartition) -> None:
-        """Open it; if the disk does not let it, it is offline until the next start, and keeps its files.
+        """Open it; if the disk does not let it, it is offline until the next start, and keeps its files. Raises
+        StorageError when this process has too many files open.
 
         Should its batches know a later leader epoch than the checkpoint, that is durable before anyone is served.
         """
@@ -279,6 +281,8 @@ class LogDirectory:
                 self.leader_epoch = opened.leader_epoch
                 self.write_checkpoints()
         except StorageError as error:
+            if _is_out_of_files(error):
+                raise  # this passes: the partition is opened when it is asked for again
             self._unopened[topic_partition] = str(error)
             _logger.error("%s cannot be opened and is offline: %s", topic_partition, error)
         self._waiting.discard(topic_partition)
@@ -398,3 +402,8 @@ class LogDirectory:
             self._lock.release()
         if failures:
             raise failures[0]
+
+
+def _is_out_of_files(error: StorageError) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno in (errno.EMFILE, errno.ENFILE)

@@ -32,13 +32,13 @@ from mainstem.log.names import LOG, SEGMENT_SUFFIXES, offset_file
 from mainstem.log.seal import NOT_KNOWN_DURABLE
 from mainstem.log.segment_indexes import SegmentIndexes, read_seal
 from mainstem.log.transactions import OpenTransactions
+from mainstem.open_files import segment_files_limit
 from mainstem.record.constants import HEADER_BYTES, NO_LEADER_EPOCH
 from mainstem.record.header import BatchHeader, iter_headers, read_header, verify
 from mainstem.record.reader import EndMarker, read_end_marker
 
 _logger = logging.getLogger(__name__)
 
-OPEN_FILES_MAX = 512
 LOADED_INDEXES_MAX = 128
 
 
@@ -48,10 +48,10 @@ class SegmentContext:
     __slots__ = ("disk", "loaded_indexes", "open_files")
 
     def __init__(
-        self, disk: Disk, open_files_max: int = OPEN_FILES_MAX, loaded_indexes_max: int = LOADED_INDEXES_MAX
+        self, disk: Disk, open_files_max: int | None = None, loaded_indexes_max: int = LOADED_INDEXES_MAX
     ) -> None:
         self.disk = disk
-        self.open_files = LeastRecentlyUsed(open_files_max)
+        self.open_files = LeastRecentlyUsed(segment_files_limit() if open_files_max is None else open_files_max)
         self.loaded_indexes = LeastRecentlyUsed(loaded_indexes_max)
 
 

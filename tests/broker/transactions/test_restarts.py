@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from mainstem.broker.transactions import coordinator
 from mainstem.broker.transactions.markers import Marker, Markers
 from mainstem.errors import MainstemError
 from mainstem.model import TopicPartition
@@ -22,6 +23,7 @@ from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.delete_groups import DeleteGroupsRequest
 from mainstem.protocol.messages.delete_topics import DeleteTopicsRequest
 from mainstem.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from mainstem.protocol.messages.list_transactions import ListTransactionsRequest
 from mainstem.testing.clock import ManualClock
 from tests.broker.handlers.test_groups import commit_request
 from tests.broker.harness import Client, running
@@ -181,6 +183,26 @@ def test_a_forgotten_transactional_id_stays_forgotten(tmp_path: Path) -> None:
                 request = DescribeTransactionsRequest(transactional_ids=["tx"])
                 described = (await after.request(request, 0)).transaction_states[0]
                 assert described.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+    asyncio.run(main())
+
+
+def test_more_transactional_ids_than_one_round_forgets_are_forgotten_in_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coordinator, "_TOMBSTONES_MAX", 2)
+    monkeypatch.setattr(coordinator, "_NEXT_TOMBSTONES_S", 0.001)
+
+    async def main() -> None:
+        clock = ManualClock(int(time.time() * 1000))
+        async with running(tmp_path / "data", clock=clock) as client:
+            for number in range(5):
+                await Producer(client, f"tx{number}").ready()
+            clock.advance(8 * 86_400)
+            client.broker.node.transactions.expire_ids()
+            async with asyncio.timeout(20):
+                while (await client.request(ListTransactionsRequest.of_defaults(), 0)).transaction_states:
+                    await asyncio.sleep(0)
 
     asyncio.run(main())
 

@@ -17,6 +17,8 @@ from mainstem.protocol.messages.describe_cluster import DescribeClusterRequest, 
 from mainstem.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
+    RequestCursor,
+    TopicRequest,
 )
 from mainstem.protocol.messages.fetch import FetchRequest, FetchResponse
 from mainstem.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -137,17 +139,30 @@ def describe_topic_partitions(node: Node, call: Call, access: Access) -> Steps:
     """Describe on each topic; without names those that may be described are meant."""
     body: DescribeTopicPartitionsRequest = call.body
     names_all = not body.topics
-    kept, refused = split(node, access, Resource.TOPIC, Operation.DESCRIBE, body.topics)
-    if refused and not kept:
-        answer = DescribeTopicPartitionsResponse(topics=[])
-    else:
-        body.topics = kept
-        answer = yield
     if names_all:
-        answer.topics = split(node, access, Resource.TOPIC, Operation.DESCRIBE, answer.topics)[0]
+        # The handler is given names alone that may be seen: it names the next one in its cursor.
+        names = sorted(topic.name for topic in node.topics.all())
+        body.topics = [TopicRequest(name=name) for name in names]
+    kept, refused = split(node, access, Resource.TOPIC, Operation.DESCRIBE, body.topics)
+    if names_all:
+        refused = []
+        kept = _from_cursor(body, kept)
+    body.topics = kept
+    answer = (yield) if kept else DescribeTopicPartitionsResponse(topics=[])
     _tell_operations(access, answer.topics)
     answer.topics = [*answer.topics, *refused_items(DescribeTopicPartitionsResponse, "topics", refused, _DENIED)]
     return answer
+
+
+def _from_cursor(body: DescribeTopicPartitionsRequest, topics: list[TopicRequest]) -> list[TopicRequest]:
+    """The topics from the cursor on; its own topic may be gone, or hidden by now."""
+    cursor = body.cursor
+    if cursor is None:
+        return topics
+    topics = [topic for topic in topics if topic.name >= cursor.topic_name]
+    if topics and topics[0].name != cursor.topic_name and cursor.partition_index >= 0:
+        body.cursor = RequestCursor(topic_name=topics[0].name, partition_index=0)
+    return topics
 
 
 def describe_cluster(node: Node, call: Call, access: Access) -> Steps:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from mainstem.protocol.schema import Message
 
 _MEMBER_ID_REQUIRED_FROM: Final = 4
+_MEMBER_ID_PREFIX_MAX: Final = 1000  # so that the id is a string that the protocol can carry
 _SKIP_ASSIGNMENT_FROM: Final = 9
 
 
@@ -96,7 +97,7 @@ class ClassicCoordinator:
         except MainstemError as error:
             reply(classic_steps.join_error(error_code(error), request.member_id))
             return future
-        prefix = request.group_instance_id or call.client_id or "member"
+        prefix = (request.group_instance_id or call.client_id or "member")[:_MEMBER_ID_PREFIX_MAX]
         joiner = classic_steps.Joiner(
             client_id=call.client_id or "",
             client_host=call.client_host,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from mainstem.broker.access.acls import Operation, ResourceType
 from mainstem.broker.access.authorizer import Access
 from mainstem.broker.api import Answer, Api, Call
+from mainstem.broker.groups.member_bytes import check_member_bytes
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.schema import Versions
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 def handle(node: Node, call: Call) -> Awaitable[Answer]:
     """Serve one request; the top of the file says how."""
+    check_member_bytes(node, call.body.subscribed_topic_names or ())
     access = Access(node.authorizer, call.principal, call.client_host[1:])
 
     def may_see(topic: str) -> bool:

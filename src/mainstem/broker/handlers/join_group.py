@@ -9,6 +9,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Answer, Api, Call
+from mainstem.broker.groups.member_bytes import check_member_bytes
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.schema import Versions
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 def handle(node: Node, call: Call) -> Awaitable[Answer]:
     """Serve one request; the top of the file says how."""
+    check_member_bytes(node, (part for each in call.body.protocols for part in (each.name, each.metadata)))
     return node.groups.classic.join(call)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Answer, Api, Call
+from mainstem.broker.groups.member_bytes import check_member_bytes
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.schema import Versions
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 def handle(node: Node, call: Call) -> Awaitable[Answer]:
     """Serve one request; the top of the file says how."""
+    for each in call.body.assignments:
+        check_member_bytes(node, (each.assignment,))
     return node.groups.classic.sync(call)
 
 

@@ -24,12 +24,12 @@ class Chores:
 
     def __init__(self, failures: Counter[str]) -> None:
         self._failures = failures
-        self._tasks: list[asyncio.Task[None]] = []
+        self.tasks: list[asyncio.Task[None]] = []
 
     def start(self, name: str, run: Callable[[], Awaitable[None]], retry_s: float = _RETRY_S) -> None:
         """Run a chore until ``stop``; one that returns is done for good."""
         self._failures[name] += 0
-        self._tasks.append(asyncio.create_task(self._keep(name, run, retry_s), name=name))
+        self.tasks.append(asyncio.create_task(self._keep(name, run, retry_s), name=name))
 
     async def _keep(self, name: str, run: Callable[[], Awaitable[None]], retry_s: float) -> None:
         wait_s = retry_s
@@ -48,7 +48,7 @@ class Chores:
 
     async def stop(self) -> None:
         """End all chores, and wait until they have ended."""
-        for task in self._tasks:
+        for task in self.tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks.clear()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        self.tasks.clear()

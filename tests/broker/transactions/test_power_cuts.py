@@ -31,7 +31,7 @@ class Flushes:
     """Takes the place of the flush threads: one thread, as the disk in memory has one, and any order of the flushes."""
 
     def __init__(self, client: Client, seed: int) -> None:
-        for chore in client.broker._chores:
+        for chore in client.broker._chores.tasks:
             chore.cancel()
         self._commit = client.broker.node.commit
         self._chance = random.Random(seed)

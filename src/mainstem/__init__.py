@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mainstem.pipelines.kinds import Lake as Lake
     from mainstem.pipelines.kinds import Metrics as Metrics
     from mainstem.pipelines.kinds import Search as Search
+    from mainstem.schema.validation import Validator as Validator
 
 __version__ = "0.1.0"
 
@@ -40,6 +41,7 @@ _HOMES = {
     "SQL": "mainstem.pipelines.kinds",
     "Search": "mainstem.pipelines.kinds",
     "TopicPartition": "mainstem.model",
+    "Validator": "mainstem.schema.validation",
     "Worker": "mainstem.client.worker",
     "requests": "mainstem.client.requests",
     "views": "mainstem.client.views",

@@ -6,6 +6,8 @@ import httpx
 
 from mainstem.client.log import Log
 from mainstem.model import Position
+from mainstem.schema.infer import schema_of
+from mainstem.schema.registry import register
 
 
 def appended(api: httpx.Client, topic: str, *records: dict[str, object]) -> str:
@@ -99,3 +101,20 @@ def test_positions_of_several_partitions_are_one_text(api: httpx.Client, mainste
     position = appended(api, "spread", {"value": "a", "partition": 0}, {"value": "b", "partition": 2})
     assert Position.parse(position).topics == {"spread"}
     assert [tp.partition for tp in Position.parse(position)] == [0, 2]
+
+
+def test_an_append_that_is_validated_takes_what_fits_the_schema_alone(
+    api: httpx.Client, mainstem_topic: str, mainstem_log: Log
+) -> None:
+    url = f"/topics/{mainstem_topic}/records"
+    records = {"records": [{"value": {"n": 1}}, {"value": {"n": "1"}}]}
+    unknown = api.post(url, json=records, params={"validate": "true"})
+    assert (unknown.status_code, "has no schema to validate by" in unknown.text) == (422, True)
+    register(mainstem_log, mainstem_topic, schema_of("n INT NOT NULL, d DATE"))
+    refused = api.post(url, json=records, params={"validate": "true"})
+    assert (refused.status_code, refused.json()["type"].rpartition("/")[2]) == (422, "schema")
+    assert "value 2 of 2: column 'n': \"1\" is not INT" in refused.json()["detail"]
+    assert list(mainstem_log.read(mainstem_topic)) == []
+    good = {"records": [{"value": {"n": 1, "d": "2020-02-29"}}, {"key": "k", "value": None}]}
+    assert api.post(url, json=good, params={"validate": "true"}).status_code == 201
+    assert api.post(url, json=records).status_code == 201

@@ -8,8 +8,8 @@ from mainstem.client.log import Log
 from mainstem.errors import DefinitionError
 from mainstem.model import Position
 from mainstem.pipelines.app import App
-from mainstem.pipelines.deploy import deploy
-from mainstem.pipelines.kinds import KeyValue, Search
+from mainstem.pipelines.deploy import deploy, differences
+from mainstem.pipelines.kinds import KeyValue, Metrics, Search
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.schema.registry import SCHEMAS_TOPIC, lookup
 
@@ -96,3 +96,41 @@ def test_the_progress_of_a_pipeline_that_was_renamed_is_dropped(mainstem_log: Lo
     deploy(flights(), mainstem_log)
     assert {"delays", "other"} <= pipelines_with_progress(mainstem_log)
     assert "delays-before" not in pipelines_with_progress(mainstem_log)
+
+
+def test_a_topic_that_a_load_made_before_is_not_taken_for_the_declared_one_in_silence(mainstem_log: Log) -> None:
+    app = App("early")
+    app.topic("early.flights", "id STRING, n INT", "id", partitions=3)
+    mainstem_log.create_topic("early.flights", partitions=1)
+    mainstem_log.append("early.flights", {"id": "a", "n": 1})
+    mainstem_log.append("early.flights", {"id": "b", "n": 1}, key="b")
+    deploy(app, mainstem_log)
+    partitions, keys = differences(app, mainstem_log)
+    assert "topic early.flights was there before the App and has 1 of the 3 partitions" in partitions
+    assert "1 of its first 2 records have no key" in keys
+    assert all(
+        "mainstem topics delete early.flights" in said and "test_deploy.py" in said for said in (partitions, keys)
+    )
+
+
+def test_topics_that_are_as_declared_differ_in_nothing(mainstem_log: Log) -> None:
+    app = flights()
+    deploy(app, mainstem_log)
+    mainstem_log.append("deployed.flights", {"flight_id": "a"}, key="a")
+    assert differences(app, mainstem_log) == []
+
+
+@pytest.mark.parametrize("column_type", ["STRING", "BOOLEAN", "DATE", "ARRAY<INT>"])
+def test_a_metrics_view_of_what_is_not_a_number_is_refused(mainstem_log: Log, column_type: str) -> None:
+    app = App("counted")
+    app.view("delays", app.topic("counted.flights", f"id STRING, delay {column_type}"), Metrics(values="delay"))
+    with pytest.raises(DefinitionError, match=rf"test_deploy.py.*: values= names delay, which is {column_type}"):
+        deploy(app, mainstem_log)
+    assert "counted.flights" not in mainstem_log.topics()
+
+
+def test_a_type_that_does_not_exist_is_refused_with_file_and_line(mainstem_log: Log) -> None:
+    app = App("typo")
+    app.topic("typo.flights", "id STRNG")
+    with pytest.raises(DefinitionError, match=r"test_deploy.py:\d+: topic typo.flights: column 'id': 'STRNG'"):
+        deploy(app, mainstem_log)

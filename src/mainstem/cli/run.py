@@ -83,13 +83,16 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
 
 
 def deploy_app(app: Path, bootstrap: str) -> None:
-    """Create the App's topics and register its schemas."""
+    """Create the App's topics and register its schemas; warn of topics that are not as the App declares them."""
     from mainstem.client.log import Log
-    from mainstem.pipelines.deploy import deploy
+    from mainstem.pipelines.deploy import deploy, differences
     from mainstem.pipelines.load import load_app
 
     with Log(bootstrap) as log:
-        deploy(load_app(app), log)
+        declared = load_app(app)
+        deploy(declared, log)
+        for difference in differences(declared, log):
+            note(f"WARNING: {difference}")
 
 
 def _finish_once(stack: Stack, app: Path, declared: App, bootstrap: str, *, json: bool) -> int:

@@ -25,7 +25,7 @@ import pyarrow.csv
 
 from mainstem.connectors.csv_quotes import QuoteChecker
 from mainstem.connectors.json_text import NullValueError
-from mainstem.connectors.schema_check import SchemaCheck
+from mainstem.connectors.schema_check import require_fit
 from mainstem.connectors.sources import Source, open_source
 from mainstem.connectors.tables import EncodedRows, Wanted, encode_batch, require_values, with_derived
 from mainstem.errors import SchemaError
@@ -84,8 +84,7 @@ class CsvFile:
         if wanted.schema is not None:
             with self._located():
                 complete = with_derived(batch, wanted.derived, rows + _FIRST_ROW)
-            check = SchemaCheck.of_batch(wanted.schema, complete.schema)
-            check.require_batch(complete, lambda index: f"{self.path}: row {rows + index + _FIRST_ROW}")
+            require_fit(wanted.schema, complete, lambda index: f"{self.path}: row {rows + index + _FIRST_ROW}")
 
     @contextmanager
     def _located(self) -> Iterator[None]:

@@ -19,11 +19,11 @@ from typing import Any, BinaryIO, NoReturn
 import pyarrow as pa
 
 from mainstem.client.values import key_bytes
-from mainstem.connectors.schema_check import SchemaCheck
 from mainstem.connectors.sources import Source, open_source
 from mainstem.connectors.tables import EncodedRows, Wanted, pieces_of
 from mainstem.errors import SchemaError
 from mainstem.schema.encoding import encode_key, encode_value
+from mainstem.schema.validation import SchemaCheck
 
 _RUN_ROWS = 10_000
 _LINE_BYTES_MAX = 64 << 20
@@ -48,7 +48,7 @@ class JsonLinesFile:
 
     def check(self, wanted: Wanted) -> None:
         """Read the file once: every row is a JSON object that fits the schema, with its key. Raises SchemaError."""
-        fits = SchemaCheck.of(wanted.schema)
+        fits = SchemaCheck.of(wanted.schema.columns if wanted.schema else ())
         with open_source(self.path) as source:
             numbers: list[int] = []
             values: list[bytes] = []

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet
 
-from mainstem.connectors.schema_check import SchemaCheck
+from mainstem.connectors.schema_check import require_fit
 from mainstem.connectors.tables import EncodedRows, Wanted, check_batch, encode_batch, with_derived
 from mainstem.errors import InputError, SchemaError
 
@@ -46,8 +46,8 @@ class ParquetFile:
                     complete = with_derived(batch, wanted.derived, rows + 1)
                 except SchemaError as error:
                     raise SchemaError(f"{self.path}: {error}") from error
-                check = SchemaCheck.of_batch(wanted.schema, complete.schema)
-                check.require_batch(complete, lambda index, rows=rows: f"{self.path}: row {rows + index + 1}")  # type: ignore[misc]
+                first_row = rows + 1
+                require_fit(wanted.schema, complete, lambda at, first=first_row: f"{self.path}: row {first + at}")  # type: ignore[misc]
 
     def encoded(self, key: Sequence[str], derived: Mapping[str, str]) -> Iterator[EncodedRows]:
         """All rows in the file's order."""

@@ -192,6 +192,14 @@ class TopicsQuery(NoQuery):
     offsets: bool = Field(False, description="also what each topic holds: its ends, records, bytes, cleanup policy")
 
 
+class AppendQuery(NoQuery):
+    """What is proven of records before they are appended."""
+
+    validate_: bool = Field(
+        False, alias="validate", description="refuse records that do not fit the topic's registered schema (422)"
+    )
+
+
 class ViewStreamQuery(NoQuery):
     """Which changes of a view a stream tells."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -16,7 +17,7 @@ from mainstem.gateway.conditions import asks_of, entity_tag
 from mainstem.gateway.gate import grants_of
 from mainstem.gateway.json_responses import json_response, records_response
 from mainstem.gateway.key_paths import KEY
-from mainstem.gateway.queries import KeyQuery, NoQuery, ReadQuery, TopicsQuery
+from mainstem.gateway.queries import AppendQuery, KeyQuery, NoQuery, ReadQuery, TopicsQuery
 from mainstem.gateway.reads import BoundedRead, read
 from mainstem.gateway.record_bodies import AppendBody, NewRecordBody
 from mainstem.gateway.topic_json import description_json, summary_json, topic_json
@@ -24,6 +25,7 @@ from mainstem.model import Position, is_topic_name
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
+    from mainstem.schema.validation import Validator
 
 _APPENDERS_MAX = 64
 _READERS_MAX = 16
@@ -33,6 +35,12 @@ def topic_router(log: Log) -> APIRouter:
     """All routes under ``/topics``."""
     router = APIRouter(tags=["topics"])
     appenders, readers = Workers(_APPENDERS_MAX), Workers(_READERS_MAX)
+
+    @functools.cache
+    def validator() -> Validator:
+        from mainstem.schema.validation import Validator  # loads Arrow and the native kernels
+
+        return Validator(log)
 
     @router.get("/topics", summary="Every topic with its partitions")
     async def list_topics(http: Request, query: Annotated[TopicsQuery, Query()]) -> Response:
@@ -56,10 +64,12 @@ def topic_router(log: Log) -> APIRouter:
         status_code=201,
         openapi_extra=body_of(AppendBody),
     )
-    async def append(http: Request, topic: str, _: Annotated[NoQuery, Query()]) -> Response:
+    async def append(http: Request, topic: str, query: Annotated[AppendQuery, Query()]) -> Response:
         check_name(topic)
         body = await read_json(http, AppendBody)
         asks = asks_of(http.headers, len(body.records))
+        if query.validate_:
+            await appenders.run(validator().require, topic, *(record.value for record in body.records))
         position = await appenders.run(append_records, log, topic, body, asks)
         return json_response({"position": str(position), "records": len(body.records)}, status=201, position=position)
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mainstem.errors import DefinitionError
+from mainstem.errors import DefinitionError, MainstemError
 from mainstem.pipelines.app import App
 from mainstem.pipelines.definitions import Topic
+from mainstem.pipelines.kinds import Metrics
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.pipelines.state import STATES_TOPIC
 from mainstem.schema.infer import schema_of
@@ -24,6 +25,8 @@ from mainstem.schema.types import TopicSchema
 if TYPE_CHECKING:
     from mainstem.client.log import Log
 
+_LOOKED_AT = 100
+_NUMBERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE"})
 _COMPACTED = {"cleanup.policy": "compact"}
 
 
@@ -60,8 +63,46 @@ def _drop_progress_of_former_pipelines(app: App, log: Log) -> None:
             log.append(PROGRESS_TOPIC, None, key=pipeline)
 
 
+def differences(app: App, log: Log) -> list[str]:
+    """What topics that were there before the App differ in from what it declares, and what to do, a line each.
+
+    ``deploy`` leaves topics as they are, so records go on lying where they lay: `mainstem load` before the first run
+    makes a topic of one partition whose records have no key, unless it is told otherwise.
+    """
+    found = []
+    topics = log.topics()
+    for topic in app.topics.values():
+        info = topics.get(topic.name)
+        if info is None:
+            continue
+        again = f"delete it (mainstem topics delete {topic.name}), start the App, and append or load its records again"
+        if info.partitions < topic.partitions:
+            found.append(
+                f"topic {topic.name} was there before the App and has {info.partitions} of the {topic.partitions} "
+                f"partitions that {topic.where or 'the App'} declares; {again}, or declare "
+                f"partitions={info.partitions}"
+            )
+        if topic.key:
+            try:
+                first = list(log.read(topic.name, limit=_LOOKED_AT))
+            except MainstemError as error:
+                found.append(f"topic {topic.name}: its first records cannot be read: {error}")
+                continue
+            without = sum(record.key is None for record in first)
+            if without:
+                found.append(
+                    f"topic {topic.name}: {without} of its first {len(first)} records have no key, though "
+                    f"{topic.where or 'the App'} declares the key {', '.join(topic.key)}; views take such records for "
+                    f"dead letters, and their tables stay empty; {again}"
+                )
+    return found
+
+
 def _schema(topic: Topic) -> TopicSchema:
-    schema = schema_of(topic.schema)
+    try:
+        schema = schema_of(topic.schema)
+    except DefinitionError as error:
+        raise DefinitionError(f"{topic.where}: topic {topic.name}: {error}") from error
     _require(topic.key, schema, f"{topic.where}: the key of topic {topic.name}")
     return schema
 
@@ -71,6 +112,17 @@ def _check_view_columns(app: App, schemas: dict[str, TopicSchema]) -> None:
         schema = schemas.get(view.topic.name)
         if schema is not None:
             _require(view.kind.columns, schema, f"{view.where}: view {view.name}")
+            if isinstance(view.kind, Metrics):
+                _require_numbers(view.kind.values, schema, f"{view.where}: view {view.name}")
+
+
+def _require_numbers(columns: tuple[str, ...], schema: TopicSchema, whose: str) -> None:
+    for column in map(schema.column, columns):
+        if column.type not in _NUMBERS and not column.type.startswith("DECIMAL("):
+            raise DefinitionError(
+                f"{whose}: values= names {column.name}, which is {column.type}: a metrics view takes numbers, and "
+                f"every record would be a dead letter; declare the column as DOUBLE, or count by it with by="
+            )
 
 
 def _require(columns: tuple[str, ...], schema: TopicSchema, whose: str) -> None:

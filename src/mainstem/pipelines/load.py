@@ -62,7 +62,9 @@ def _import(source: Path) -> ModuleType:
         raise
     except Exception as error:
         del sys.modules[name]
-        raise DefinitionError(f"{_failing_line(source, error)}: {type(error).__name__}: {error}") from error
+        # The line that a SyntaxError names in its text is said already.
+        said = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise DefinitionError(f"{_failing_line(source, error)}: {type(error).__name__}: {said}") from error
     return module
 
 

@@ -16,9 +16,11 @@ import pytest
 
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.create_topics import CreateTopicsRequest
+from mainstem.protocol.messages.delete_groups import DeleteGroupsRequest
 from mainstem.protocol.messages.delete_topics import DeleteTopicsRequest
+from mainstem.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from mainstem.testing.disk import CutDisk, FaultyDisk
-from tests.broker.handlers.test_groups import commit, committed
+from tests.broker.handlers.test_groups import commit, committed, described, join, sync
 from tests.broker.handlers.test_topics import creatable
 from tests.broker.harness import Client, running
 
@@ -129,6 +131,46 @@ async def check_topic(client: Client, facts: Facts) -> None:
             assert offset in (-1, 2 if "again" in facts and group == "g" else -1), "an offset of the former topic"
 
 
+async def change_group(client: Client, disk: FaultyDisk, history: History) -> None:
+    """A group gets a generation, commits, loses its member, and is deleted."""
+    facts = history.facts
+    await client.create_topic("t", PARTITIONS)
+    disk.on_call = history.on_call
+    joined = await join(client)
+    facts["syncing"] = 1
+    assert (await sync(client, joined)).assignment == b"mine"
+    facts["stable"] = 1
+    facts["committing"] = 1
+    assert await commit(client, 7, joined=joined) == 0
+    facts["committed"] = 1
+    facts["leaving"] = 1
+    leaving = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=joined.member_id)])
+    assert (await client.request(leaving, 5)).members[0].error_code == 0
+    facts["left"] = 1
+    facts["deleting"] = 1
+    answer = await client.request(DeleteGroupsRequest(groups_names=["g"]), 2)
+    assert answer.results[0].error_code == 0
+    facts["deleted"] = 1
+
+
+async def check_group(client: Client, facts: Facts) -> None:
+    state = (await described(client)).group_state
+    offset = (await committed(client))[0]
+    if "deleted" in facts:
+        assert (state, offset) == ("Dead", -1)
+    elif "deleting" in facts:
+        assert (state, offset) in (("Dead", -1), ("Empty", 7)), "half a group"
+    elif "leaving" in facts:
+        assert state == "Empty" if "left" in facts else state in ("Stable", "Empty")
+        assert offset == 7
+    else:
+        known = {"Stable"} if "stable" in facts else {"Dead", "Empty", *(["Stable"] if "syncing" in facts else [])}
+        assert state in known
+        assert offset == 7 if "committed" in facts else offset in (-1, 7 if "committing" in facts else -1)
+    if state != "Stable":  # there a new member waits for the one of before the crash
+        assert (await sync(client, await join(client))).assignment == b"mine"
+
+
 def run(disk: FaultyDisk, life: Callable[[Client], Awaitable[None]]) -> None:
     async def main() -> None:
         async with running(DATA, SETTINGS, disk=disk) as client:
@@ -154,7 +196,12 @@ def crash_everywhere(live: Live, check: Check, *, seed: int, power: bool) -> Non
             raise AssertionError(f"crash at call {number}, acknowledged before: {facts}: {error}") from error
 
 
-@pytest.mark.parametrize("power", [True, False], ids=["power cut", "kill"])
-@pytest.mark.parametrize("live", [remake_topic, remake_topic_meanwhile])
+@pytest.mark.parametrize(
+    ("live", "power"), [(remake_topic, True), (remake_topic, False), (remake_topic_meanwhile, True)]
+)
 def test_a_topic_that_was_made_again_inherits_nothing_over_a_crash_at_any_step(live: Live, power: bool) -> None:
     crash_everywhere(live, check_topic, seed=1, power=power)
+
+
+def test_a_group_is_what_was_acknowledged_after_a_crash_at_any_step() -> None:
+    crash_everywhere(change_group, check_group, seed=2, power=True)

@@ -17,7 +17,7 @@ from mainstem.model import TopicPartition
 class SlowFlush:
     """A flush that ends when ``gate`` opens, with ``error`` if there is one."""
 
-    def __init__(self, end_offset: int, gate: threading.Event, error: StorageError | None, is_small: bool) -> None:
+    def __init__(self, end_offset: int, gate: threading.Event, error: Exception | None, is_small: bool) -> None:
         self.end_offset = end_offset
         self._gate = gate
         self._error = error
@@ -40,7 +40,7 @@ class SlowLog:
         self.offline_reason: str | None = None
         self.gate = threading.Event()
         self.gate.set()
-        self.error: StorageError | None = None
+        self.error: Exception | None = None
         self.is_flushing = False
         self.flushes = 0
         self.is_small = False
@@ -265,3 +265,21 @@ async def test_a_small_flush_that_fails_on_the_loop_is_told_and_never_tried_agai
     with pytest.raises(PartitionOfflineError, match="input/output"):
         await commit.durable(log, 1)
     assert log.flushes == 1
+
+
+@pytest.mark.parametrize("is_small", [False, True], ids=["in a thread", "on the loop"])
+def test_a_flush_that_fails_in_an_unexpected_way_lets_nobody_wait(is_small: bool) -> None:
+    @scenario
+    async def case(commit: Any, advanced: list[Any]) -> None:
+        log, other = SlowLog(), SlowLog("other")
+        log.is_small, log.error = is_small, ValueError("what nobody expected")
+        log.append()
+        commit.appended(log)
+        with pytest.raises(PartitionOfflineError):
+            await commit.durable(log, 1)
+        other.append()
+        commit.appended(other)
+        await commit.durable(other, 1)
+        assert "what nobody expected" in str(log.offline_reason)
+
+    case()

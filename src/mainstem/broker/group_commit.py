@@ -17,6 +17,7 @@ order of the offsets; a flush that failed is never tried again.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections import deque
@@ -29,6 +30,8 @@ from mainstem.broker.sync_place import SyncPlace
 from mainstem.errors import MainstemError, PartitionOfflineError, StorageError
 from mainstem.log.flush import Flush
 from mainstem.log.partition_log import PartitionLog
+
+_LOG: Final = logging.getLogger("mainstem.broker")
 
 Done: TypeAlias = "Callable[[MainstemError | None], None]"
 FLUSH_THREADS: Final = 2
@@ -167,12 +170,8 @@ class GroupCommit:
 
     def _run_here(self, queue: _Queue, flush: Flush) -> None:
         """The only partition that waits, and a quick disk: to wait here is shorter than to hand it to a thread."""
-        error: StorageError | None = None
         began_s = time.monotonic()
-        try:
-            flush.run()
-        except StorageError as failed:
-            error = failed
+        error = _run(queue.log, flush)
         ended_s = time.monotonic()
         self._place.ran(ended_s - began_s, ended_s)
         self._settle(queue, flush, error, ended_s - began_s)
@@ -181,12 +180,8 @@ class GroupCommit:
         """What a thread does: fdatasync, and nothing else."""
         while (work := worker.work.get()) is not None:
             queue, flush = work
-            error: StorageError | None = None
             began_s = time.monotonic()
-            try:
-                flush.run()
-            except StorageError as failed:
-                error = failed
+            error = _run(queue.log, flush)
             self._finished.append(_Finished(worker, queue, flush, error, time.monotonic() - began_s))
             self._loop.call_soon_threadsafe(self._finish)
 
@@ -239,3 +234,15 @@ class GroupCommit:
 
 def _pending_of(worker: _Worker) -> int:
     return worker.pending
+
+
+def _run(log: PartitionLog, flush: Flush) -> StorageError | None:
+    """Run a flush; what went wrong, whatever it is: an error that got away would leave every writer waiting."""
+    try:
+        flush.run()
+    except StorageError as error:
+        return error
+    except Exception as error:  # noqa: BLE001 - it is logged, and takes the partition offline
+        _LOG.error("%s cannot be flushed", log.topic_partition, exc_info=error)
+        return StorageError(f"a flush failed unexpectedly ({error!r}); the log of the node says where")
+    return None

@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -205,6 +206,33 @@ def test_more_transactional_ids_than_one_round_forgets_are_forgotten_in_the_next
                     await asyncio.sleep(0)
 
     asyncio.run(main())
+
+
+def test_a_decision_is_carried_out_after_an_error_that_nobody_expected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(coordinator, "_RETRY_S", 0.001)
+
+    async def main() -> None:
+        async with running(tmp_path / "data") as client:
+            await client.create_topic("t")
+            producer = await Producer(client).ready()
+            await producer.send("t", b"v")
+            markers, failures = client.broker.node.markers, iter([ValueError("what nobody expected")])
+            write = markers.write
+
+            async def failing(*arguments: Any) -> Any:
+                for error in failures:
+                    raise error
+                return await write(*arguments)
+
+            monkeypatch.setattr(markers, "write", failing)
+            await producer.commit()
+            await until(client, "CompleteCommit")
+            assert await visible(client, "t") == [b"v"]
+
+    asyncio.run(main())
+    assert ["cannot be ended yet" in record.message for record in caplog.records if record.exc_info] == [True]
 
 
 def test_damage_in_the_state_keeps_transactions_from_being_answered(tmp_path: Path) -> None:

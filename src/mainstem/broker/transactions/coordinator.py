@@ -309,7 +309,7 @@ class TransactionCoordinator:
     def _begin_end(self, transaction: Transaction) -> None:
         first_try = asyncio.get_running_loop().create_future()
         first_try.add_done_callback(_note)
-        task = asyncio.get_running_loop().create_task(self._carry_out(transaction, first_try))
+        task = asyncio.get_running_loop().create_task(self._carry_out_surely(transaction, first_try))
         self._ending[transaction.transactional_id] = _Ending(task, first_try)
 
     async def _end_of(self, transactional_id: str) -> None:
@@ -317,6 +317,18 @@ class TransactionCoordinator:
         ending = self._ending.get(transactional_id)
         if ending is not None:
             await asyncio.shield(ending.first_try)
+
+    async def _carry_out_surely(self, transaction: Transaction, first_try: asyncio.Future[None]) -> None:
+        """Carry a decision out, and begin again after an error of any kind: readers wait for its markers."""
+        while True:
+            try:
+                await self._carry_out(transaction, first_try)
+                return
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is logged and tried again
+                _LOG.error("%r cannot be ended yet", transaction.transactional_id, exc_info=error)
+            if not first_try.done():
+                first_try.set_result(None)
+            await asyncio.sleep(_RETRY_S)
 
     async def _carry_out(self, transaction: Transaction, first_try: asyncio.Future[None]) -> None:
         """Write all markers once the decision is durable, and again where a disk refuses; then say that it is done."""
@@ -326,7 +338,8 @@ class TransactionCoordinator:
             await self._commit.durable(log, self._written.get(transactional_id, log.log_end_offset))
         except MainstemError as error:
             _LOG.error("%r: the decision cannot be kept: %s", transactional_id, error)
-            first_try.set_exception(error)
+            if not first_try.done():
+                first_try.set_exception(error)
             return
         left: Collection[TopicPartition] = transaction.partitions
         marker = Marker(

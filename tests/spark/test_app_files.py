@@ -57,6 +57,17 @@ def louder(words):
     given = words.select(loud("word").alias("word"), nested("size").alias("nested"), doubled("size").alias("doubled"),
                          tripled("size").alias("tripled"))
     return given
+
+
+app.topic("copies", "word STRING", key="word")
+
+
+@app.foreach_batch(words, into="copies")
+def copy(words, batch_id):
+    import os
+
+    with ms.Log(os.environ["MAINSTEM_BOOTSTRAP"]) as log:
+        return log.append_many("copies", [(row.word, {"word": row.word}) for row in words.collect()])
 """
 
 
@@ -84,6 +95,7 @@ def test_an_app_of_several_files_with_functions_of_each_kind_runs(
     done = subprocess.run(argv, capture_output=True, text=True, timeout=240, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     [record] = mainstem_log.read("loud")
+    assert [record.key for record in mainstem_log.read("copies")] == [b"one"]
     row = {"word": "ONE!", "nested": [{"n": 14}], "doubled": 14, "tripled": 21}
     assert json.loads(record.value or b"") == row
 

@@ -44,6 +44,7 @@ def _run(app: App, arguments: argparse.Namespace) -> None:
         raise MissingDependencyError(f"{error.name} is not installed; run: pip install 'mainstem[spark]'") from error
     changed = Choices.parse(arguments.changed)
     places = {"master": arguments.master, "checkpoints": arguments.checkpoints}
+    os.environ["MAINSTEM_BOOTSTRAP"] = arguments.bootstrap  # where functions of micro-batches find the log
     runner = Runner(app, arguments.bootstrap, changed=changed, **places)
     _stop_on_signals(runner.stop)
     if arguments.stop_with_parent:

@@ -136,7 +136,7 @@ def test_a_pipeline_on_a_derived_topic_with_several_outputs(world: Flights) -> N
     found = verify(world, name)
     assert [(topic.is_equal, topic.actual) for topic in found.topics] == [(True, 3), (True, 4)]
     world.log.append(outputs[1].name, {"flight_id": "x"}, key="x")
-    world.fly(("UA", 9))
+    world.fly(*[("UA", 9)] * 32)  # rows behind it in each partition, whatever their keys
     world.run_once()
     assert [topic.is_equal for topic in verify(world, name).topics] == [True, False]
 
@@ -199,7 +199,7 @@ def test_a_topic_of_rows_that_never_change_is_compared_by_key_once_it_was_rebuil
     found = verify(world, name)
     assert (found.is_equal, found.topics[0].actual, str(found.topics[0].rule)) == (True, 2, Rule.LATEST.value)
     world.log.append(name, {"flight_id": "x"}, key="x")
-    world.fly(("UA", 5))
+    world.fly(*[("UA", 5)] * 32)  # rows behind it in each partition, whatever their keys
     world.run_once()
     assert [difference.key for difference in verify(world, name).topics[0].differences] == ["x"]
 

@@ -43,6 +43,10 @@ torture: $(READY) ## Kill Spark and the log 200 times, and see that nothing is l
 fuzz: $(READY) ## Send wrong requests of every API for an hour (MAINSTEM_FUZZ_S=60 for a minute)
 	@MAINSTEM_FUZZ_S=$${MAINSTEM_FUZZ_S:-3600} exec $(BIN)/python -m pytest -q tests/hostile/test_fuzz_requests.py $(ARGS)
 
+.PHONY: differential
+differential: $(READY) ## Compare answers with Apache Kafka's for an hour (ARGS="--seed N" for one sequence)
+	@exec $(BIN)/python -m tests.differential.run $(ARGS)
+
 .PHONY: check
 check: $(READY) ## Lint, format, types and import contracts, without the tests
 	$(BIN)/ruff check .

@@ -113,9 +113,9 @@ def test_the_smallest_of_the_old_ones_makes_room() -> None:
     assert [made.is_closed for made in sessions] == [False, True, False]
 
 
-def test_without_slots_or_partitions_nothing_is_kept() -> None:
+def test_without_slots_or_room_for_its_partitions_nothing_is_kept() -> None:
     assert not FetchSessions(0, 100).keep(session(1), 0)
-    assert not FetchSessions(1, 100).keep(session(0), 0)
+    assert FetchSessions(1, 100).keep(session(0), 0)
     assert not FetchSessions(1, 100).keep(session(101), 0)
 
 

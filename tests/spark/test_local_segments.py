@@ -34,7 +34,7 @@ from mainstem.spark.scan import ScanOptions, read_range
 from mainstem.testing import EmbeddedBroker
 
 SEGMENT_BYTES = 16 * 1024
-SMALL_SEGMENTS = {"segment.bytes": str(SEGMENT_BYTES), "retention.ms": "-1"}
+SMALL_SEGMENTS = {"internal.segment.bytes": str(SEGMENT_BYTES), "retention.ms": "-1"}
 
 
 @pytest.fixture
@@ -249,7 +249,7 @@ def test_another_topics_directory_is_not_read(broker: EmbeddedBroker, client: Wi
 
 
 def test_the_active_segment_is_read_up_to_its_first_transaction(broker: EmbeddedBroker, client: WireClient) -> None:
-    tp = make(broker, "active", **{"segment.bytes": "100000000"})
+    tp = make(broker, "active", **{"internal.segment.bytes": "100000000"})
     fill(client, tp, 50)
     before = end_of(client, tp)
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "active"})

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from mainstem.broker.api import Api
 from mainstem.broker.apis import APIS
+from mainstem.broker.differences import DELIBERATE
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.schema import Versions
 
@@ -170,6 +171,13 @@ Topic and broker configs have Kafka's names and bounds; DescribeConfigs says of 
 more broker configs: those are about threads, replicas, controllers and plug-ins that are not here, and setting one is
 refused rather than ignored.
 """
+_ANSWERS: Final = """
+## Answers that differ by intention
+
+`tests/differential` sends the same random sequences of requests to this log and to Apache Kafka, and compares every
+answer. These differ by intention:
+
+"""
 
 
 def gap(api: Api) -> str:
@@ -205,7 +213,21 @@ def _range(versions: Versions) -> str:
 def page() -> str:
     """The whole page."""
     numbers = sorted({*KAFKA_APIS, *APIS})
-    return _HEAD + "".join(map(_row, numbers)) + _TAIL
+    answers = "".join(map(_answer, sorted({(row.reason, _api_names(row.reason)) for row in DELIBERATE})))
+    return _HEAD + "".join(map(_row, numbers)) + _TAIL + _ANSWERS + answers
+
+
+def _api_names(reason: str) -> str:
+    """The APIs whose answers differ for this reason."""
+    apis = {row.api for row in DELIBERATE if row.reason == reason}
+    if "*" in apis:
+        return "DescribeConfigs, CreateTopics"
+    return ", ".join(sorted("".join(map(str.capitalize, api.split("_"))) for api in apis))
+
+
+def _answer(row: tuple[str, str]) -> str:
+    reason, apis = row
+    return f"* {apis}: {reason}.\n"
 
 
 def main() -> int:

@@ -19,9 +19,10 @@ from mainstem.broker.security_settings import SECURITY_SETTINGS
 from mainstem.broker.share_settings import SHARE_SETTINGS
 from mainstem.errors import ConfigError
 from mainstem.log.config import CONFIGS, parse_config, reason, similar
-
-_INT32_MAX = 2**31 - 1
-_INT64_MAX = 2**63 - 1
+from mainstem.log.config_values import INT32_MAX as _INT32_MAX
+from mainstem.log.config_values import INT64_MAX as _INT64_MAX
+from mainstem.log.config_values import boolean as _boolean
+from mainstem.log.config_values import whole as _int
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,23 +38,6 @@ class Setting:
     parse: Callable[[str], Any]
     topic_config: str | None = None
     scale: int = 1
-
-
-def _int(low: int, high: int = _INT32_MAX) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        value = int(text)
-        if not low <= value <= high:
-            raise ValueError(f"must be from {low} to {high}")
-        return value
-
-    return parse
-
-
-def _boolean(text: str) -> bool:
-    lowered = text.strip().lower()
-    if lowered not in ("true", "false"):
-        raise ValueError("must be true or false")
-    return lowered == "true"
 
 
 def _own(name: str, kind: str, default: str, parse: Callable[[str], Any], doc: str) -> Setting:
@@ -308,6 +292,8 @@ _TOPIC_DEFAULTS: Final = tuple(
         "log.flush.interval.messages": "flush.messages",
         "log.flush.interval.ms": "flush.ms",
         "log.index.interval.bytes": "index.interval.bytes",
+        "log.local.retention.bytes": "local.retention.bytes",
+        "log.local.retention.ms": "local.retention.ms",
         "log.cleaner.max.compaction.lag.ms": "max.compaction.lag.ms",
         "message.max.bytes": "max.message.bytes",
         "log.message.timestamp.after.max.ms": "message.timestamp.after.max.ms",

@@ -12,6 +12,7 @@ from mainstem.broker.config import SETTINGS, Setting, scaled
 from mainstem.broker.failures import refusal
 from mainstem.broker.group_configs import GROUP_CONFIGS, GroupConfigDef, GroupConfigs
 from mainstem.log.config import CONFIGS, ConfigDef
+from mainstem.log.config_values import as_parsed
 from mainstem.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -57,6 +58,10 @@ _SETTING_OF: Final = {
 }
 
 
+_WITHOUT_DEFAULT: Final = frozenset({"log.retention.ms", "log.roll.ms", "log.roll.jitter.ms", "log.flush.interval.ms"})
+"""Settings without a default in Kafka: one in coarser units stands for them. They are synonyms where they are set."""
+
+
 class Synonym(NamedTuple):
     """A place that a config's value may come from; the first one that is set wins."""
 
@@ -89,26 +94,31 @@ def topic_entries(configs: BrokerConfigs, overrides: Mapping[str, str]) -> list[
     for name, definition in CONFIGS.items():
         synonyms = []
         if name in overrides:
-            synonyms.append(Synonym(name, overrides[name], ConfigSource.DYNAMIC_TOPIC))
+            shown = as_parsed(definition.type, overrides[name])
+            synonyms.append(Synonym(name, shown, ConfigSource.DYNAMIC_TOPIC))
         setting = _SETTING_OF.get(name)
         if setting is not None:
             synonyms += _broker_synonyms(configs, setting)
-        else:
-            synonyms.append(Synonym(name, definition.default, ConfigSource.DEFAULT))
-        value, source = _effective(synonyms[0]), synonyms[0].source
+        first = synonyms[0] if synonyms else Synonym(name, definition.default, ConfigSource.DEFAULT)
+        value, source = as_parsed(definition.type, _effective(first)), first.source
+        if setting in _WITHOUT_DEFAULT:
+            synonyms = [each for each in synonyms if each.source != ConfigSource.DEFAULT]
         kind = _TYPES[definition.type]
         entries.append(ConfigEntry(name, value, source, kind, definition.doc, False, tuple(synonyms)))
     return entries
 
 
-def group_entries(configs: GroupConfigs, group_id: str) -> list[ConfigEntry]:
+def group_entries(broker_configs: BrokerConfigs, configs: GroupConfigs, group_id: str) -> list[ConfigEntry]:
     """Every config of a group."""
     overrides = configs.overrides(group_id)
     entries = []
     for name, definition in GROUP_CONFIGS.items():
         synonyms = [Synonym(name, configs.default(definition), ConfigSource.DEFAULT)]
+        if definition.setting is not None:
+            synonyms = _broker_synonyms(broker_configs, definition.setting)
         if name in overrides:
-            synonyms.insert(0, Synonym(name, overrides[name], ConfigSource.DYNAMIC_GROUP))
+            shown = as_parsed(definition.type, overrides[name])
+            synonyms.insert(0, Synonym(name, shown, ConfigSource.DYNAMIC_GROUP))
         _, value, source = synonyms[0]
         kind = _TYPES[definition.type]
         entries.append(ConfigEntry(name, value, source, kind, definition.doc, False, tuple(synonyms)))
@@ -176,13 +186,15 @@ class ChangeableConfigs:
 def changeable_configs(node: Node, resource_type: int, name: str) -> ChangeableConfigs:
     """What is to be changed. Raises RemoteError for a resource without configs to change, UnknownTopicError."""
     if resource_type == ResourceType.TOPIC:
-        topic = node.topics.find(name)
+        if not name:
+            raise refusal(ErrorCode.INVALID_REQUEST, "the resource has no name: give the name of a topic")
 
         def replace_of_topic(overrides: Mapping[str, str], validate_only: bool) -> None:
-            node.topics.set_configs(topic, overrides, validate_only=validate_only)
+            node.topics.set_configs(name, overrides, validate_only=validate_only)
             node.fetches.wake_all()  # a config may have moved what is visible
 
-        return ChangeableConfigs(topic.configs, CONFIGS, replace_of_topic)
+        topic = node.topics.get(name)
+        return ChangeableConfigs({} if topic is None else topic.configs, CONFIGS, replace_of_topic)
     if resource_type == ResourceType.GROUP:
 
         def replace_of_group(overrides: Mapping[str, str], validate_only: bool) -> None:

@@ -38,5 +38,8 @@ CONSUMER_SETTINGS: Final = (
         15_000,
         "The most that consumer.heartbeat.interval.ms of a group may be",
     ),
+    ("group.consumer.assignment.interval.ms", 0, _INT32_MAX, 1000, "Kafka's least time between assignments; here none"),
+    ("group.consumer.min.assignment.interval.ms", 0, _INT32_MAX, 0, "The least that a group may set it to"),
+    ("group.consumer.max.assignment.interval.ms", 0, _INT32_MAX, 15_000, "The most that a group may set it to"),
     ("group.consumer.max.size", 1, _INT32_MAX, _INT32_MAX, "The most members that a consumer group may have"),
 )

@@ -251,7 +251,7 @@ class FetchSessions:
     def keep(self, session: FetchSession, now_s: float) -> bool:
         """Keep a new session, if there is room or can be made; it then has an id, and watches its partitions."""
         size = len(session.partitions)
-        if not size or self._slots == 0:
+        if self._slots == 0:
             return False
         if len(self._kept) >= self._slots and not self._make_room((session.privileged, size), now_s):
             return False

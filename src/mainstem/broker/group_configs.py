@@ -18,6 +18,7 @@ from typing import Any, Final
 from mainstem.broker.config import BrokerConfig
 from mainstem.broker.failures import refusal
 from mainstem.errors import ConfigError
+from mainstem.log.config_values import boolean, integer, one_of
 from mainstem.log.metadata import Metadata
 from mainstem.protocol.errors import ErrorCode
 
@@ -46,6 +47,7 @@ class GroupConfigDef:
 
 def parse_offset_reset(text: str) -> str | timedelta:
     """``latest``, ``earliest``, or how long ago for ``by_duration:PnDTnHnMn.nS``. Raises ValueError."""
+    text = text.strip()
     if text in ("latest", "earliest"):
         return text
     if text.startswith(_BY_DURATION):
@@ -56,49 +58,27 @@ def parse_offset_reset(text: str) -> str | timedelta:
     raise ValueError("must be latest, earliest or by_duration:PnDTnHnMn.nS")
 
 
-def _boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError("must be true or false")
-    return text.lower() == "true"
-
-
-def _not_negative(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise ValueError("must not be negative")
-    return value
-
-
-def _isolation_level(text: str) -> str:
-    if text not in ("read_committed", "read_uncommitted"):
-        raise ValueError("must be read_committed or read_uncommitted")
-    return text
-
-
 def _share(name: str, doc: str) -> GroupConfigDef:
     """A number that a broker's setting of nearly the same name gives a default and bounds."""
     word = name.removeprefix("share.")
     bounds = (f"group.share.min.{word}", f"group.share.max.{word}")
-    return GroupConfigDef(name, "int", "", doc, int, f"group.{name}", bounds)
+    return GroupConfigDef(name, "int", "", doc, integer, f"group.{name}", bounds)
 
 
 def _consumer(name: str, doc: str) -> GroupConfigDef:
     """The same of a consumer group."""
     word = name.removeprefix("consumer.")
     bounds = (f"group.consumer.min.{word}", f"group.consumer.max.{word}")
-    return GroupConfigDef(name, "int", "", doc, int, f"group.{name}", bounds)
+    return GroupConfigDef(name, "int", "", doc, integer, f"group.{name}", bounds)
 
 
 _DEFINITIONS: Final = (
+    _consumer(
+        "consumer.assignment.interval.ms", "Kafka's least time between two assignments; here they are made at once"
+    ),
     _consumer("consumer.heartbeat.interval.ms", "How often a member of a consumer group says that it lives"),
     _consumer("consumer.session.timeout.ms", "A member of a consumer group that is silent for so long is out"),
-    GroupConfigDef(
-        "share.assignment.interval.ms",
-        "int",
-        "1000",
-        "Kafka's least time between two assignments of a share group; here they are made at once",
-        _not_negative,
-    ),
+    _share("share.assignment.interval.ms", "Kafka's least time between two assignments; here they are made at once"),
     GroupConfigDef(
         "share.auto.offset.reset",
         "string",
@@ -113,7 +93,7 @@ _DEFINITIONS: Final = (
         "string",
         "read_uncommitted",
         "Whether records of transactions are delivered before they are committed, or only then",
-        _isolation_level,
+        one_of("read_committed", "read_uncommitted"),
     ),
     _share("share.partition.max.record.locks", "Records of one partition that a share group may have in flight"),
     _share("share.record.lock.duration.ms", "How long a member of a share group may hold a record"),
@@ -122,7 +102,7 @@ _DEFINITIONS: Final = (
         "boolean",
         "true",
         "Whether a member may hold a record longer by renewing its lock",
-        _boolean,
+        boolean,
     ),
     _share("share.session.timeout.ms", "A member of a share group that is silent for so long is out"),
 )

@@ -9,6 +9,9 @@ _INT32_MAX: Final = 2**31 - 1
 
 SHARE_SETTINGS: Final = (
     # name, least, greatest, default, doc
+    ("group.share.assignment.interval.ms", 0, _INT32_MAX, 1000, "Kafka's least time between assignments; here none"),
+    ("group.share.min.assignment.interval.ms", 0, _INT32_MAX, 0, "The least that a group may set it to"),
+    ("group.share.max.assignment.interval.ms", 0, _INT32_MAX, 15_000, "The most that a group may set it to"),
     ("group.share.delivery.count.limit", 2, 10, 5, "How often a record is delivered before it is given up"),
     ("group.share.min.delivery.count.limit", 2, 5, 2, "The least that share.delivery.count.limit of a group may be"),
     ("group.share.max.delivery.count.limit", 5, 25, 10, "The most that share.delivery.count.limit of a group may be"),

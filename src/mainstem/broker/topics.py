@@ -16,7 +16,7 @@ from mainstem.broker.config import BrokerConfig
 from mainstem.broker.failures import refusal
 from mainstem.broker.topic_partitions import TopicPartitions
 from mainstem.errors import PartitionOfflineError, StorageError, TopicExistsError, UnknownTopicError
-from mainstem.log.config import LogConfig
+from mainstem.log.config import check_changed_configs
 from mainstem.log.metadata import METADATA_PARTITION, PARTITIONS_MAX, TopicMetadata
 from mainstem.log.node_log import NodeLog
 from mainstem.log.partition_log import PartitionLog
@@ -140,6 +140,12 @@ class Topics:
 
     def check_new(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
         """Whether a topic could be created. Raises RemoteError, TopicExistsError, ConfigError."""
+        self.check_new_configs(name, configs)
+        if not 1 <= partitions <= PARTITIONS_MAX:
+            raise refusal(ErrorCode.INVALID_PARTITIONS, f"{partitions} partitions: from 1 to {PARTITIONS_MAX} can be")
+
+    def check_new_configs(self, name: str, configs: Mapping[str, str]) -> None:
+        """Whether a topic of that name and with these configs could be created. Raises what ``check_new`` raises."""
         _check_name(name)
         if name in self._by_name:
             raise TopicExistsError(f"topic {name!r} already exists")
@@ -148,9 +154,7 @@ class Topics:
             other.replace(".", "_") == name.replace(".", "_") for other in self._by_name
         ):
             raise refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name!r} differs from a topic's name only in . and _")
-        if not 1 <= partitions <= PARTITIONS_MAX:
-            raise refusal(ErrorCode.INVALID_PARTITIONS, f"{partitions} partitions: from 1 to {PARTITIONS_MAX} can be")
-        LogConfig.of(configs, self._log.defaults)
+        check_changed_configs(configs, {}, self._log.defaults)
 
     def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
         """Create a topic. Raises what ``check_new`` raises, and StorageError."""
@@ -188,9 +192,15 @@ class Topics:
             raise refusal(ErrorCode.INVALID_PARTITIONS, f"{count} partitions: from 1 to {PARTITIONS_MAX} can be")
         return self._keep(self._log.create_partitions(topic.name, count))
 
-    def set_configs(self, topic: Topic, configs: Mapping[str, str], *, validate_only: bool) -> None:
-        """Replace the configs that are set on a topic. Raises ConfigError, StorageError."""
-        LogConfig.of(configs, self._log.defaults)
+    def set_configs(self, name: str, configs: Mapping[str, str], *, validate_only: bool) -> None:
+        """Replace the configs that are set on a topic. Raises ConfigError, UnknownTopicError, StorageError.
+
+        In Kafka's order: the name, the configs, and only then whether there is such a topic.
+        """
+        topic = self._by_name.get(name)
+        _check_name(name)
+        check_changed_configs(configs, {} if topic is None else topic.configs, self._log.defaults)
+        topic = self.find(name)
         if not validate_only:
             self._keep(self._log.set_topic_configs(topic.name, configs))
 

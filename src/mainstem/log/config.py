@@ -12,9 +12,18 @@ from types import MappingProxyType
 from typing import Any
 
 from mainstem.errors import ConfigError
+from mainstem.log.config_values import (
+    INT64_MAX,
+    boolean,
+    cleanup_policy,
+    gzip_level,
+    long,
+    one_of,
+    ratio,
+    throttled_replicas,
+    whole,
+)
 
-_INT32_MAX = 2**31 - 1
-_INT64_MAX = 2**63 - 1
 _LOOKS_LIKE = {"int": "a whole number", "long": "a whole number", "double": "a number", "boolean": "true or false"}
 
 
@@ -29,100 +38,51 @@ class ConfigDef:
     parse: Callable[[str], Any]
 
 
-def _int(low: int, high: int = _INT32_MAX) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        value = int(text)
-        if not low <= value <= high:
-            raise ValueError(f"must be from {low} to {high}")
-        return value
-
-    return parse
-
-
-def _long(low: int = -(2**63)) -> Callable[[str], int]:
-    return _int(low, _INT64_MAX)
-
-
-def _ratio(text: str) -> float:
-    value = float(text)
-    if not 0 <= value <= 1:
-        raise ValueError("must be from 0 to 1")
-    return value
-
-
-def _boolean(text: str) -> bool:
-    lowered = text.strip().lower()
-    if lowered not in ("true", "false"):
-        raise ValueError("must be true or false")
-    return lowered == "true"
-
-
-def _gzip_level(text: str) -> int:
-    value = int(text)
-    if value != -1 and not 1 <= value <= 9:
-        raise ValueError("must be from 1 to 9, or -1")
-    return value
-
-
-def _one_of(*words: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text not in words:
-            raise ValueError(f"must be one of {', '.join(words)}")
-        return text
-
-    return parse
-
-
-def _cleanup_policy(text: str) -> frozenset[str]:
-    words = [word.strip() for word in text.split(",")] if text.strip() else []
-    if len(set(words)) != len(words) or not set(words) <= {"compact", "delete"}:
-        raise ValueError("must be delete, compact, both with a comma between, or empty")
-    return frozenset(words)
-
-
+_NO_REPLICAS = "Kafka's replicas whose traffic is throttled; this node has none"
+_NO_REMOTE_STORAGE = "Kafka's tiered storage, which is not here: the value is kept and changes nothing"
 _DEFINITIONS = (
     ConfigDef(
         "cleanup.policy",
         "list",
         "delete",
         "What may remove old records: delete (by retention), compact (the latest of each key stays), both, or none",
-        _cleanup_policy,
+        cleanup_policy,
     ),
     ConfigDef(
         "compression.type",
         "string",
         "producer",
         "The codec that batches are stored with; producer keeps each as it came",
-        _one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     ),
     ConfigDef(
         "compression.gzip.level",
         "int",
         "-1",
         "The level of compression.type=gzip, from 1 to 9; -1: the codec's default",
-        _gzip_level,
+        gzip_level,
     ),
     ConfigDef(
         "compression.lz4.level",
         "int",
         "9",
         "Kafka's level of compression.type=lz4; here there is one, the fast one, which is Kafka's 9",
-        _int(1, 17),
+        whole(1, 17),
     ),
-    ConfigDef("compression.zstd.level", "int", "3", "The level of compression.type=zstd", _int(-131072, 22)),
+    ConfigDef("compression.zstd.level", "int", "3", "The level of compression.type=zstd", whole(-131072, 22)),
     ConfigDef(
         "delete.retention.ms",
         "long",
         "86400000",
         "How long compaction keeps a tombstone, so that readers see it",
-        _long(0),
+        long(0),
     ),
     ConfigDef(
         "file.delete.delay.ms",
         "long",
         "60000",
         "Kafka's delay before files go; here they go with the next checkpoints, a second or two later",
-        _long(0),
+        long(0),
     ),
     ConfigDef(
         "flush",
@@ -130,35 +90,39 @@ _DEFINITIONS = (
         "commit",
         "commit: a record is acknowledged (acks=all) and visible only when it is on the disk. "
         "os: as Apache Kafka's default, the operating system writes it some time later, and a power cut may lose it",
-        _one_of("commit", "os"),
+        one_of("commit", "os"),
     ),
     ConfigDef(
         "flush.messages",
         "long",
-        str(_INT64_MAX),
+        str(INT64_MAX),
         "Kafka's fsync interval in records; flush=commit syncs before each acknowledgement",
-        _long(1),
+        long(1),
     ),
     ConfigDef(
         "flush.ms",
         "long",
-        str(_INT64_MAX),
+        str(INT64_MAX),
         "Kafka's fsync interval in time; flush=commit syncs before each acknowledgement",
-        _long(0),
+        long(0),
     ),
+    ConfigDef("follower.replication.throttled.replicas", "list", "", _NO_REPLICAS, throttled_replicas),
     ConfigDef(
         "index.interval.bytes",
         "int",
         "4096",
         "About how many bytes of log lie between two entries of the offset index",
-        _int(0),
+        whole(0),
     ),
+    ConfigDef("leader.replication.throttled.replicas", "list", "", _NO_REPLICAS, throttled_replicas),
+    ConfigDef("local.retention.bytes", "long", "-2", _NO_REMOTE_STORAGE, long(-2)),
+    ConfigDef("local.retention.ms", "long", "-2", _NO_REMOTE_STORAGE, long(-2)),
     ConfigDef(
         "max.compaction.lag.ms",
         "long",
-        str(_INT64_MAX),
+        str(INT64_MAX),
         "The longest that a record may stay out of compaction's reach",
-        _long(1),
+        long(1),
     ),
     ConfigDef(
         "mainstem.conditional.append",
@@ -166,7 +130,7 @@ _DEFINITIONS = (
         "false",
         "Whether records may carry conditions in headers (mainstem-expect-key-offset, mainstem-expect-end); a batch "
         "whose conditions do not hold is refused as INVALID_RECORD. Without it these headers say nothing to the log",
-        _boolean,
+        boolean,
     ),
     ConfigDef(
         "mainstem.idempotency.window.ms",
@@ -174,93 +138,102 @@ _DEFINITIONS = (
         "0",
         "How long a record's header mainstem-idempotency-key is remembered: an append with the same key is answered "
         "with the first one's offset. 0: the header says nothing to the log",
-        _long(0),
+        long(0),
     ),
     ConfigDef(
         "mainstem.key.index",
         "boolean",
         "false",
         "Whether an index from keys to offsets is kept, so that one key's records are read without a scan",
-        _boolean,
+        boolean,
     ),
-    ConfigDef("max.message.bytes", "int", "1048588", "The largest record batch that is accepted, as it came", _int(0)),
+    ConfigDef("max.message.bytes", "int", "1048588", "The largest record batch that is accepted, as it came", whole(0)),
     ConfigDef(
         "message.timestamp.after.max.ms",
         "long",
         "3600000",
         "How far a record's CreateTime may lie after the log's clock",
-        _long(0),
+        long(0),
     ),
     ConfigDef(
         "message.timestamp.before.max.ms",
         "long",
-        str(_INT64_MAX),
+        str(INT64_MAX),
         "How far a record's CreateTime may lie before the log's clock",
-        _long(0),
+        long(0),
     ),
     ConfigDef(
         "message.timestamp.type",
         "string",
         "CreateTime",
         "Whether a record keeps its producer's timestamp or gets the log's",
-        _one_of("CreateTime", "LogAppendTime"),
+        one_of("CreateTime", "LogAppendTime"),
     ),
     ConfigDef(
         "min.cleanable.dirty.ratio",
         "double",
         "0.5",
         "The share of not yet compacted bytes from which compaction starts",
-        _ratio,
+        ratio,
     ),
     ConfigDef(
         "min.compaction.lag.ms",
         "long",
         "0",
         "The shortest that a record stays out of compaction's reach",
-        _long(0),
+        long(0),
     ),
     ConfigDef(
-        "min.insync.replicas", "int", "1", "Kafka's count of replicas for acks=all; this node is the only one", _int(1)
+        "min.insync.replicas", "int", "1", "Kafka's count of replicas for acks=all; this node is the only one", whole(1)
     ),
-    ConfigDef("preallocate", "boolean", "false", "Kafka's preallocation of segments; not used here", _boolean),
+    ConfigDef("preallocate", "boolean", "false", "Kafka's preallocation of segments; not used here", boolean),
     ConfigDef(
         "retention.bytes",
         "long",
         "-1",
-        "The size of a partition above which cleanup.policy=delete removes its oldest segments; -1: no limit",
-        _long(-1),
+        "The size of a partition above which cleanup.policy=delete removes its oldest segments; below 0: no limit",
+        long(),
     ),
     ConfigDef(
         "retention.ms",
         "long",
         "604800000",
         "The age, by its newest record, at which cleanup.policy=delete removes a segment; -1: no limit",
-        _long(-1),
+        long(-1),
     ),
-    ConfigDef("segment.bytes", "int", "1073741824", "The size at which a new segment is begun", _int(14)),
+    ConfigDef("remote.log.copy.disable", "boolean", "false", _NO_REMOTE_STORAGE, boolean),
+    ConfigDef("remote.log.delete.on.disable", "boolean", "false", _NO_REMOTE_STORAGE, boolean),
+    ConfigDef("remote.storage.enable", "boolean", "false", _NO_REMOTE_STORAGE, boolean),
+    ConfigDef("segment.bytes", "int", "1073741824", "The size at which a new segment is begun", whole(14)),
     ConfigDef(
         "segment.index.bytes",
         "int",
         "10485760",
         "The size of an index at which a new segment is begun; index files are as long as their entries, never longer",
-        _int(12),
+        whole(4),
     ),
-    ConfigDef("segment.jitter.ms", "long", "0", "Kafka's random delay of segment.ms; not used here", _long(0)),
+    ConfigDef("segment.jitter.ms", "long", "0", "Kafka's random delay of segment.ms; not used here", long(0)),
     ConfigDef(
         "segment.ms",
         "long",
         "604800000",
         "The age at which a new segment is begun with the next append, by the records' timestamps",
-        _long(1),
+        long(1),
     ),
     ConfigDef(
         "unclean.leader.election.enable",
         "boolean",
         "false",
         "Kafka's choice of an out-of-sync leader; this node has no replicas",
-        _boolean,
+        boolean,
     ),
 )
+
+INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
+"""Kafka's config for tests: a size below the least that ``segment.bytes`` may be set to. It is not listed."""
+SEGMENT_BYTES_MIN = 1024 * 1024
+"""The least that a client may set ``segment.bytes`` to. A topic that has less already keeps it."""
+_INTERNAL = ConfigDef(INTERNAL_SEGMENT_BYTES, "int", "", "The size of a segment, for tests alone", whole(14))
 
 CONFIGS: Mapping[str, ConfigDef] = MappingProxyType({definition.name: definition for definition in _DEFINITIONS})
 
@@ -279,10 +252,10 @@ class LogConfig:
     retention_bytes: int = -1
     delete_retention_ms: int = 86_400_000
     min_compaction_lag_ms: int = 0
-    max_compaction_lag_ms: int = _INT64_MAX
+    max_compaction_lag_ms: int = INT64_MAX
     min_cleanable_dirty_ratio: float = 0.5
     message_timestamp_type: str = "CreateTime"
-    message_timestamp_before_max_ms: int = _INT64_MAX
+    message_timestamp_before_max_ms: int = INT64_MAX
     message_timestamp_after_max_ms: int = 3_600_000
     compression_type: str = "producer"
     compression_gzip_level: int = -1
@@ -303,7 +276,9 @@ class LogConfig:
         parsed: dict[str, Any] = {}
         for name, text in {**(defaults or {}), **overrides}.items():
             value = parse_config(name, text)
-            field_name = name.replace(".", "_")
+            if name == "segment.bytes" and INTERNAL_SEGMENT_BYTES in overrides:
+                continue
+            field_name = name.replace(".", "_").removeprefix("internal_")
             if field_name in fields:
                 parsed[field_name] = value
         return cls(**parsed, overrides=MappingProxyType(dict(overrides)))
@@ -351,7 +326,7 @@ class LogConfig:
 
     @property
     def bounds_old_timestamps(self) -> bool:
-        return self.message_timestamp_before_max_ms < _INT64_MAX and not self.uses_log_append_time
+        return self.message_timestamp_before_max_ms < INT64_MAX and not self.uses_log_append_time
 
     @property
     def looks_at_records(self) -> bool:
@@ -366,7 +341,7 @@ class LogConfig:
 
 def parse_config(name: str, text: str) -> Any:
     """The value that ``text`` gives the config ``name``. Raises ConfigError."""
-    definition = CONFIGS.get(name)
+    definition = _INTERNAL if name == INTERNAL_SEGMENT_BYTES else CONFIGS.get(name)
     if definition is None:
         raise ConfigError(f"unknown topic config {name[:300]!r}{similar(name, CONFIGS)}")
     try:
@@ -384,3 +359,25 @@ def similar(name: str, known: Iterable[str]) -> str:
     """The end of an error about an unknown name: the known one that is probably meant, if there is one."""
     close = difflib.get_close_matches(name[:100], list(known), 1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def check_changed_configs(changed: Mapping[str, str], former: Mapping[str, str], defaults: Mapping[str, str]) -> None:
+    """Whether a client may give a topic the configs ``changed`` in place of ``former``. Raises ConfigError.
+
+    These are Kafka's rules for a change (LogConfig.validate). They are left out when a topic is opened, so that one
+    from before a rule can still be read.
+    """
+    config = LogConfig.of(changed, defaults)
+    text = changed.get("segment.bytes")
+    is_new = text != former.get("segment.bytes") and INTERNAL_SEGMENT_BYTES not in changed
+    if text is not None and is_new and config.segment_bytes < SEGMENT_BYTES_MIN:
+        raise ConfigError(f"topic config segment.bytes={text!r}: must be at least {SEGMENT_BYTES_MIN}")
+    if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
+        raise ConfigError(
+            f"topic config min.compaction.lag.ms={config.min_compaction_lag_ms}: must be at most "
+            f"max.compaction.lag.ms, which is {config.max_compaction_lag_ms}"
+        )
+    if parse_config("remote.storage.enable", changed.get("remote.storage.enable", "false")):
+        raise ConfigError(
+            "topic config remote.storage.enable='true': must be false, as there is no tiered storage here"
+        )

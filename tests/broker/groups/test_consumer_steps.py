@@ -127,7 +127,7 @@ def code_of(call: Any) -> ErrorCode:
 def test_the_first_member_gets_everything_at_once() -> None:
     driver = Driver(t=3)
     answer = driver.join("a")
-    assert (answer.member_epoch, answer.heartbeat_interval_ms, count(given_by(answer))) == (1, 5000, 3)
+    assert (answer.member_epoch, answer.heartbeat_interval_ms, count(given_by(answer))) == (2, 5000, 3)
     assert driver.group.state_name == "Stable"
 
 
@@ -135,14 +135,14 @@ def test_a_partition_is_given_up_before_another_member_gets_it() -> None:
     driver = Driver(t=2)
     all_ = given_by(driver.join("a"))
     joined = driver.join("b")
-    assert (joined.member_epoch, given_by(joined)) == (2, {})
-    told = driver.beat("a", 1)
+    assert (joined.member_epoch, given_by(joined)) == (3, {})
+    told = driver.beat("a", 2)
     kept = given_by(told)
-    assert (told.member_epoch, count(kept)) == (1, 1)
-    assert driver.beat("b", 2).assignment is None
-    assert driver.beat("a", 1, all_).assignment is None
-    assert driver.beat("a", 1, kept).member_epoch == 2
-    assert count(given_by(driver.beat("b", 2))) == 1
+    assert (told.member_epoch, count(kept)) == (2, 1)
+    assert driver.beat("b", 3).assignment is None
+    assert driver.beat("a", 2, all_).assignment is None
+    assert driver.beat("a", 2, kept).member_epoch == 3
+    assert count(given_by(driver.beat("b", 3))) == 1
     assert driver.group.state_name == "Stable"
 
 
@@ -150,14 +150,14 @@ def test_a_heartbeat_without_news_says_nothing_and_writes_nothing() -> None:
     driver = Driver(t=2)
     driver.join("a")
     written = len(driver.log)
-    assert driver.beat("a", 1).assignment is None
+    assert driver.beat("a", 2).assignment is None
     assert len(driver.log) == written
 
 
 def test_a_full_heartbeat_is_answered_in_full() -> None:
     driver = Driver(t=2)
     owned = given_by(driver.join("a"))
-    again = driver.beat("a", 1, owned, rebalance_timeout_ms=60_000, subscribed_topic_names=["t"])
+    again = driver.beat("a", 2, owned, rebalance_timeout_ms=60_000, subscribed_topic_names=["t"])
     assert given_by(again) == owned
 
 
@@ -165,10 +165,10 @@ def test_a_lost_answer_is_given_again_to_the_epoch_before() -> None:
     driver = Driver(t=2)
     driver.join("a")
     driver.join("b")
-    kept = given_by(driver.beat("a", 1))
-    assert driver.beat("a", 1, kept).member_epoch == 2
-    assert driver.beat("a", 1, kept).member_epoch == 2
-    assert code_of(lambda: driver.beat("a", 1)) is ErrorCode.FENCED_MEMBER_EPOCH
+    kept = given_by(driver.beat("a", 2))
+    assert driver.beat("a", 2, kept).member_epoch == 3
+    assert driver.beat("a", 2, kept).member_epoch == 3
+    assert code_of(lambda: driver.beat("a", 2)) is ErrorCode.FENCED_MEMBER_EPOCH
 
 
 @pytest.mark.parametrize("epoch", [7, 99])
@@ -181,7 +181,7 @@ def test_an_epoch_that_was_never_given_is_fenced(epoch: int) -> None:
 def test_who_is_no_member_is_told_so() -> None:
     driver = Driver(t=2)
     driver.join("a")
-    assert code_of(lambda: driver.beat("x", 1)) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert code_of(lambda: driver.beat("x", 2)) is ErrorCode.UNKNOWN_MEMBER_ID
     assert code_of(lambda: driver.beat("x", -1)) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -189,17 +189,17 @@ def test_a_member_that_joins_again_goes_on_where_it_was() -> None:
     driver = Driver(t=2)
     first = given_by(driver.join("a"))
     again = driver.join("a")
-    assert (again.member_epoch, given_by(again)) == (1, first)
+    assert (again.member_epoch, given_by(again)) == (2, first)
 
 
 def test_what_a_member_leaves_goes_to_the_others() -> None:
     driver = Driver(t=2)
     driver.join("a")
     driver.join("b")
-    kept = given_by(driver.beat("a", 1))
-    driver.beat("a", 1, kept)
+    kept = given_by(driver.beat("a", 2))
+    driver.beat("a", 2, kept)
     assert driver.beat("b", -1).member_epoch == -1
-    assert count(given_by(driver.beat("a", 2))) == 2
+    assert count(given_by(driver.beat("a", 3))) == 2
 
 
 def test_a_silent_member_is_out_after_its_session() -> None:
@@ -209,24 +209,24 @@ def test_a_silent_member_is_out_after_its_session() -> None:
     driver.join("b")
     driver.pass_time(2)
     assert list(driver.group.members) == ["b"]
-    assert count(given_by(driver.beat("b", 2))) == 2
+    assert count(given_by(driver.beat("b", 3))) == 2
 
 
 def test_who_does_not_give_partitions_up_in_time_is_out() -> None:
     driver = Driver(t=2)
     all_ = given_by(driver.join("a", rebalance_timeout_ms=10_000))
     driver.join("b")
-    driver.beat("a", 1, all_)
+    driver.beat("a", 2, all_)
     driver.pass_time(11)
     assert list(driver.group.members) == ["b"]
-    assert code_of(lambda: driver.beat("a", 1, all_)) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert code_of(lambda: driver.beat("a", 2, all_)) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_who_gave_up_in_time_stays() -> None:
     driver = Driver(t=2)
     driver.join("a", rebalance_timeout_ms=10_000)
     driver.join("b")
-    driver.beat("a", 1, given_by(driver.beat("a", 1)))
+    driver.beat("a", 2, given_by(driver.beat("a", 2)))
     driver.pass_time(11)
     assert list(driver.group.members) == ["a", "b"]
 
@@ -235,13 +235,13 @@ def test_a_static_member_that_is_back_under_another_id_has_what_it_had() -> None
     driver = Driver(t=4)
     driver.join("a", instance_id="one")
     driver.join("b", instance_id="two")
-    driver.beat("a", 1, given_by(driver.beat("a", 1)))
-    had = given_by(driver.beat("b", 2))
+    driver.beat("a", 2, given_by(driver.beat("a", 2)))
+    had = given_by(driver.beat("b", 3))
     assert code_of(lambda: driver.join("c", instance_id="two")) is ErrorCode.UNRELEASED_INSTANCE_ID
     assert driver.beat("b", -2, instance_id="two").member_epoch == -2
     back = driver.join("c", instance_id="two")
-    assert (back.member_epoch, given_by(back)) == (2, had)
-    assert code_of(lambda: driver.beat("b", 2, instance_id="two")) is ErrorCode.FENCED_INSTANCE_ID
+    assert (back.member_epoch, given_by(back)) == (3, had)
+    assert code_of(lambda: driver.beat("b", 3, instance_id="two")) is ErrorCode.FENCED_INSTANCE_ID
     assert sorted(driver.group.members) == ["a", "c"]
 
 
@@ -257,11 +257,11 @@ def test_new_partitions_and_topics_are_shared_out_at_the_next_heartbeat() -> Non
     driver = Driver(t=2)
     driver.join("a", "t", "later")
     driver.topics.set("t", 5)
-    assert count(given_by(driver.beat("a", 1))) == 5
+    assert count(given_by(driver.beat("a", 2))) == 5
     driver.topics.set("later", 2)
-    assert count(given_by(driver.beat("a", 2))) == 7
+    assert count(given_by(driver.beat("a", 3))) == 7
     driver.topics.set("other", 2)
-    assert (driver.beat("a", 3).assignment, driver.group.epoch) == (None, 3)
+    assert (driver.beat("a", 4).assignment, driver.group.epoch) == (None, 4)
 
 
 def test_a_topic_that_is_made_anew_is_another_one() -> None:
@@ -269,8 +269,8 @@ def test_a_topic_that_is_made_anew_is_another_one() -> None:
     old = given_by(driver.join("a"))
     driver.topics.set("t", 0)
     driver.topics.set("t", 2)
-    assert given_by(driver.beat("a", 1)) == {}
-    new = given_by(driver.beat("a", 1, {}))
+    assert given_by(driver.beat("a", 2)) == {}
+    new = given_by(driver.beat("a", 2, {}))
     assert count(new) == 2
     assert new.keys().isdisjoint(old)
 
@@ -280,8 +280,8 @@ def test_a_regular_expression_follows_the_topics() -> None:
     answer = driver.join("a", subscribed_topic_names=None, subscribed_topic_regex="or.*")
     assert count(given_by(answer)) == 1
     driver.topics.set("orbit", 2)
-    assert count(given_by(driver.beat("a", 1))) == 3
-    driver.beat("a", 2, subscribed_topic_regex="")
+    assert count(given_by(driver.beat("a", 2))) == 3
+    driver.beat("a", 3, subscribed_topic_regex="")
     assert driver.group.patterns == {}
 
 
@@ -305,9 +305,9 @@ def test_two_owners_of_a_partition_in_a_rotten_log_are_not_believed() -> None:
 def test_a_topic_that_nobody_subscribes_to_any_more_is_taken_back() -> None:
     driver = Driver(t=1, u=1)
     driver.join("a", "t", "u")
-    told = given_by(driver.beat("a", 1, subscribed_topic_names=["t"]))
+    told = given_by(driver.beat("a", 2, subscribed_topic_names=["t"]))
     assert count(told) == 1
-    assert driver.beat("a", 1, told).member_epoch == 2
+    assert driver.beat("a", 2, told).member_epoch == 3
 
 
 def test_the_assignor_that_most_members_want_is_used() -> None:
@@ -355,9 +355,9 @@ def test_a_heartbeat_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> No
 def test_offsets_are_committed_at_the_member_s_epoch() -> None:
     driver = Driver(t=1)
     driver.join("a")
-    driver.group.check_commit("a", None, 1, 9)
-    assert code_of(lambda: driver.group.check_commit("a", None, 2, 9)) is ErrorCode.STALE_MEMBER_EPOCH
-    assert code_of(lambda: driver.group.check_commit("a", None, 1, 8)) is ErrorCode.UNSUPPORTED_VERSION
+    driver.group.check_commit("a", None, 2, 9)
+    assert code_of(lambda: driver.group.check_commit("a", None, 3, 9)) is ErrorCode.STALE_MEMBER_EPOCH
+    assert code_of(lambda: driver.group.check_commit("a", None, 2, 8)) is ErrorCode.UNSUPPORTED_VERSION
     assert code_of(lambda: driver.group.check_commit("", None, -1, 9)) is ErrorCode.UNKNOWN_MEMBER_ID
     assert code_of(lambda: driver.group.check_fetch("a", 3)) is ErrorCode.STALE_MEMBER_EPOCH
     driver.group.check_fetch(None, -1)

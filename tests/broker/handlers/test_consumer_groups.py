@@ -79,10 +79,10 @@ async def test_two_members_share_a_topic(client: Client) -> None:
     await client.create_topic("t", 4)
     assert given_by(await beat(client, "a", 0)) == [0, 1, 2, 3]
     assert given_by(await beat(client, "b", 0)) == []
-    told = await beat(client, "a", 1)
-    assert (told.member_epoch, len(given_by(told))) == (1, 2)
-    assert (await beat(client, "a", 1, topic_partitions=owned(told))).member_epoch == 2
-    got = await beat(client, "b", 2)
+    told = await beat(client, "a", 2)
+    assert (told.member_epoch, len(given_by(told))) == (2, 2)
+    assert (await beat(client, "a", 2, topic_partitions=owned(told))).member_epoch == 3
+    got = await beat(client, "b", 3)
     assert sorted(given_by(told) + given_by(got)) == [0, 1, 2, 3]
 
 
@@ -95,11 +95,11 @@ async def test_a_group_is_described_with_what_each_has_and_shall_have(client: Cl
     assert (group.error_code, group.group_state, group.group_epoch, group.assignor_name) == (
         0,
         "Reconciling",
-        2,
+        3,
         "range",
     )
     first, second = group.members
-    assert (first.instance_id, first.rack_id, first.member_epoch, first.member_type) == ("one", "r", 1, 1)
+    assert (first.instance_id, first.rack_id, first.member_epoch, first.member_type) == ("one", "r", 2, 1)
     assert (first.client_id, first.client_host) == ("test", "/127.0.0.1")
     assert first.assignment.topic_partitions[0].topic_name == "t"
     assert first.assignment.topic_partitions[0].partitions == [0, 1]
@@ -113,7 +113,7 @@ async def test_a_new_partition_reaches_the_member_with_its_next_heartbeat(client
     await beat(client, "a", 0)
     grown = CreatePartitionsTopic(name="t", count=3, assignments=None)
     await client.request(CreatePartitionsRequest(topics=[grown], timeout_ms=1, validate_only=False), 3)
-    assert given_by(await beat(client, "a", 1)) == [0, 1, 2]
+    assert given_by(await beat(client, "a", 2)) == [0, 1, 2]
 
 
 @with_broker()
@@ -124,7 +124,7 @@ async def test_a_regular_expression_matches_whole_names_and_those_that_come_late
     assert len(answer.assignment.topic_partitions) == 2
     assert (await described(client)).members[0].subscribed_topic_regex == "t.*"
     await client.create_topic("tail")
-    assert len((await beat(client, "a", 1)).assignment.topic_partitions) == 3
+    assert len((await beat(client, "a", 2)).assignment.topic_partitions) == 3
 
 
 @pytest.mark.parametrize("pattern", ["(", "a(?=b)", "x{1001}", r"(a)\1"])
@@ -146,11 +146,11 @@ async def test_a_pattern_that_backtracks_holds_up_nobody(client: Client) -> None
 async def test_offsets_are_committed_and_fetched_at_the_member_s_epoch(client: Client) -> None:
     await client.create_topic("t")
     await beat(client, "a", 0)
-    assert await commit(client, 7, "a", 1) == 0
-    assert await commit(client, 8, "a", 2) == ErrorCode.STALE_MEMBER_EPOCH
+    assert await commit(client, 7, "a", 2) == 0
+    assert await commit(client, 8, "a", 3) == ErrorCode.STALE_MEMBER_EPOCH
     assert await commit(client, 8, "b", 1) == ErrorCode.UNKNOWN_MEMBER_ID
     assert await commit(client, 8) == ErrorCode.UNKNOWN_MEMBER_ID
-    assert await fetched(client, "a", 1) == (0, [7])
+    assert await fetched(client, "a", 2) == (0, [7])
     assert await fetched(client) == (0, [7])
     assert (await fetched(client, "a", 0))[0] == ErrorCode.STALE_MEMBER_EPOCH
 
@@ -181,7 +181,7 @@ async def test_a_consumer_group_is_deleted_when_it_is_empty(client: Client) -> N
         (result,) = (await client.request(DeleteGroupsRequest(groups_names=["g"]), 2)).results
         assert result.error_code == code
         await beat(client, "a", -1)
-    assert (await beat(client, "a", 1)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert (await beat(client, "a", 2)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 @with_broker()
@@ -210,7 +210,7 @@ def test_a_group_is_what_it_was_after_a_restart(tmp_path: Path, last: str) -> No
             groups = client.broker.node.groups.groups()
             if last == "stays":
                 assert await described(client) == before
-                assert (await beat(client, "b", 2)).error_code == 0
+                assert (await beat(client, "b", 3)).error_code == 0
             elif last == "is deleted":
                 assert groups == []
             else:
@@ -231,13 +231,13 @@ def test_members_go_on_after_the_log_was_killed(tmp_path: Path) -> None:
         await client.create_topic("t", 4)
         await beat(client, "a", 0, group=group)
         await beat(client, "b", 0, group=group)
-        told = await beat(client, "a", 1, group=group)
+        told = await beat(client, "a", 2, group=group)
         log.kill()
         log.start()
         client = await connect()
-        again = await beat(client, "a", 1, group=group, topic_partitions=owned(told))
-        assert (again.error_code, again.member_epoch) == (0, 2)
-        got = await beat(client, "b", 2, group=group)
+        again = await beat(client, "a", 2, group=group, topic_partitions=owned(told))
+        assert (again.error_code, again.member_epoch) == (0, 3)
+        got = await beat(client, "b", 3, group=group)
         assert sorted(given_by(told) + given_by(got)) == [0, 1, 2, 3]
 
     with LogProcess(tmp_path / "data") as log:

@@ -66,6 +66,8 @@ async def sync(client: Client, joined: Any, group: str = "g", **assignments: byt
         group_id=group,
         generation_id=joined.generation_id,
         member_id=joined.member_id,
+        protocol_type=joined.protocol_type or "consumer",
+        protocol_name=joined.protocol_name or "range",
         assignments=given if joined.leader == joined.member_id else (),
     )
     return await client.request(request, 5)
@@ -147,12 +149,41 @@ async def test_a_group_without_a_name_is_refused(client: Client) -> None:
 
 
 @with_broker()
-async def test_who_asks_for_an_id_and_is_not_heard_of_again_leaves_no_group(client: Client) -> None:
+async def test_who_asks_for_an_id_and_is_not_heard_of_again_leaves_a_group_that_is_forgotten(client: Client) -> None:
     await client.request(join_request(), 7)
     group = client.broker.node.groups.group("g")
     group.pending_members = dict.fromkeys(group.pending_members, 0.0)
     client.broker.node.groups.classic._expire(group.group_id)
+    assert [each.state_name for each in client.broker.node.groups.groups()] == ["Empty"]
+    for _ in client.broker.node.groups.expire_offsets(now_ms=0, retention_ms=1):
+        pass
     assert client.broker.node.groups.groups() == []
+
+
+@with_broker()
+async def test_who_leaves_a_group_that_is_not_there_is_unknown(client: Client) -> None:
+    members = [MemberIdentity(member_id="a"), MemberIdentity(member_id="", group_instance_id="i")]
+    answer = await client.request(LeaveGroupRequest(group_id="g", members=members), 5)
+    assert answer.error_code == 0
+    assert [each.error_code for each in answer.members] == [ErrorCode.UNKNOWN_MEMBER_ID] * 2
+    answer = await client.request(LeaveGroupRequest(group_id="g", member_id="a"), 2)
+    assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@with_broker()
+async def test_a_sync_names_its_protocol(client: Client) -> None:
+    request = SyncGroupRequest(group_id="g", generation_id=1, member_id="a", protocol_type="consumer", assignments=())
+    assert (await client.request(request, 5)).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert (await client.request(request, 4)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@with_broker()
+async def test_offsets_without_a_group_s_name_are_kept(client: Client) -> None:
+    await client.create_topic("t")
+    assert await commit(client, 7, group="") == 0
+    response = await client.request(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="", topics=None)]), 8)
+    assert response.groups[0].topics[0].partitions[0].committed_offset == 7
+    assert (await client.request(DeleteGroupsRequest(groups_names=[""]), 2)).results[0].error_code == 0
 
 
 @with_broker()

@@ -109,7 +109,9 @@ def metadata(node: Node, call: Call, access: Access) -> Steps:
     if names_all:
         answer.topics = split(node, access, Resource.TOPIC, Operation.DESCRIBE, answer.topics)[0]
     if body.include_topic_authorized_operations:
-        _tell_operations(access, answer.topics)
+        for topic in answer.topics:
+            if topic.error_code != ErrorCode.UNKNOWN_TOPIC_ID:
+                topic.topic_authorized_operations = access.operations(Resource.TOPIC, topic.name or "")
     if body.include_cluster_authorized_operations:
         answer.cluster_authorized_operations = _cluster_operations(access)
     denied = refused_items(MetadataResponse, "topics", refused, _DENIED)
@@ -149,7 +151,8 @@ def describe_topic_partitions(node: Node, call: Call, access: Access) -> Steps:
         kept = _from_cursor(body, kept)
     body.topics = kept
     answer = (yield) if kept else DescribeTopicPartitionsResponse(topics=[])
-    _tell_operations(access, answer.topics)
+    # As in Kafka: of a topic that is not there they are told, too, but not behind a cursor.
+    _tell_operations(access, [each for each in answer.topics if not (each.error_code and body.cursor)])
     answer.topics = [*answer.topics, *refused_items(DescribeTopicPartitionsResponse, "topics", refused, _DENIED)]
     return answer
 
@@ -176,8 +179,7 @@ def describe_cluster(node: Node, call: Call, access: Access) -> Steps:
 
 def _tell_operations(access: Access, topics: Iterable[Any]) -> None:
     for topic in topics:
-        if not topic.error_code:
-            topic.topic_authorized_operations = access.operations(Resource.TOPIC, topic.name)
+        topic.topic_authorized_operations = access.operations(Resource.TOPIC, topic.name)
 
 
 def _cluster_operations(access: Access) -> int:

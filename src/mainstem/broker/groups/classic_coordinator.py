@@ -21,7 +21,7 @@ from mainstem.errors import MainstemError, RemoteError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.group_records import GroupMetadataValue
 from mainstem.protocol.messages.join_group import JoinGroupRequest
-from mainstem.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from mainstem.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 from mainstem.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 _MEMBER_ID_REQUIRED_FROM: Final = 4
 _MEMBER_ID_PREFIX_MAX: Final = 1000  # so that the id is a string that the protocol can carry
 _SKIP_ASSIGNMENT_FROM: Final = 9
+_NULL_PROTOCOL_FROM: Final = 7
+_MEMBERS_LEAVE_FROM: Final = 3
 
 
 class ClassicCoordinator:
@@ -91,11 +93,19 @@ class ClassicCoordinator:
     def join(self, call: Call) -> asyncio.Future[Message]:
         """JoinGroup: answered when the next generation begins."""
         request: JoinGroupRequest = call.body
-        future, reply = new_reply()
+        future, reply_with = new_reply()
+
+        def reply(answer: Message) -> None:
+            if call.api_version < _NULL_PROTOCOL_FROM and answer.protocol_name is None:  # type: ignore[attr-defined]
+                answer.protocol_name = ""  # type: ignore[attr-defined]
+            reply_with(answer)
+
         try:
             group = self._find_to_join(request)
         except MainstemError as error:
-            reply(classic_steps.join_error(error_code(error), request.member_id))
+            code = error_code(error)
+            is_other_type = code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+            reply(classic_steps.join_error(code, "" if is_other_type else request.member_id))
             return future
         prefix = (request.group_instance_id or call.client_id or "member")[:_MEMBER_ID_PREFIX_MAX]
         joiner = classic_steps.Joiner(
@@ -156,13 +166,20 @@ class ClassicCoordinator:
     def leave(self, call: Call) -> asyncio.Future[Message]:
         """LeaveGroup."""
         request: LeaveGroupRequest = call.body
+        if call.api_version < _MEMBERS_LEAVE_FROM:
+            request.members = [MemberIdentity(member_id=request.member_id)]
         future, reply = new_reply()
         try:
             group = self._find(request.group_id)
         except RemoteError as error:
-            reply(LeaveGroupResponse(error_code=error.code))
+            reply(_left_no_group(request, call.api_version, ErrorCode(error.code)))
         else:
-            self._run(group, lambda group: classic_steps.leave(group, request, reply, self._now()), writes=True)
+            alone = call.api_version < _MEMBERS_LEAVE_FROM
+
+            def leave(group: ClassicGroup) -> Effects:
+                return classic_steps.leave(group, request, reply, self._now(), leaves_alone=alone)
+
+            self._run(group, leave, writes=True)
         return future
 
     def _find(self, group_id: str) -> ClassicGroup:
@@ -193,7 +210,7 @@ class ClassicCoordinator:
         self._timers.forget(group_id)
 
     def drop_if_unused(self, group_id: str) -> None:
-        """A group that was never written, and that nothing refers to any more, is not there."""
+        """Forget a group that was never written and that nothing refers to. Until then admins see it, as in Kafka."""
         group = self._groups.get(group_id)
         if not isinstance(group, ClassicGroup) or not group.is_unused or self._offsets.has(group_id):
             return
@@ -218,7 +235,6 @@ class ClassicCoordinator:
             if changed is not group:
                 self._groups.put(changed)
             self._watch(changed)
-            self.drop_if_unused(group.group_id)
             return True
         self.drop_if_unused(group.group_id)
         return False
@@ -232,6 +248,17 @@ class ClassicCoordinator:
             group, lambda group: classic_steps.expire(group, self._now()), writes=True
         ):
             self._timers.watch(group_id, self._clock.monotonic_s() + RETRY_S)
+
+
+def _left_no_group(request: LeaveGroupRequest, version: int, code: ErrorCode) -> LeaveGroupResponse:
+    """Members leave a group that is not there: from version 3 on each of them is unknown, and the request is served."""
+    if version < _MEMBERS_LEAVE_FROM or code is not ErrorCode.UNKNOWN_MEMBER_ID:
+        return LeaveGroupResponse(error_code=code)
+    members = [
+        MemberResponse(member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=code)
+        for each in request.members
+    ]
+    return LeaveGroupResponse(error_code=ErrorCode.NONE, members=members)
 
 
 def _replayed(group_id: str, value: GroupMetadataValue) -> ClassicGroup:

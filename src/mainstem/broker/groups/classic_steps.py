@@ -280,7 +280,7 @@ def _joined(group: ClassicGroup, member: Member) -> JoinGroupResponse:
 def join_error(code: ErrorCode, member_id: str) -> JoinGroupResponse:
     """The answer to who cannot be in the next generation."""
     return JoinGroupResponse(
-        error_code=code, generation_id=-1, protocol_name="", leader="", member_id=member_id, members=[]
+        error_code=code, generation_id=-1, protocol_name=None, leader="", member_id=member_id, members=[]
     )
 
 
@@ -389,25 +389,27 @@ def heartbeat(group: ClassicGroup, member_id: str, instance_id: str | None, gene
     return ErrorCode.REBALANCE_IN_PROGRESS if group.state is _PREPARING else ErrorCode.NONE
 
 
-def leave(group: ClassicGroup, request: LeaveGroupRequest, reply: Reply, now: Now) -> Effects:
-    """Members leave, or are removed by their instance ids; the rest share their work anew."""
+def leave(
+    group: ClassicGroup, request: LeaveGroupRequest, reply: Reply, now: Now, *, leaves_alone: bool = False
+) -> Effects:
+    """Members leave, or are removed by their instance ids; the rest share their work again.
+
+    ``leaves_alone``: before version 3 one member leaves, and its error is the answer's.
+    """
     effects = Effects()
     if group.state is GroupState.DEAD:
         effects.answer(reply, LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
         return effects
-    identities: list[tuple[str, str | None]] = [(request.member_id, None)] if request.member_id else []
-    identities += [(member.member_id, member.group_instance_id) for member in request.members]
     members = []
     members_before = len(group.members)
-    for member_id, instance_id in identities:
+    for member_id, instance_id in [(each.member_id, each.group_instance_id) for each in request.members]:
         code = _leave_one(group, member_id, instance_id, effects)
         members.append(MemberResponse(member_id=member_id, group_instance_id=instance_id, error_code=code))
     if len(group.members) < members_before:
         _after_removal(group, now, effects)
     else:
         _maybe_complete(group, now, effects)
-    # Before version 3 one member leaves, and its error is the answer's.
-    error_code = members[0].error_code if request.member_id else ErrorCode.NONE
+    error_code = members[0].error_code if leaves_alone else ErrorCode.NONE
     effects.answer(reply, LeaveGroupResponse(error_code=error_code, members=members))
     return effects
 

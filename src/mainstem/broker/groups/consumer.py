@@ -99,7 +99,7 @@ class ConsumerGroup:
     """
 
     group_id: str
-    epoch: int = 0
+    epoch: int = 1
     metadata_hash: int = 0
     assignment_epoch: int = 0
     members: dict[str, ConsumerMember] = field(default_factory=dict)

@@ -143,7 +143,7 @@ def heartbeat(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, call
     step = Step(group.copy(), now)
     old = _find_or_create(step, request)
     updated = _taken_over(old, request, caller)
-    changed = _subscription_changed(step, old, updated)
+    changed = _subscription_changed(old, updated)
     if updated != step.group.members.get(updated.member_id):
         step.records.append(records.member_record(group.group_id, updated))
     step.group.put(updated)
@@ -202,6 +202,8 @@ def _find_static(step: Step, request: ConsumerGroupHeartbeatRequest, held_by: st
             raise refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"nobody has the instance id {request.instance_id!r}")
         return ConsumerMember(member_id, request.instance_id)
     member = group.members[held_by]
+    if request.member_epoch == 0 and member.member_epoch != LEAVES_FOR_NOW:
+        raise refusal(ErrorCode.UNRELEASED_INSTANCE_ID, f"member {held_by!r} has the instance id")
     if held_by == member_id:
         if member.member_epoch != LEAVES_FOR_NOW:
             _check_epoch(member, request)
@@ -210,8 +212,6 @@ def _find_static(step: Step, request: ConsumerGroupHeartbeatRequest, held_by: st
         return member
     if request.member_epoch != 0:
         raise refusal(ErrorCode.FENCED_INSTANCE_ID, f"member {held_by!r} has taken the instance id over")
-    if member.member_epoch != LEAVES_FOR_NOW:
-        raise refusal(ErrorCode.UNRELEASED_INSTANCE_ID, f"member {held_by!r} has the instance id")
     return _replaced(step, member, member_id)
 
 
@@ -261,9 +261,8 @@ def _taken_over(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, 
     )
 
 
-def _subscription_changed(step: Step, old: ConsumerMember, new: ConsumerMember) -> bool:
-    is_new = old.member_id not in step.group.members
-    return is_new or old.topic_names != new.topic_names or old.pattern != new.pattern
+def _subscription_changed(old: ConsumerMember, new: ConsumerMember) -> bool:
+    return old.topic_names != new.topic_names or old.pattern != new.pattern
 
 
 # ---- what the group is about, and who shall have what
@@ -272,12 +271,12 @@ def _subscription_changed(step: Step, old: ConsumerMember, new: ConsumerMember) 
 def _refresh(step: Step, *, bump: bool) -> None:
     """Look at the topics again if they, or the subscriptions, may have changed; a change raises the group's epoch."""
     group, catalog = step.group, step.now.catalog
-    if not bump and group.epoch > 0 and group.catalog_version == catalog.version:
+    if not bump and group.catalog_version == catalog.version:
         return
     is_current = _resolve_patterns(step)
     names = frozenset[str]().union(*(group.subscription(member) for member in group.members.values()))
     metadata_hash = _hash((name, info) for name in sorted(names) if (info := catalog.topic(name)) is not None)
-    if bump or group.epoch == 0 or metadata_hash != group.metadata_hash:
+    if bump or metadata_hash != group.metadata_hash:
         group.epoch += 1
         group.metadata_hash = metadata_hash
         step.records.append(records.epoch_record(group))
@@ -307,6 +306,10 @@ def _resolve_patterns(step: Step) -> bool:
 
 
 def _hash(topics: Iterable[tuple[str, TopicInfo]]) -> int:
+    """What the topics are now, in one number; 0 when there are none, as in a new group."""
+    topics = list(topics)
+    if not topics:
+        return 0
     digest = hashlib.blake2b(digest_size=8)
     for name, info in topics:
         digest.update(f"{name}\0{info.topic_id}\0{info.partitions}\n".encode())

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from mainstem.broker.topics import Topics
     from mainstem.clock import Clock
 
+_GROUP_NOT_FOUND_FROM: Final = 9
+"""The version of OffsetCommit from which clients know that a group is not there."""
 _LOG: Final = logging.getLogger("mainstem.broker.groups")
 
 
@@ -133,11 +135,14 @@ class GroupCoordinator:
         self, group_id: str, member_id: str, instance_id: str | None, generation_id: int, api_version: int
     ) -> ErrorCode:
         """Whether this member may commit offsets; it has then shown that it lives."""
-        if code := self.log.refusal(group_id):
+        if code := self.log.partition_refusal(group_id):
             return code
         group = self.registry.get(group_id)
         if group is None:
-            return ErrorCode.ILLEGAL_GENERATION if generation_id >= 0 else ErrorCode.NONE
+            if generation_id < 0:
+                return ErrorCode.NONE
+            knows_missing = api_version >= _GROUP_NOT_FOUND_FROM
+            return ErrorCode.GROUP_ID_NOT_FOUND if knows_missing else ErrorCode.ILLEGAL_GENERATION
         code = ErrorCode.NONE
         try:
             group.check_commit(member_id, instance_id, generation_id, api_version)
@@ -162,7 +167,7 @@ class GroupCoordinator:
         self, group_id: str, member_id: str | None = None, member_epoch: int = -1
     ) -> Mapping[tuple[str, int], CommittedOffset]:
         """All that a group committed, once it is durable. Raises RemoteError when that is not known, or not for all."""
-        if code := self.log.refusal(group_id):
+        if code := self.log.partition_refusal(group_id):
             raise refusal(code)
         group = self.registry.get(group_id)
         if group is not None:
@@ -181,7 +186,6 @@ class GroupCoordinator:
         """Remove committed offsets; returns when that is durable."""
         for group_id, of_group in _by_group(keys).items():
             self._remove(group_id, of_group)
-            self.classic.drop_if_unused(group_id)
             await self.log.settled(group_id)
 
     async def topic_deleted(self, topic: str) -> None:
@@ -209,7 +213,6 @@ class GroupCoordinator:
             for key in of_group:
                 self._offsets.apply(OffsetChange(key, None))
             self.transactional.pending.overtake(of_group)
-            self.classic.drop_if_unused(group_id)
         return list(by_group)
 
     def expire_offsets(self, now_ms: int, retention_ms: int) -> Iterator[None]:
@@ -230,10 +233,14 @@ class GroupCoordinator:
             yield
 
     def _expire_offsets_of(self, group: Group, now_ms: int, retention_ms: int) -> None:
-        if self.log.refusal(group.group_id):
+        if self.log.partition_refusal(group.group_id):
             return
         held = self._offsets.of_group(group.group_id)
         in_use = self.transactional.pending.of_group(group.group_id)
+        if not held and not in_use:
+            self.classic.drop_if_unused(group.group_id)
+        if self.registry.get(group.group_id) is None:
+            return
         keys = offsets.expired(group, held, now_ms, retention_ms)
         keys = [key for key in keys if (key.topic, key.partition) not in in_use]
         is_unused = group.is_empty and not in_use and not _is_about_to_be_joined(group)
@@ -254,7 +261,7 @@ class GroupCoordinator:
         """Remove a group without members, and its offsets; the answer comes when that is durable."""
         group = self.registry.get(group_id)
         if group is None:
-            return self.log.refusal(group_id) or ErrorCode.GROUP_ID_NOT_FOUND
+            return self.log.partition_refusal(group_id) or ErrorCode.GROUP_ID_NOT_FOUND
         if not group.is_empty:
             return ErrorCode.NON_EMPTY_GROUP
         self._delete(group)

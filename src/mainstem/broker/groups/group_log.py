@@ -66,8 +66,12 @@ class GroupLog:
 
     def refusal(self, group_id: str) -> ErrorCode:
         """Why nothing can be said of a group: it has no name, or its partition is damaged or offline."""
-        if not group_id:
-            return ErrorCode.INVALID_GROUP_ID
+        return self.partition_refusal(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
+
+    def partition_refusal(self, group_id: str) -> ErrorCode:
+        """Why nothing can be said of a group's partition. A group without a name has one, too: offsets that clients of
+        old committed to it are served, as in Kafka.
+        """
         try:
             log = self._find(group_id)
         except PartitionOfflineError:

@@ -71,8 +71,10 @@ class TransactionalOffsets:
 def as_in_transaction(code: ErrorCode) -> ErrorCode:
     """What the check of a member's generation or epoch means for a transaction.
 
-    In a rebalance its generation is still the current one; an old member epoch is an old generation.
+    In a rebalance its generation is still the current one; an old member epoch is an old generation, and so is one of a
+    group that is not there.
     """
     if code is ErrorCode.REBALANCE_IN_PROGRESS:
         return ErrorCode.NONE
-    return ErrorCode.ILLEGAL_GENERATION if code in _OLD_EPOCHS else code
+    is_old = code in _OLD_EPOCHS or code is ErrorCode.GROUP_ID_NOT_FOUND
+    return ErrorCode.ILLEGAL_GENERATION if is_old else code

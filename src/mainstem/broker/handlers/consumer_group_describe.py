@@ -69,7 +69,7 @@ def _member(node: Node, group: ConsumerGroup, member: ConsumerMember) -> Member:
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topic_names),
-        subscribed_topic_regex=member.pattern,
+        subscribed_topic_regex=member.pattern or "",
         assignment=_assignment(node, member.assigned),
         target_assignment=_assignment(node, group.targets.get(member.member_id, {})),
         member_type=_CONSUMER_MEMBER,

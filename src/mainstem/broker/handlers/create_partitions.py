@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code, refusal
-from mainstem.errors import MainstemError
+from mainstem.errors import MainstemError, UnknownTopicError
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.create_partitions import (
@@ -43,7 +43,9 @@ def handle(node: Node, call: Call) -> CreatePartitionsResponse:
 
 
 def _create(node: Node, asked: CreatePartitionsTopic, *, validate_only: bool) -> None:
-    topic = node.topics.find(asked.name)
+    topic = node.topics.get(asked.name)
+    if topic is None:  # also for a name that no topic can have, as in Kafka
+        raise UnknownTopicError(f"there is no topic {asked.name[:300]!r}")
     has = len(topic.partitions)
     if asked.count <= has:
         raise refusal(

@@ -41,19 +41,20 @@ def handle(node: Node, call: Call) -> CreateTopicsResponse:
         except MainstemError as error:
             results.append(
                 CreatableTopicResult(
-                    name=topic.name, error_code=error_code(error), error_message=str(error), configs=None
+                    name=topic.name, error_code=error_code(error), error_message=str(error), configs=()
                 )
             )
     return CreateTopicsResponse(topics=results)
 
 
 def _create(node: Node, asked: CreatableTopic, *, validate_only: bool) -> CreatableTopicResult:
-    count = _partition_count(node, asked)
     configs = {}
     for config in asked.configs:
         if config.value is None:
             raise refusal(ErrorCode.INVALID_CONFIG, f"config {config.name} has no value")
         configs[config.name] = config.value
+    node.topics.check_new_configs(asked.name, configs)
+    count = _partition_count(node, asked)
     topic = None
     if validate_only:
         node.topics.check_new(asked.name, count, configs)

@@ -34,6 +34,7 @@ def handle(node: Node, call: Call) -> DeleteRecordsResponse:
             partitions=[_delete(node, asked.name, item) for item in asked.partitions],
         )
         for asked in body.topics
+        if asked.partitions
     ]
     if any(partition.error_code == 0 for topic in topics for partition in topic.partitions):
         try:

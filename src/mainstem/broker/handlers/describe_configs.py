@@ -57,7 +57,7 @@ def _entries(node: Node, asked: DescribeConfigsResource) -> Iterable[ConfigEntry
     if asked.resource_type == ResourceType.TOPIC:
         return topic_entries(node.configs, node.topics.find(asked.resource_name).configs)
     if asked.resource_type == ResourceType.GROUP:
-        return group_entries(node.group_configs, asked.resource_name)
+        return group_entries(node.configs, node.group_configs, asked.resource_name)
     if asked.resource_type == ResourceType.BROKER:
         node.configs.overrides(asked.resource_name)  # refuses another node's
         return broker_entries(node.configs, asked.resource_name)

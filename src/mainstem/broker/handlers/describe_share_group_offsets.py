@@ -1,7 +1,8 @@
 """DescribeShareGroupOffsets (90), versions 0–1: where share groups stand in partitions, and from version 1 the lag.
 
-A group that is not there is GROUP_ID_NOT_FOUND; a partition that the group does not share has start offset -1. Without
-topics: all that the group shares. The lag is how many offsets, up to the high watermark, still need a delivery.
+A group that is not there is GROUP_ID_NOT_FOUND if all that it shares is asked for. A partition that the group does not
+share has start offset -1. Without topics: all that the group shares. The lag is how many offsets, up to the high
+watermark, still need a delivery.
 """
 
 from __future__ import annotations
@@ -40,6 +41,11 @@ async def handle(node: Node, call: Call) -> DescribeShareGroupOffsetsResponse:
 async def _describe(node: Node, asked: DescribeShareGroupOffsetsRequestGroup) -> DescribeShareGroupOffsetsResponseGroup:
     answer = DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id, topics=[], error_code=ErrorCode.NONE)
     try:
+        is_known = node.share.coordinator.group(asked.group_id) is not None
+        if asked.topics is not None and asked.group_id and not is_known:
+            # As in Kafka: who names partitions learns that nothing is known of them.
+            answer.topics = [_topic(node, asked.group_id, each.topic_name, each.partitions) for each in asked.topics]
+            return answer
         group = node.share.coordinator.find(asked.group_id)
         if asked.topics is None:
             wanted = [(topic.name, topic.partitions) for topic in group.shared.values()]

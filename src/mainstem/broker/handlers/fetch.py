@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 _BY_ID_FROM: Final = 13
 _READ_COMMITTED: Final = 1
+_UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 _PARTED: Final = -2
 """Where a partition ends for a reader whose log is not this one."""
 
@@ -131,6 +132,8 @@ class _Fetch:
                 data, got_bytes, end = self._read_partition(log, partition.asked, left_bytes, is_first=not size_bytes)
             except MainstemError as error:
                 data, got_bytes = _refused(partition.asked.partition, error_code(error)), 0
+                if data.error_code in _UNKNOWN:
+                    data.aborted_transactions = ()  # null for other refusals: as Kafka answers
                 has_failed = True
             else:
                 if not got_bytes and partition.asked.fetch_offset >= end:

@@ -31,6 +31,7 @@ _SET: Final = 0
 _DELETE: Final = 1
 _APPEND: Final = 2
 _SUBTRACT: Final = 3
+_OPERATIONS: Final = frozenset({_SET, _DELETE, _APPEND, _SUBTRACT})
 
 
 def handle(node: Node, call: Call) -> IncrementalAlterConfigsResponse:
@@ -43,6 +44,13 @@ def handle(node: Node, call: Call) -> IncrementalAlterConfigsResponse:
 
 def _changed(configs: ChangeableConfigs, asked: Iterable[AlterableConfig]) -> dict[str, str]:
     overrides = dict(configs.overrides)
+    for config in asked:
+        if config.config_operation not in _OPERATIONS:
+            raise refusal(
+                ErrorCode.INVALID_REQUEST,
+                f"config {config.name}: there is no operation {config.config_operation}, but 0 to 3: "
+                "set, delete, append, subtract",
+            )
     for config in asked:
         _change(configs, overrides, config)
     return overrides
@@ -57,7 +65,7 @@ def _change(configs: ChangeableConfigs, overrides: dict[str, str], config: Alter
         overrides[config.name] = value
         return
     definition = configs.definitions.get(config.name)
-    if definition is None or definition.type != "list" or config.config_operation not in (_APPEND, _SUBTRACT):
+    if definition is None or definition.type != "list":
         raise refusal(
             ErrorCode.INVALID_CONFIG, f"config {config.name}: operation {config.config_operation} is for lists alone"
         )

@@ -47,6 +47,7 @@ def handle(node: Node, call: Call) -> ListOffsetsResponse:
             name=asked.name, partitions=[_find(node, call, body, asked.name, item) for item in asked.partitions]
         )
         for asked in body.topics
+        if asked.partitions
     ]
     return ListOffsetsResponse(topics=topics)
 
@@ -56,8 +57,9 @@ def _find(
 ) -> ListOffsetsPartitionResponse:
     answer = ListOffsetsPartitionResponse(partition_index=item.partition_index, error_code=ErrorCode.NONE)
     try:
+        _check_timestamp(call.api_version, item.timestamp)
         log = _partition(node, name, item.partition_index)
-        _check(call.api_version, log, item)
+        _check_epoch(log, item)
         answer.offset, answer.timestamp, answer.leader_epoch = _look_up(log, item.timestamp, body.isolation_level)
     except MainstemError as error:
         answer.error_code = error_code(error)
@@ -72,9 +74,12 @@ def _partition(node: Node, name: str, number: int) -> PartitionLog:
     return topic.partition(number)
 
 
-def _check(version: int, log: PartitionLog, item: ListOffsetsPartition) -> None:
-    if item.timestamp < _EARLIEST_PENDING_UPLOAD or version < _FROM_VERSION.get(item.timestamp, 0):
+def _check_timestamp(version: int, timestamp: int) -> None:
+    if timestamp < _EARLIEST_PENDING_UPLOAD or version < _FROM_VERSION.get(timestamp, 0):
         raise refusal(ErrorCode.UNSUPPORTED_VERSION)
+
+
+def _check_epoch(log: PartitionLog, item: ListOffsetsPartition) -> None:
     if 0 <= item.current_leader_epoch < log.leader_epoch:
         raise refusal(ErrorCode.FENCED_LEADER_EPOCH)
     if item.current_leader_epoch > log.leader_epoch:

@@ -1,6 +1,7 @@
 """OffsetCommit (8), versions 2–10: a group says where it wants to go on; answered when that is durable.
 
 A partition that is unknown, or metadata that is too long, is refused alone; the others are kept, metadata included.
+What is wrong with the group or the member is said of the partitions that there are.
 ``retention_time_ms`` (versions 2–4) says when an offset expires; else the node's ``offsets.retention.minutes`` do.
 """
 
@@ -47,7 +48,7 @@ async def handle(node: Node, call: Call) -> OffsetCommitResponse:
         topic, unknown = _find(node, call.api_version, asked)
         partitions = []
         for item in asked.partitions:
-            answer = code or _check(node, topic, unknown, item)
+            answer = _find_partition(topic, unknown, item) or code or _check_metadata(node, item)
             partitions.append(OffsetCommitResponsePartition(partition_index=item.partition_index, error_code=answer))
             if topic is not None and answer is ErrorCode.NONE:
                 kept[topic.name, item.partition_index] = _committed(node, topic, body.retention_time_ms, item)
@@ -67,11 +68,14 @@ def _find(node: Node, version: int, asked: OffsetCommitRequestTopic) -> tuple[To
     return node.topics.get(asked.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _check(node: Node, topic: Topic | None, unknown: ErrorCode, item: OffsetCommitRequestPartition) -> ErrorCode:
+def _find_partition(topic: Topic | None, unknown: ErrorCode, item: OffsetCommitRequestPartition) -> ErrorCode:
     if topic is None:
         return unknown
-    if not 0 <= item.partition_index < len(topic.partitions):
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    exists = 0 <= item.partition_index < len(topic.partitions)
+    return ErrorCode.NONE if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _check_metadata(node: Node, item: OffsetCommitRequestPartition) -> ErrorCode:
     if len((item.committed_metadata or "").encode()) > node.offset_metadata_bytes_max:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     return ErrorCode.NONE

@@ -1,12 +1,11 @@
 """OffsetDelete (47), version 0: removes a group's committed offsets of some partitions; durable when answered.
 
 Refused for a group that has members, unless they consume with Kafka's consumer protocol and none of them subscribes to
-the topic (GROUP_SUBSCRIBED_TO_TOPIC).
+the topic (GROUP_SUBSCRIBED_TO_TOPIC). A topic or partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Api, Call
@@ -25,6 +24,7 @@ from mainstem.protocol.messages.offset_delete import (
 from mainstem.protocol.schema import Versions
 
 if TYPE_CHECKING:
+    from mainstem.broker.groups.group_types import Group
     from mainstem.broker.node import Node
 
 
@@ -33,30 +33,35 @@ async def handle(node: Node, call: Call) -> OffsetDeleteResponse:
     body: OffsetDeleteRequest = call.body
     group = node.groups.group(body.group_id)
     if group is None:
-        return OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND, topics=[])
-    codes: dict[str, ErrorCode] = {}
+        missing = ErrorCode.GROUP_ID_NOT_FOUND if body.group_id else ErrorCode.INVALID_GROUP_ID
+        return OffsetDeleteResponse(error_code=missing, topics=[])
     try:
         group.check_offset_delete()
-        for topic in body.topics:
-            used = group.subscribes(topic.name)
-            codes[topic.name] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if used else ErrorCode.NONE
+        topics = [_answer(node, group, topic) for topic in body.topics]
         await node.groups.delete_offsets(
             OffsetKey(body.group_id, topic.name, item.partition_index)
-            for topic in body.topics
-            if codes[topic.name] is ErrorCode.NONE
+            for topic in topics
             for item in topic.partitions
+            if not item.error_code
         )
     except MainstemError as error:
         return OffsetDeleteResponse(error_code=error_code(error), topics=[])
-    return OffsetDeleteResponse(error_code=ErrorCode.NONE, topics=[_answer(topic, codes) for topic in body.topics])
+    return OffsetDeleteResponse(error_code=ErrorCode.NONE, topics=topics)
 
 
-def _answer(topic: OffsetDeleteRequestTopic, codes: Mapping[str, ErrorCode]) -> OffsetDeleteResponseTopic:
+def _answer(node: Node, group: Group, asked: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
+    topic = node.topics.get(asked.name)
+    count = 0 if topic is None else len(topic.partitions)
+    used = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.subscribes(asked.name) else ErrorCode.NONE
+    numbers = [item.partition_index for item in asked.partitions]
     partitions = [
-        OffsetDeleteResponsePartition(partition_index=item.partition_index, error_code=codes[topic.name])
-        for item in topic.partitions
+        OffsetDeleteResponsePartition(
+            partition_index=number,
+            error_code=used if 0 <= number < count else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        )
+        for number in numbers
     ]
-    return OffsetDeleteResponseTopic(name=topic.name, partitions=partitions)
+    return OffsetDeleteResponseTopic(name=asked.name, partitions=partitions)
 
 
 API = Api(ApiKey.OFFSET_DELETE, Versions(0, 0), handle)

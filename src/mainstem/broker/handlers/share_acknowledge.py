@@ -63,7 +63,7 @@ def _responses(outcomes: Mapping[SharedPartition, Outcome]) -> list[ShareAcknowl
             partition_index=number,
             error_code=outcome.code,
             error_message=outcome.message,
-            current_leader=LeaderIdAndEpoch(leader_id=-1, leader_epoch=-1),
+            current_leader=LeaderIdAndEpoch(leader_id=0, leader_epoch=0),
         )
         by_topic.setdefault(topic_id, []).append(data)
     return [ShareAcknowledgeTopicResponse(topic_id=topic_id, partitions=items) for topic_id, items in by_topic.items()]

@@ -166,7 +166,7 @@ def _data(
         error_code=code,
         error_message=message,
         acknowledge_error_code=ErrorCode.NONE,
-        current_leader=LeaderIdAndEpoch(leader_id=-1, leader_epoch=-1),
+        current_leader=LeaderIdAndEpoch(leader_id=0, leader_epoch=0),
         records=list(delivered.buffers),
         acquired_records=acquired,
     )

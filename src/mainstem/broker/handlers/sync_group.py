@@ -1,25 +1,32 @@
 """SyncGroup (14), versions 0–5: a classic group's member asks for its assignment; the leader brings everyone's.
 
-Answered when the assignment is there and durable.
+Answered when the assignment is there and durable. From version 5 on it names the protocol that it believes in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Answer, Api, Call
 from mainstem.broker.groups.member_bytes import check_member_bytes
 from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from mainstem.protocol.schema import Versions
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
 
+_NAMES_PROTOCOL_FROM: Final = 5
 
-def handle(node: Node, call: Call) -> Awaitable[Answer]:
+
+def handle(node: Node, call: Call) -> Answer | Awaitable[Answer]:
     """Serve one request; the top of the file says how."""
-    for each in call.body.assignments:
+    body: SyncGroupRequest = call.body
+    if call.api_version >= _NAMES_PROTOCOL_FROM and None in (body.protocol_type, body.protocol_name):
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL, assignment=b"")
+    for each in body.assignments:
         check_member_bytes(node, (each.assignment,))
     return node.groups.classic.sync(call)
 

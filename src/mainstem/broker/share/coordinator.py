@@ -170,7 +170,7 @@ class ShareCoordinator:
             await self._state.settled(keys)
             await self._log.settled(group.group_id)
         except MainstemError as error:
-            return _refused(request, error)
+            return _refused(error)
         assert effects.answer is not None
         return effects.answer
 
@@ -298,10 +298,10 @@ def _require_empty(group: ShareGroup) -> None:
         raise refusal(ErrorCode.NON_EMPTY_GROUP, f"share group {group.group_id!r} has {len(group.members)} members")
 
 
-def _refused(request: ShareGroupHeartbeatRequest, error: MainstemError) -> ShareGroupHeartbeatResponse:
+def _refused(error: MainstemError) -> ShareGroupHeartbeatResponse:
     code = error_code(error)
     if code == ErrorCode.KAFKA_STORAGE_ERROR:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     return ShareGroupHeartbeatResponse(
-        error_code=code, error_message=str(error), member_id=request.member_id, member_epoch=0, heartbeat_interval_ms=0
+        error_code=code, error_message=str(error), member_epoch=0, heartbeat_interval_ms=0
     )

@@ -229,7 +229,9 @@ def acknowledge(
             if last < state.start_offset:
                 continue
             if last >= state.end_offset:
-                raise refusal(ErrorCode.INVALID_REQUEST, f"offset {last} was never acquired")
+                nothing_held = state.start_offset == state.end_offset
+                code = ErrorCode.INVALID_RECORD_STATE if nothing_held else ErrorCode.INVALID_REQUEST
+                raise refusal(code, f"offset {last} was never acquired")
             for run in state.within(first, last):
                 if run.state is not _ACQUIRED or run.member_id != member_id:
                     raise refusal(ErrorCode.INVALID_RECORD_STATE, f"offset {run.first} is not held by {member_id[:64]}")

@@ -49,7 +49,7 @@ class ShareGroup:
     """One group; a ``Group``. ``shared`` are the partitions whose state is kept, by topic."""
 
     group_id: str
-    epoch: int = 0
+    epoch: int = 1
     assignment_epoch: int = 0
     metadata_hash: int = 0
     members: dict[str, ShareMember] = field(default_factory=dict)

@@ -1,0 +1,33 @@
+"""Mainstem answers as Apache Kafka does: some seeded sequences, against one Kafka; ``make differential`` plays more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.differential.play import Stage
+from tests.differential.run import find, report, stage
+from tests.differential.sequences import THEMES
+from tests.support.apache_kafka import KafkaUnavailableError, ensure_jars
+
+pytestmark = pytest.mark.maven
+_ROUNDS = 3
+
+
+@pytest.fixture(scope="module")
+def both() -> Iterator[Stage]:
+    """Both brokers; without Kafka's jars the test is skipped, with the reason."""
+    try:
+        ensure_jars()
+    except KafkaUnavailableError as error:
+        pytest.skip(str(error))
+    with stage() as running:
+        yield running
+
+
+@pytest.mark.parametrize("theme", range(len(THEMES)), ids=list(THEMES))
+def test_answers_are_those_of_kafka(both: Stage, theme: int) -> None:
+    for seed in range(theme, _ROUNDS * len(THEMES), len(THEMES)):
+        found = find(both, seed)
+        assert found is None, report(both, seed, found)

@@ -56,6 +56,11 @@ _OLDER_EPOCHS: Final = (
     "as in Kafka 4.0: it takes the new epoch and commits again (KIP-1251)"
 )
 _OPERATION: Final = "an operation on configs that does not exist is INVALID_REQUEST; in Kafka UNKNOWN_SERVER_ERROR"
+_NO_SHARED_TOPIC: Final = "a topic id that is not known is said of its partition; in Kafka UNKNOWN_SERVER_ERROR of all"
+_NOT_FETCHED: Final = (
+    "an acknowledgement in a partition of which nothing was fetched is INVALID_RECORD_STATE; in Kafka, which has not "
+    "loaded the partition then, UNKNOWN_TOPIC_OR_PARTITION"
+)
 _NO_SHARE_GROUP: Final = (
     "a share fetch of a group that is not there is GROUP_ID_NOT_FOUND; in Kafka UNKNOWN_SERVER_ERROR"
 )
@@ -72,6 +77,8 @@ DELIBERATE: Final = (
     DeliberateDifference("describe_share_group_offsets", r"(start_offset|lag)$", ANY, ANY, _START_KNOWN),
     DeliberateDifference("offset_commit", r"error_code$", 113, ANY, _OLDER_EPOCHS, parts=True),
     DeliberateDifference("incremental_alter_configs", r"error_code$", 42, -1, _OPERATION),
-    DeliberateDifference("share_fetch", r"^error_code$", 69, 0, _NO_SHARE_GROUP, parts=True),
+    DeliberateDifference("share_fetch", r"^error_code$", 69, ANY, _NO_SHARE_GROUP, parts=True),
+    DeliberateDifference("share_fetch", r"^error_code$", 0, -1, _NO_SHARED_TOPIC, parts=True),
+    DeliberateDifference("share_acknowledge", r"partitions.*error_code$", 121, 3, _NOT_FETCHED),
     DeliberateDifference("*", r"configs\.min\.insync\.replicas\.(config_source|synonyms)", ANY, ANY, _RE_ELECTION),
 )

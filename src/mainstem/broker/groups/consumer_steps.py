@@ -200,7 +200,10 @@ def _find_static(step: Step, request: ConsumerGroupHeartbeatRequest, held_by: st
     if held_by is None:
         if request.member_epoch != 0:
             raise refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"nobody has the instance id {request.instance_id!r}")
-        return ConsumerMember(member_id, request.instance_id)
+        existing = group.members.get(member_id)
+        if existing is not None and existing.instance_id is not None:
+            del group.static_members[existing.instance_id]
+        return existing or ConsumerMember(member_id, request.instance_id)
     member = group.members[held_by]
     if request.member_epoch == 0 and member.member_epoch != LEAVES_FOR_NOW:
         raise refusal(ErrorCode.UNRELEASED_INSTANCE_ID, f"member {held_by!r} has the instance id")
@@ -251,6 +254,7 @@ def _taken_over(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, 
     timeout_ms, assignor = request.rebalance_timeout_ms, request.server_assignor
     return replace(
         member,
+        instance_id=member.instance_id if request.instance_id is None else request.instance_id,
         client_id=caller.client_id,
         client_host=caller.client_host,
         rack_id=member.rack_id if rack is None else rack,

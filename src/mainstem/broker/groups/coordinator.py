@@ -163,6 +163,11 @@ class GroupCoordinator:
             self.classic.create(group_id)
         await self.log.settled(group_id)
 
+    def know(self, group_id: str) -> None:
+        """A group is known from its first offset on, also while that is part of an open transaction."""
+        if self.registry.get(group_id) is None:
+            self.classic.create(group_id)
+
     async def fetch_offsets(
         self, group_id: str, member_id: str | None = None, member_epoch: int = -1
     ) -> Mapping[tuple[str, int], CommittedOffset]:

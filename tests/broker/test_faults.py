@@ -268,13 +268,13 @@ def test_a_share_group_stays_as_the_log_has_it_when_the_disk_refuses_its_records
         assert (await second.heartbeat(["t"], epoch=0)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert (await first.heartbeat(epoch=-1)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         group = client.broker.node.share.coordinator.find("g")
-        assert (list(group.members), group.epoch) == (["m1"], 1)
+        assert (list(group.members), group.epoch) == (["m1"], 2)
         disk.capacity_bytes = None
         disk.power_cut()
 
     async def again(client: Client) -> None:
         group = client.broker.node.share.coordinator.find("g")
-        assert (list(group.members), group.epoch) == (["m1"], 1)
+        assert (list(group.members), group.epoch) == (["m1"], 2)
 
     over_restarts(disk, refuses, again)
 

@@ -13,7 +13,9 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 
 from mainstem.client.log import Log
 from mainstem.connectors import files, load_progress
@@ -58,6 +60,13 @@ def source(tmp_path: Path) -> Path:
         file.write("id,text\n")
         for number in range(ROWS):
             file.write(f"{number},{'x' * 1000}\n")
+    return path
+
+
+def as_parquet(source: Path) -> Path:
+    """The same rows in a Parquet file of several row groups."""
+    path = source.with_suffix(".parquet")
+    pq.write_table(csv.read_csv(source), path, row_group_size=ROWS // 8)
     return path
 
 
@@ -172,8 +181,11 @@ def run_until_killed(log: Log, source: Path, topic: str, blocks: int) -> bool:
         child.stdout.close()
 
 
-def test_a_load_that_is_killed_again_and_again_loads_each_row_once(log: Log, source: Path) -> None:
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_load_that_is_killed_again_and_again_loads_each_row_once(log: Log, source: Path, kind: str) -> None:
     topic = new_topic()
+    if kind == "parquet":
+        source = as_parquet(source)
     for blocks in (2, 1, 2):
         if run_until_killed(log, source, topic, blocks):
             break

@@ -7,7 +7,7 @@ import pytest
 
 from mainstem.durable_files import LOCAL_FILES, NewFile
 from mainstem.errors import StorageError, ViewStoppedError
-from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Search
+from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Lake, Search
 from mainstem.schema.infer import schema_of
 from mainstem.views.store import StoreDefinition
 from mainstem.views.versions import Versions, check_definition
@@ -144,3 +144,16 @@ def test_a_swap_that_fails_at_any_step_leaves_a_version_that_the_next_start_open
     assert current in (former, new)
     started.sweep()
     assert sorted(path.name for path in tmp_path.glob("v*")) == [current.name if current else ""]
+
+
+def test_a_version_that_was_read_by_another_table_of_types_asks_for_a_rebuild(tmp_path: Path) -> None:
+    for number, (definition, asks) in enumerate([(KEY_VALUE, True), (StoreDefinition("v", Lake()), False)]):
+        path = Versions(tmp_path / str(number)).create("t", definition)
+        stored = json.loads((path / "definition.json").read_text())
+        stored.pop("reading", None)  # as former releases wrote it
+        (path / "definition.json").write_text(json.dumps(stored))
+        if asks:
+            with pytest.raises(ViewStoppedError, match=r"reads JSON values by one table of types.*: rebuild the view"):
+                check_definition(path, "t", definition)
+        else:
+            check_definition(path, "t", definition)

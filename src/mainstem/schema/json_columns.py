@@ -239,10 +239,12 @@ def _typed(cells: Cells, kind: pa.DataType) -> Column:
 
 def _fitting(cells: Cells, values: Numbers, fits: Numbers, kind: pa.DataType) -> Column:
     """The values where they fit, in the type's own storage."""
-    array = pa.array(values, mask=~fits)
+    if fits.all():
+        array, misfits = pa.array(values), None
+    else:
+        array, misfits = pa.array(values, mask=~fits), cells.present & ~fits
     array = array if array.type == kind else array.view(kind)
-    misfits = cells.present & ~fits
-    return Column(array, misfits if misfits.any() else None)
+    return Column(array, misfits if misfits is not None and misfits.any() else None)
 
 
 def _integer_column(cells: Cells, kind: pa.DataType) -> Column:
@@ -342,7 +344,8 @@ def _text_buffers(cells: Cells) -> _TextBuffers:
 
 def _texts(cells: Cells) -> pa.Array:
     buffers = _text_buffers(cells)
-    validity = pa.array(cells.present).buffers()[1]
+    present = cells.present
+    validity = None if present.all() else pa.array(present).buffers()[1]
     parts = [validity, pa.py_buffer(buffers.offsets), pa.py_buffer(buffers.data)]
     return pa.Array.from_buffers(pa.string(), len(cells.kinds), parts)
 

@@ -6,8 +6,15 @@ import json
 import pytest
 
 from mainstem import errors, problems
-from mainstem.errors import ConditionFailedError, MainstemError, PositionTimeoutError, ProducerError, RemoteError
-from mainstem.model import Position
+from mainstem.errors import (
+    ConditionFailedError,
+    DamagedRecordsError,
+    MainstemError,
+    PositionTimeoutError,
+    ProducerError,
+    RemoteError,
+)
+from mainstem.model import Position, TopicPartition
 
 ERROR_CLASSES = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, MainstemError)]
 
@@ -19,6 +26,8 @@ def example(error_class: type[MainstemError]) -> MainstemError:
         return RemoteError("no", code=29, name="TOPIC_AUTHORIZATION_FAILED", retriable=False)
     if error_class is ConditionFailedError:
         return ConditionFailedError("no", condition="mainstem-expect-end", expected=3, actual=17)
+    if error_class is DamagedRecordsError:
+        return DamagedRecordsError(TopicPartition("flights", 2), 17, 20, "its checksum does not match")
     return error_class("what is wrong")
 
 

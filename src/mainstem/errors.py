@@ -25,6 +25,7 @@
     ├── ProtocolError                 the peer sent bytes that are not the Kafka protocol, or said no
     │   ├── FrameError                a frame that cannot be read; the connection is of no more use
     │   ├── CorruptBatchError         a record batch whose bytes do not add up
+    │   │   └── DamagedRecordsError       offsets of a partition that cannot be read; it names them
     │   ├── ProducerError             an idempotent producer out of order, fenced or unknown
     │   │   ├── OutOfOrderSequenceError    a gap before this batch, or one too old to be known as a duplicate
     │   │   ├── InvalidProducerEpochError  a newer instance of this producer has written since
@@ -58,7 +59,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mainstem.model import Position
+    from mainstem.model import Position, TopicPartition
 
 
 class MainstemError(Exception):
@@ -186,6 +187,42 @@ class FrameError(ProtocolError):
 
 class CorruptBatchError(ProtocolError):
     """A record batch whose length, magic, checksum or counts do not add up."""
+
+
+class DamagedRecordsError(CorruptBatchError):
+    """Offsets ``first_offset`` to ``last_offset`` of a partition are in the log and cannot be read.
+
+    ``last_offset`` is None where the log does not say how far the damage goes: then no reader can step over it.
+    """
+
+    def __init__(
+        self, topic_partition: TopicPartition, first_offset: int, last_offset: int | None, reason: str
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.reason = reason
+        advice = (
+            "restore the partition's files from a copy, or step over these offsets: on_damaged=skip (Spark: onDamaged)"
+            if last_offset is not None
+            else "the log does not say how far the damage goes: restore the partition's files, or begin behind it"
+        )
+        super().__init__(f"{self.offsets} cannot be read: {reason}; {advice}")
+
+    @property
+    def offsets(self) -> str:
+        """The damaged offsets, as ``topic/partition:first-last``."""
+        last = "" if self.last_offset is None else str(self.last_offset)
+        return f"{self.topic_partition}:{self.first_offset}-{last}"
+
+    def __len__(self) -> int:
+        return 0 if self.last_offset is None else self.last_offset - self.first_offset + 1
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __reduce__(self) -> tuple[type[DamagedRecordsError], tuple[TopicPartition, int, int | None, str]]:
+        return type(self), (self.topic_partition, self.first_offset, self.last_offset, self.reason)
 
 
 class ProducerError(ProtocolError):

@@ -10,11 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 from mainstem.errors import PositionFormatError
 
 Headers = tuple[tuple[str, bytes | None], ...]
+OnDamaged: TypeAlias = Literal["stop", "skip"]
+"""What a reader does at records that are in the log and cannot be read: stop with an error, or skip them by name."""
+ON_DAMAGED: tuple[str, ...] = get_args(OnDamaged)
 
 # Kafka's rule for topic names (org.apache.kafka.common.internals.Topic): these characters, at most 249 of them, and
 # neither "." nor "..". None of "/", ":" and "," is among them, so a position's text form needs no escaping.

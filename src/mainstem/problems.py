@@ -14,8 +14,14 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from mainstem import errors
-from mainstem.errors import ConditionFailedError, MainstemError, PositionTimeoutError, RemoteError
-from mainstem.model import Position
+from mainstem.errors import (
+    ConditionFailedError,
+    DamagedRecordsError,
+    MainstemError,
+    PositionTimeoutError,
+    RemoteError,
+)
+from mainstem.model import Position, TopicPartition
 
 CONTENT_TYPE = "application/problem+json"
 TYPE_PREFIX = "/problems/"
@@ -55,6 +61,7 @@ _PROBLEMS: dict[type[MainstemError], _Problem] = {
     errors.ProtocolError: _Problem("protocol", 502, "Protocol error"),
     errors.FrameError: _Problem("frame", 502, "Unreadable frame"),
     errors.CorruptBatchError: _Problem("corrupt-batch", 502, "A record batch is damaged"),
+    errors.DamagedRecordsError: _Problem("damaged-records", 502, "Records in the log are damaged"),
     errors.ProducerError: _Problem("producer", 409, "The log refuses this producer"),
     errors.InvalidTransactionStateError: _Problem("invalid-transaction-state", 409, "The log refuses this producer"),
     errors.TransactionCoordinatorFencedError: _Problem(
@@ -122,6 +129,9 @@ def members_of(error: MainstemError) -> dict[str, Any]:
         return {**positions, "transactions": list(error.transactions)} if error.transactions else positions
     if isinstance(error, ConditionFailedError):
         return {"condition": error.condition, "expected": error.expected, "actual": error.actual}
+    if isinstance(error, DamagedRecordsError):
+        place = {"topic": error.topic_partition.topic, "partition": error.topic_partition.partition}
+        return {**place, "first_offset": error.first_offset, "last_offset": error.last_offset, "reason": error.reason}
     if isinstance(error, RemoteError):
         return {"code": error.code, "name": error.name, "retriable": error.retriable}
     return {}
@@ -156,6 +166,11 @@ def error_from_problem(document: Mapping[str, Any]) -> MainstemError:
         expected, actual = (int(document.get(name, -1)) for name in ("expected", "actual"))
         condition = str(document.get("condition", ""))
         return ConditionFailedError(text, condition=condition, expected=expected, actual=actual)
+    if error_class is DamagedRecordsError:
+        tp = TopicPartition(str(document.get("topic", "")), int(document.get("partition", -1)))
+        last = document.get("last_offset")
+        first, reason = int(document.get("first_offset", -1)), str(document.get("reason", ""))
+        return DamagedRecordsError(tp, first, None if last is None else int(last), reason)
     if error_class is RemoteError:
         code, name = int(document.get("code", -1)), str(document.get("name", "UNKNOWN_SERVER_ERROR"))
         return RemoteError(text, code=code, name=name, retriable=bool(document.get("retriable", False)))

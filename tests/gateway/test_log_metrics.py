@@ -16,8 +16,11 @@ from mainstem.client.log import Log
 from mainstem.gateway.app import create_app
 from mainstem.gateway.forwarding import ForwardingBackend
 from mainstem.gateway.guard import Limits
+from mainstem.gateway.host_app import create_host_app
 from mainstem.gateway.log_metrics import LogMetrics
-from tests.gateway.served import served
+from mainstem.gateway.serving import listen_unix
+from tests.gateway.served import listening_on, served
+from tests.views.hosting import Setting
 
 PAGE = b'# TYPE mainstem_info gauge\nmainstem_info{version="1"} 1\n'
 
@@ -79,3 +82,26 @@ def test_a_log_that_does_not_tell_is_a_503(nowhere: Log, tmp_path: Path) -> None
 def test_without_a_socket_there_are_no_metrics(nowhere: Log) -> None:
     with served(create_app(nowhere, ForwardingBackend([]), Limits())) as api:
         assert api.get("/metrics").status_code == 404
+
+
+def test_how_each_view_is_comes_behind_the_logs_metrics(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path / "views", ("kv", "search"))
+    with (
+        metrics_socket() as path,
+        setting.host() as host,
+        TemporaryDirectory(prefix="vh-") as directory,
+        listening_on(create_host_app(host), listen_unix(Path(directory) / "s")),
+    ):
+        position = mainstem_log.append(setting.topic, b"no json", key="1")
+        for view in ("kv", "search"):
+            host.wait(view, lambda status: status.position.covers(position))
+        app = create_app(mainstem_log, ForwardingBackend([Path(directory) / "s"]), Limits(), LogMetrics(path))
+        with served(app) as api:
+            page = api.get("/metrics").text
+    assert page.startswith(PAGE.decode())
+    for view, kind in (("kv", "key-value"), ("search", "search")):
+        labels = f'{{view="{view}",kind="{kind}",topic="{setting.topic}"}}'
+        for line in ("up", "dead_letters"):
+            assert f"mainstem_view_{line}{labels} 1\n" in page
+        for line in ("lag_offsets", "damaged_offsets"):
+            assert f"mainstem_view_{line}{labels} 0\n" in page

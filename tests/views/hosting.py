@@ -10,7 +10,7 @@ from typing import Any
 
 from mainstem.client.log import Log
 from mainstem.client.wire.cluster import WireClient
-from mainstem.model import Position
+from mainstem.model import OnDamaged, Position
 from mainstem.pipelines.app import App
 from mainstem.pipelines.deploy import deploy
 from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Lake, Metrics, Search
@@ -52,7 +52,15 @@ _NUMBERS = itertools.count(1)
 class Setting:
     """An App with one topic ``flights-N`` and views of it, deployed on a log; and where its host keeps them."""
 
-    def __init__(self, log: Log, directory: Path, kinds: tuple[str, ...] = ("kv",), *, partitions: int = 1) -> None:
+    def __init__(
+        self,
+        log: Log,
+        directory: Path,
+        kinds: tuple[str, ...] = ("kv",),
+        *,
+        partitions: int = 1,
+        on_damaged: OnDamaged = "stop",
+    ) -> None:
         number = next(_NUMBERS)
         self.log = log
         self.directory = directory
@@ -60,7 +68,7 @@ class Setting:
         self.topic = f"flights-{number}"
         topic = self.app.topic(self.topic, DDL, partitions=partitions)
         for name in kinds:
-            self.app.view(name, topic, KINDS[name])
+            self.app.view(name, topic, KINDS[name], on_damaged=on_damaged)
         deploy(self.app, log)
 
     @contextmanager

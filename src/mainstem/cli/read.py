@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,16 +10,17 @@ import typer
 from mainstem.cli import options
 from mainstem.cli.connect import connect
 from mainstem.cli.output import note, out, out_json
+from mainstem.model import OnDamaged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mainstem.client.log import Log
-    from mainstem.client.start import Moment
+    from mainstem.client.key_reader import KeyReader
+    from mainstem.client.reader import BoundedReader, Follower
     from mainstem.model import Record
 
 
-def read(
+def read(  # noqa: PLR0913 - a command's options are its parameters
     topic: Annotated[str, typer.Argument(metavar="TOPIC")],
     start: Annotated[
         str,
@@ -30,6 +32,9 @@ def read(
     key: Annotated[str | None, typer.Option("--key", help="Only records of this key.")] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many records.")] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on with new records until ctrl-C.")] = False,
+    on_damaged: Annotated[
+        OnDamaged, typer.Option("--on-damaged", help="At records that cannot be read: stop, or skip them.")
+    ] = "stop",
     bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP,
     json: options.Json = False,
 ) -> None:
@@ -39,11 +44,15 @@ def read(
     with connect(bootstrap) as log:
         begin = moment(start, topic)
         wanted = None if key is None else key.encode()
-        records = (
-            log.follow(topic, start=begin) if follow else _bounded(log, topic, begin, moment(end, topic), key, limit)
-        )
+        records: Follower | BoundedReader
+        if follow:
+            records = log.follow(topic, start=begin, on_damaged=on_damaged)
+        elif key is None:
+            records = log.read(topic, start=begin, end=moment(end, topic), limit=limit, on_damaged=on_damaged)
+        else:
+            records = _of_key(log.read_key(topic, key, start=begin, end=moment(end, topic), on_damaged=on_damaged))
         shown = 0
-        for record in records:
+        for record in _naming_damage(records):
             if wanted is not None and record.key != wanted:
                 continue
             _show(record, as_json=json)
@@ -52,13 +61,21 @@ def read(
                 return
 
 
-def _bounded(log: Log, topic: str, start: Moment, end: Moment, key: str | None, limit: int | None) -> Iterator[Record]:
-    if key is None:
-        return log.read(topic, start=start, end=end, limit=limit)
-    reader = log.read_key(topic, key, start=start, end=end, limit=limit)
+def _of_key(reader: KeyReader) -> KeyReader:
     if reader.scan_reason is not None:
         note(f"scanning the key's partition: {reader.scan_reason}")
     return reader
+
+
+def _naming_damage(reader: Follower | BoundedReader) -> Iterator[Record]:
+    """The records, with a note about each range that was skipped before them."""
+    named = 0
+    for record in chain(reader, [None]):
+        for damage in reader.damaged[named:]:
+            note(f"skipped {damage.offsets}: {damage.reason}")
+            named += 1
+        if record is not None:
+            yield record
 
 
 def _show(record: Record, *, as_json: bool) -> None:

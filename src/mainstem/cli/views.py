@@ -66,6 +66,7 @@ def _summary(status: dict[str, Any]) -> dict[str, Any]:
         "state": status["detail"] or status["state"],
         "lag": status["lag"],
         "dead letters": status["dead_letters"],
+        "damaged": status.get("damaged_offsets", 0),
         "verified": words[verified["equal"] if verified else None],
     }
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mainstem.client.wire.damage import damage_at
 from mainstem.client.wire.fetching import AbortedTransaction, FetchedPartition
+from mainstem.errors import CorruptBatchError
 from mainstem.model import Record, TopicPartition
 from mainstem.record.constants import ControlType
 from mainstem.record.header import BatchHeader, iter_headers, verify
@@ -26,11 +28,19 @@ class Chunk:
     def __init__(self, tp: TopicPartition, fetched: FetchedPartition, start: int, end: int | None = None) -> None:
         self.topic_partition = tp
         self.next_offset = start
+        self._fetched = fetched
         self._records = fetched.records
         self._end = end
         self._aborted = _Aborted(fetched.aborted_transactions)
 
     def __iter__(self) -> Iterator[Record]:
+        """Raises DamagedRecordsError, which names the offsets that cannot be read."""
+        try:
+            yield from self._all()
+        except CorruptBatchError as error:
+            raise damage_at(self.topic_partition, self._fetched, self.next_offset, error) from error
+
+    def _all(self) -> Iterator[Record]:
         for file_position, header in iter_headers(self._records):
             if header.next_offset <= self.next_offset:
                 continue

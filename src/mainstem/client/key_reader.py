@@ -15,7 +15,7 @@ from mainstem.client.start import Offsets
 from mainstem.client.wire.cluster import WireClient
 from mainstem.client.wire.pool import Pool
 from mainstem.errors import RemoteError
-from mainstem.model import TopicPartition
+from mainstem.model import OnDamaged, TopicPartition
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.list_key_offsets import ListKeyOffsetsRequest, ListKeyOffsetsResponse
 
@@ -89,10 +89,17 @@ class KeyReader(BoundedReader):
     """The records of one key between two offsets of its partition; see the module's docstring."""
 
     def __init__(
-        self, pool: Pool[WireClient], start: Offsets, end: Offsets, *, key: bytes, limit: int | None = None
+        self,
+        pool: Pool[WireClient],
+        start: Offsets,
+        end: Offsets,
+        *,
+        key: bytes,
+        limit: int | None = None,
+        on_damaged: OnDamaged = "stop",
     ) -> None:
         """``start`` and ``end`` name the one partition."""
-        super().__init__(pool, start, end, key=key, limit=limit)
+        super().__init__(pool, start, end, key=key, limit=limit, on_damaged=on_damaged)
         [self._tp] = start
         self._offsets = KeyOffsets(pool, self._tp, key)
         self._scan_reason = self._offsets.open(start[self._tp], end[self._tp])

@@ -38,7 +38,7 @@ from mainstem.errors import (
     InputError,
     TopicExistsError,
 )
-from mainstem.model import Position, TopicPartition
+from mainstem.model import OnDamaged, Position, TopicPartition
 from mainstem.record.partitioner import partition_for
 
 
@@ -172,13 +172,15 @@ class Log:
         key: Any = None,
         every_partition: bool = False,
         fetch_bytes: int = FETCH_BYTES,
+        on_damaged: OnDamaged = "stop",
     ) -> BoundedReader:
         """The committed records from ``start`` up to the log's end as it is now, or to ``end`` before that.
 
         With ``key`` only that key's records, looked for in the partition that Mainstem and Kafka's Java client give it,
         by its key index if it has one; ``every_partition`` scans all, for writers that partition otherwise (as
         librdkafka's own default does). ``fetch_bytes``: about how much is asked of the log at once, and held in memory.
-        Raises UnknownTopicError, OffsetOutOfRangeError.
+        ``on_damaged="skip"`` steps over records that the log has and cannot be read; the reader's ``damaged`` names
+        them. Raises UnknownTopicError, OffsetOutOfRangeError; while iterating, DamagedRecordsError.
         """
         with self._pool.borrow() as client:
             partitions = existing = partitions_of(client, [topic])
@@ -189,8 +191,10 @@ class Log:
             begin = start_offsets(client, ends, start, existing=existing)
             bound = bounds(client, ends, end)
         if wanted is not None and not every_partition:
-            return KeyReader(self._pool, begin, bound, key=wanted, limit=limit)
-        return BoundedReader(self._pool, begin, bound, key=wanted, limit=limit, fetch_bytes=fetch_bytes)
+            return KeyReader(self._pool, begin, bound, key=wanted, limit=limit, on_damaged=on_damaged)
+        return BoundedReader(
+            self._pool, begin, bound, key=wanted, limit=limit, fetch_bytes=fetch_bytes, on_damaged=on_damaged
+        )
 
     def read_key(
         self,
@@ -201,6 +205,7 @@ class Log:
         end: Moment | None = None,
         limit: int | None = None,
         partition: int | None = None,
+        on_damaged: OnDamaged = "stop",
     ) -> KeyReader:
         """The committed records of one key, as ``read`` gives them; the reader says whether an index led to them.
 
@@ -216,19 +221,26 @@ class Log:
             ends = end_offsets(client, [TopicPartition(topic, number)], read_committed=True)
             begin = start_offsets(client, ends, start, existing=partitions)
             bound = bounds(client, ends, end)
-        return KeyReader(self._pool, begin, bound, key=wanted, limit=limit)
+        return KeyReader(self._pool, begin, bound, key=wanted, limit=limit, on_damaged=on_damaged)
 
-    def follow(self, *topics: str, start: Moment = "latest", fetch_bytes: int = FETCH_BYTES) -> Follower:
+    def follow(
+        self,
+        *topics: str,
+        start: Moment = "latest",
+        fetch_bytes: int = FETCH_BYTES,
+        on_damaged: OnDamaged = "stop",
+    ) -> Follower:
         """The committed records of the topics as they come, without end; close it from any thread.
 
-        Raises UnknownTopicError, OffsetOutOfRangeError; while iterating, LogUnavailableError when the log is away for
-        longer than ``timeout_s`` (iterating on goes on where it was).
+        ``on_damaged`` is as in ``read``. Raises UnknownTopicError, OffsetOutOfRangeError; while iterating,
+        DamagedRecordsError, and LogUnavailableError when the log is away for longer than ``timeout_s`` (iterating on
+        goes on where it was).
         """
         if not topics:
             raise InputError("follow: name at least one topic")
         client = self._wire_client()
         try:
-            return Follower(client, topics, start, self._clock, fetch_bytes=fetch_bytes)
+            return Follower(client, topics, start, self._clock, fetch_bytes=fetch_bytes, on_damaged=on_damaged)
         except BaseException:
             client.close()
             raise

@@ -2,22 +2,26 @@
 
 The position advances with the fetch: past transaction markers, aborted records and compacted gaps, not only past the
 records that came out. A reader that stopped with an error can go on: the next ``next()`` tries again from the same
-position. Iterated by one thread; ``position`` may be asked for and ``close`` called from any.
+position. At records that are in the log and cannot be read it stops with DamagedRecordsError, or, with
+``on_damaged="skip"``, steps over them and names them in ``damaged``. Iterated by one thread; ``position`` may be asked
+for and ``close`` called from any.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from mainstem.client.decoding import Chunk
 from mainstem.client.start import Moment, Offsets, end_offsets, partitions_of, start_offsets
 from mainstem.client.wire.cluster import WireClient
+from mainstem.client.wire.damage import check_on_damaged
+from mainstem.client.wire.fetching import FetchedPartition
 from mainstem.client.wire.pool import Pool
 from mainstem.clock import Clock
-from mainstem.errors import LogUnavailableError
-from mainstem.model import Position, Record, TopicPartition
+from mainstem.errors import DamagedRecordsError, LogUnavailableError
+from mainstem.model import OnDamaged, Position, Record, TopicPartition
 
 _PARTITION_BYTES: Final = 1024 * 1024
 FETCH_BYTES: Final = 16 * 1024 * 1024
@@ -28,7 +32,14 @@ _NEW_PARTITIONS_S: Final = 10.0
 class _Chunks:
     """The chunks of one fetch as one stream of records, and the position that goes with it."""
 
-    def __init__(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def __init__(
+        self, offsets: Mapping[TopicPartition, int], on_damaged: OnDamaged = "stop", end: Offsets | None = None
+    ) -> None:
+        """``end``: where a bounded reader ends, so that stepping over damage does not lead past it."""
+        check_on_damaged(on_damaged)
+        self.damaged: list[DamagedRecordsError] = []
+        self._on_damaged = on_damaged
+        self._end = end or {}
         self._offsets: Offsets = dict(offsets)
         self._chunks: deque[Chunk] = deque()
         self._records: Iterator[Record] = iter(())
@@ -43,9 +54,6 @@ class _Chunks:
             offsets[tp] = max(offsets[tp], current.next_offset)  # it may have been dropped just now
         return offsets
 
-    def add(self, chunk: Chunk) -> None:
-        self._chunks.append(chunk)
-
     def begin(self, tp: TopicPartition) -> None:
         """Take in a partition that was not there before."""
         self._offsets.setdefault(tp, 0)
@@ -54,15 +62,35 @@ class _Chunks:
         """Go on at ``offset``: nothing before it is wanted."""
         self._offsets[tp] = max(self._offsets[tp], offset)
 
+    def take_up(self, tp: TopicPartition, part: FetchedPartition, start: int) -> None:
+        """Take in what a fetch from ``start`` on brought. Raises its error, unless it heals or may be stepped over."""
+        if isinstance(part.error, DamagedRecordsError):
+            self._step_over(part.error)
+        elif part.error is not None and not part.heals:
+            raise part.error
+        else:
+            self._chunks.append(Chunk(tp, part, start, self._end.get(tp)))
+
+    def _step_over(self, damage: DamagedRecordsError) -> None:
+        """Go on behind damaged offsets, and remember them. Raises ``damage`` where that is not allowed or possible."""
+        if self._on_damaged == "stop" or damage.last_offset is None:
+            raise damage
+        tp, behind = damage.topic_partition, damage.last_offset + 1
+        self.damaged.append(DamagedRecordsError(tp, damage.first_offset, damage.last_offset, damage.reason))
+        self.jump(tp, min(behind, self._end.get(tp, behind)))
+
     def next_record(self) -> Record | None:
         """The next record, or None when another fetch is needed. A fetch that cannot be read on is dropped."""
         while True:
             try:
                 record = next(self._records, None)
-            except BaseException:
+            except BaseException as error:
                 self._chunks.clear()
                 self._drop_current()
-                raise
+                if not isinstance(error, DamagedRecordsError):
+                    raise
+                self._step_over(error)
+                return None
             if record is not None:
                 return record
             self._drop_current()
@@ -89,11 +117,12 @@ class BoundedReader(Iterator[Record]):
         key: bytes | None = None,
         limit: int | None = None,
         fetch_bytes: int = FETCH_BYTES,
+        on_damaged: OnDamaged = "stop",
     ) -> None:
         """``fetch_bytes``: about how much is asked of the log at once, so what the reader holds in memory."""
         self._pool = pool
         self._fetch_bytes = fetch_bytes
-        self._chunks = _Chunks(start)
+        self._chunks = _Chunks(start, on_damaged, end)
         self._end = end
         self._key = key
         self._left = limit
@@ -102,6 +131,11 @@ class BoundedReader(Iterator[Record]):
     def position(self) -> Position:
         """The position just after the records that came out so far."""
         return Position(self._chunks.offsets)
+
+    @property
+    def damaged(self) -> Sequence[DamagedRecordsError]:
+        """The damaged offsets that the reader has stepped over, with ``on_damaged="skip"``."""
+        return tuple(self._chunks.damaged)
 
     @property
     def end(self) -> Position:
@@ -131,9 +165,7 @@ class BoundedReader(Iterator[Record]):
         with self._pool.borrow() as client:
             fetched = client.fetch(wanted, partition_max_bytes=self._partition_bytes(), max_bytes=self._fetch_bytes)
         for tp, part in fetched.items():
-            if part.error is not None and not part.heals:
-                raise part.error
-            self._chunks.add(Chunk(tp, part, wanted[tp], self._end[tp]))
+            self._chunks.take_up(tp, part, wanted[tp])
         return True
 
     def _wanted(self) -> Offsets:
@@ -159,6 +191,7 @@ class Follower(Iterator[Record]):
         clock: Clock,
         *,
         fetch_bytes: int = FETCH_BYTES,
+        on_damaged: OnDamaged = "stop",
     ) -> None:
         """Takes over ``client``; ``fetch_bytes`` as of a BoundedReader.
 
@@ -170,13 +203,18 @@ class Follower(Iterator[Record]):
         self._clock = clock
         self._is_closed = False
         ends = end_offsets(client, partitions_of(client, topics), read_committed=True)
-        self._chunks = _Chunks(start_offsets(client, ends, start))
+        self._chunks = _Chunks(start_offsets(client, ends, start), on_damaged)
         self._looked_s = clock.monotonic_s()
 
     @property
     def position(self) -> Position:
         """The position just after the records that came out so far, and after what is no record."""
         return Position(self._chunks.offsets)
+
+    @property
+    def damaged(self) -> Sequence[DamagedRecordsError]:
+        """The damaged offsets that the follower has stepped over, with ``on_damaged="skip"``."""
+        return tuple(self._chunks.damaged)
 
     def close(self) -> None:
         """End it; from any thread. Who waits in ``next`` gets StopIteration."""
@@ -231,9 +269,7 @@ class Follower(Iterator[Record]):
                 return
             raise
         for tp, part in fetched.items():
-            if part.error is not None and not part.heals:
-                raise part.error
-            self._chunks.add(Chunk(tp, part, wanted[tp]))
+            self._chunks.take_up(tp, part, wanted[tp])
 
     def _look_for_partitions(self) -> None:
         now_s = self._clock.monotonic_s()

@@ -21,6 +21,7 @@ _COLUMNS = (
     column("state", "State", state=True),
     column("lag", "Lag", format="count"),
     column("dead_letters", "Dead letters", format="count", classes="wide"),
+    column("damaged_offsets", "Damaged", format="count", classes="wide"),
     column("verified", "Verified", classes="wide"),
 )
 

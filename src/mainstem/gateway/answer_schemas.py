@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 _TEXT: Final = {"type": "string"}
+_TEXTS: Final = {"type": "array", "items": _TEXT}
 _NUMBER: Final = {"type": "integer"}
 _ANY: Final[dict[str, Any]] = {}
 _POSITION: Final = {"type": "string", "description": "a position", "examples": ["flights/0:17,flights/3:9"]}
@@ -42,8 +43,10 @@ SCHEMAS: Final[dict[str, Any]] = {
     "Text": _TEXT,
     "Object": {"type": "object"},
     "Record": _RECORD,
-    "Records": _object(topic=_TEXT, records=_list("Record"), position=_POSITION),
-    "KeyRecords": _object({"scanned": _TEXT}, topic=_TEXT, key=_TEXT, records=_list("Record"), position=_POSITION),
+    "Records": _object({"damaged": _TEXTS}, topic=_TEXT, records=_list("Record"), position=_POSITION),
+    "KeyRecords": _object(
+        {"scanned": _TEXT, "damaged": _TEXTS}, topic=_TEXT, key=_TEXT, records=_list("Record"), position=_POSITION
+    ),
     "Appended": _object(position=_POSITION, records=_NUMBER),
     "Topic": _TOPIC,
     "Topics": _object(topics=_list("Topic")),

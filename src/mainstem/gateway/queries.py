@@ -8,13 +8,14 @@ from fastapi import Header
 from pydantic import BaseModel, ConfigDict, Field
 
 from mainstem.errors import QueryError
-from mainstem.model import Position
+from mainstem.model import OnDamaged, Position
 from mainstem.views.diff import DiffRequest
 from mainstem.views.moments import read_moment
 from mainstem.views.read_options import LAG_MS_MAX, WAIT_S, WAIT_S_MAX, ReadOptions
 from mainstem.views.requests import LIMIT_MAX, MetricsQuery
 
 _POSITION_EXAMPLE = "flights/0:17,flights/3:9"
+_ON_DAMAGED = "at records that are in the log and cannot be read: `stop` with an error, or `skip` them"
 
 
 LastEventId = Annotated[str, Header(alias="Last-Event-ID", description="the id of the last event: go on from there")]
@@ -163,6 +164,7 @@ class KeyQuery(NoQuery):
     )
     end: str = Field("latest", alias="to", description="where to stop, not included; the log's end as it is now")
     limit: int = Field(100, ge=1, le=10_000)
+    on_damaged: OnDamaged = Field("stop", description=_ON_DAMAGED)
 
 
 class ReadQuery(KeyQuery):
@@ -184,6 +186,7 @@ class StreamQuery(NoQuery):
     route: str | None = Field(
         None, description="only records whose routing key matches this pattern", examples=["orders.eu.*", "orders.#"]
     )
+    on_damaged: OnDamaged = Field("stop", description=_ON_DAMAGED)
 
 
 class TopicsQuery(NoQuery):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mainstem.client.key_reader import KeyReader
 from mainstem.errors import InputError, PositionError
 from mainstem.gateway.record_json import record_json
-from mainstem.model import Position
+from mainstem.model import OnDamaged, Position
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
@@ -33,25 +33,30 @@ class BoundedRead:
     end: str = "latest"
     key: str | None = None
     limit: int = 100
+    on_damaged: OnDamaged = "stop"
 
 
 @dataclass(frozen=True, slots=True)
 class ReadAnswer:
     """The records, as JSON documents, and where to go on.
 
-    Of a key: its last offset, if an index tells it, or why its partition was scanned.
+    Of a key: its last offset, if an index tells it, or why its partition was scanned. ``damaged``: the offsets that
+    were skipped, each as ``topic/partition:first-last``.
     """
 
     records: list[dict[str, Any]]
     position: Position
     last_offset: int | None = None
     scan_reason: str | None = None
+    damaged: tuple[str, ...] = ()
 
 
 def read(log: Log, what: BoundedRead) -> ReadAnswer:
-    """Read from ``log``. Raises UnknownTopicError, PositionError, PositionFormatError, OffsetOutOfRangeError."""
+    """Read from ``log``. Raises UnknownTopicError, PositionError, PositionFormatError, OffsetOutOfRangeError,
+    DamagedRecordsError.
+    """
     start, end = moment(what.start, what.topic), moment(what.end, what.topic)
-    reader = log.read(what.topic, start=start, end=end, key=what.key, limit=what.limit)
+    reader = log.read(what.topic, start=start, end=end, key=what.key, limit=what.limit, on_damaged=what.on_damaged)
     records: list[dict[str, Any]] = []
     size_bytes = 0
     for record in reader:
@@ -59,9 +64,10 @@ def read(log: Log, what: BoundedRead) -> ReadAnswer:
         size_bytes += len(record.key or b"") + len(record.value or b"")
         if size_bytes >= _ANSWER_BYTES_MAX:
             break
+    damaged = tuple(damage.offsets for damage in reader.damaged)
     if isinstance(reader, KeyReader):
-        return ReadAnswer(records, reader.position, reader.last_offset, reader.scan_reason)
-    return ReadAnswer(records, reader.position)
+        return ReadAnswer(records, reader.position, reader.last_offset, reader.scan_reason, damaged)
+    return ReadAnswer(records, reader.position, damaged=damaged)
 
 
 def moment(words: str, topic: str) -> Moment:

@@ -36,7 +36,7 @@ def stream_router(log: Log, streams: Streams, topics: TopicStreams | None = None
         check_name(topic)
         route = None if query.route is None else RoutePattern.parse(query.route)
         wanted = Wanted(None if query.key is None else query.key.encode(), None, route)
-        start = await readers.start(topic, last_event_id or query.start, wanted)
+        start = await readers.start(topic, last_event_id or query.start, wanted, query.on_damaged)
         return EventStream(readers.events(start), streams)
 
     return router

@@ -76,13 +76,13 @@ def topic_router(log: Log) -> APIRouter:
     @router.get("/topics/{topic}/records", summary="A bounded read")
     async def read_records(topic: str, query: Annotated[ReadQuery, Query()]) -> Response:
         check_name(topic)
-        what = BoundedRead(topic, query.start, query.end, query.key, query.limit)
+        what = BoundedRead(topic, query.start, query.end, query.key, query.limit, query.on_damaged)
         return await readers.run(_read, log, what)
 
     @router.get("/topics/{topic}/keys/" + KEY, summary="One key's records; the entity tag is its last offset")
     async def read_key(topic: str, key: str, query: Annotated[KeyQuery, Query()]) -> Response:
         check_name(topic)
-        what = BoundedRead(topic, query.start, query.end, key, query.limit)
+        what = BoundedRead(topic, query.start, query.end, key, query.limit, query.on_damaged)
         return await readers.run(_read, log, what, is_of_key=True)
 
     return router
@@ -97,7 +97,9 @@ def check_name(topic: str) -> None:
 def _read(log: Log, what: BoundedRead, *, is_of_key: bool = False) -> Response:
     """The answer to a read; of a key with its entity tag, or why there is none."""
     answer = read(log, what)
-    document = {"topic": what.topic}
+    document: dict[str, Any] = {"topic": what.topic}
+    if answer.damaged:
+        document["damaged"] = answer.damaged
     if is_of_key:
         document["key"] = what.key or ""
         if answer.scan_reason is not None:

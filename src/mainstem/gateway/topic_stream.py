@@ -5,30 +5,32 @@
    take turns. A reader of one key follows the topic's key index if it has one.
 3. At the end of its past the reader joins the topic's tail (``topic_tail``), which it shares with all others.
 
-In each partition events come in the log's order, without a gap and without a repeat. ``TopicStreams`` is for one event
-loop.
+In each partition events come in the log's order, without a gap and without a repeat. Records that are in the log and
+cannot be read end a stream with an error; with ``on_damaged=skip`` its past is read on behind them. ``TopicStreams`` is
+for one event loop.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from mainstem.errors import OffsetOutOfRangeError, UnavailableError
+from mainstem.errors import DamagedRecordsError, OffsetOutOfRangeError, UnavailableError
 from mainstem.gateway.blocking import Workers
 from mainstem.gateway.event_format import beat, opening
 from mainstem.gateway.event_stream import BEAT_S
 from mainstem.gateway.reads import moment
 from mainstem.gateway.topic_frames import Offsets, Piece, Wanted, piece_of, position_text
 from mainstem.gateway.topic_tail import RING_BYTES, TopicTail
-from mainstem.model import Position, TopicPartition
+from mainstem.model import OnDamaged, Position, Record, TopicPartition
 from mainstem.record.partitioner import partition_for
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
+    from mainstem.client.reader import BoundedReader
 
 _PAST_READERS_MAX: Final = 8
 _TAILS_MAX: Final = 64
@@ -44,6 +46,7 @@ class TopicStart:
     offsets: Offsets
     wanted: Wanted
     by_index: bool = True
+    on_damaged: OnDamaged = "stop"
 
 
 class TopicStreams:
@@ -57,7 +60,7 @@ class TopicStreams:
         self._followers = Workers(_TAILS_MAX)
         self._past = Workers(_PAST_READERS_MAX)
 
-    async def start(self, topic: str, start: str, wanted: Wanted) -> TopicStart:
+    async def start(self, topic: str, start: str, wanted: Wanted, on_damaged: OnDamaged = "stop") -> TopicStart:
         """Find out where to begin.
 
         Raises UnknownTopicError, InputError, PositionError, OffsetOutOfRangeError, UnavailableError.
@@ -65,7 +68,7 @@ class TopicStreams:
         found = await self._past.run(_start, self._log, topic, start, wanted)
         if topic not in self._tails and len(self._tails) >= _TAILS_MAX:
             raise UnavailableError(f"{_TAILS_MAX} topics are being followed already; try again later")
-        return found
+        return replace(found, on_damaged=on_damaged)
 
     async def events(self, start: TopicStart) -> AsyncGenerator[bytes, None]:
         """The blocks of one stream."""
@@ -180,21 +183,45 @@ def _past_piece(log: Log, start: TopicStart, offsets: Offsets, end: Offsets) -> 
     if start.by_index and wanted.key is not None:
         begin = _position(topic, wanted.of(offsets))
         by_key = log.read_key(
-            topic, wanted.key, start=begin, end=until, partition=wanted.partition, limit=_KEY_RECORDS_MAX
+            topic,
+            wanted.key,
+            start=begin,
+            end=until,
+            partition=wanted.partition,
+            limit=_KEY_RECORDS_MAX,
+            on_damaged=start.on_damaged,
         )
         if by_key.scan_reason is None:
-            records = list(by_key)
+            records = list(_up_to_damage(by_key))
             return piece_of(topic, records, offsets, _advanced(offsets, by_key.position))
     records = []
     size_bytes = 0
-    reader = log.read(topic, start=_position(topic, offsets), end=until, fetch_bytes=2 * _PAST_BYTES)
-    for record in reader:
+    reader = log.read(
+        topic,
+        start=_position(topic, offsets),
+        end=until,
+        fetch_bytes=2 * _PAST_BYTES,
+        on_damaged=start.on_damaged,
+    )
+    for record in _up_to_damage(reader):
         if wanted.takes(record):
             records.append(record)
         size_bytes += record.size_bytes + 1
         if size_bytes >= _PAST_BYTES:
             break
     return piece_of(topic, records, offsets, _advanced(offsets, reader.position))
+
+
+def _up_to_damage(reader: BoundedReader) -> Iterator[Record]:
+    """The records before the first that cannot be read. Raises DamagedRecordsError where there are none."""
+    has_moved = False
+    try:
+        for record in reader:
+            yield record
+            has_moved = True
+    except DamagedRecordsError:
+        if not has_moved:
+            raise
 
 
 def _advanced(offsets: Offsets, position: Position) -> Offsets:

@@ -137,6 +137,15 @@ class LogSegments(Sequence[Segment]):
             segment, file_position = self._segments[bisect_right(self._base_offsets, segment.base_offset)], 0
         return buffers, LogPlace(segment, file_position)
 
+    def next_proven(self, offset: int) -> int | None:
+        """The base offset of the first proven batch that begins behind ``offset``, which is in damage; None without."""
+        for segment in self._segments[max(0, bisect_right(self._base_offsets, offset) - 1) :]:
+            start = segment.indexes().offsets.lookup(max(offset, segment.base_offset))
+            for place in segment.walk_proving(start):
+                if place.header.base_offset > offset:
+                    return place.header.base_offset
+        return None
+
     def aborted_transactions(self, offset: int, end: LogPlace) -> list[AbortedTransaction]:
         """The aborted transactions that reach into what lies from ``offset`` to ``end``, all of which have ended.
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
-from mainstem.errors import CorruptBatchError, OffsetOutOfRangeError
+from mainstem.errors import CorruptBatchError, DamagedRecordsError, OffsetOutOfRangeError
 from mainstem.log.leader_epochs import EpochEndOffset, LeaderEpochs
 from mainstem.log.log_segments import LogPlace, LogSegments
 from mainstem.log.producer_state import ProducerEntry, ProducerState
@@ -79,7 +79,7 @@ class PartitionReads:
 
         At most ``max_bytes``, except that with ``minimum_one`` the first batch comes however large it is. With
         ``committed`` they end at the last stable offset, and ``aborted`` is filled. Raises OffsetOutOfRangeError;
-        CorruptBatchError when the batch at ``offset`` is damaged.
+        DamagedRecordsError when the batch at ``offset`` is damaged, which says how far.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRangeError(
@@ -93,11 +93,17 @@ class PartitionReads:
             try:
                 buffers, end = self._segments.read(offset, max_bytes, end, minimum_one=minimum_one)
             except CorruptBatchError as error:
-                raise CorruptBatchError(f"{self.topic_partition}: {error}") from error
+                raise self._damage(offset, last_stable if committed else self.high_watermark, error) from error
             if committed and buffers:
                 aborted = self._segments.aborted_transactions(offset, end)
         size = sum(map(len, buffers))
         return ReadResult(buffers, size, self.high_watermark, last_stable, self.log_start_offset, aborted)
+
+    def _damage(self, offset: int, end: int, error: CorruptBatchError) -> DamagedRecordsError:
+        """What cannot be read from ``offset`` on: up to the next proven batch, or to the ``end`` of the read."""
+        behind = self._segments.next_proven(offset)
+        last_offset = (end if behind is None else min(behind, end)) - 1
+        return DamagedRecordsError(self.topic_partition, offset, last_offset, str(error))
 
     def _find_stable_end(self, last_stable: int) -> LogPlace:
         """The place of the last stable offset: where the oldest open transaction begins.

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from mainstem.errors import DefinitionError
-from mainstem.model import is_topic_name
+from mainstem.model import ON_DAMAGED, OnDamaged, is_topic_name
 from mainstem.pipelines.definitions import MODES, Input, Mode, Pipeline, Table, Topic, View
 from mainstem.pipelines.kinds import KINDS, Kind
 
@@ -72,6 +72,7 @@ class App:
         mode: Mode = "append",
         name: str | None = None,
         partitions: int | None = None,
+        on_damaged: OnDamaged = "stop",
     ) -> Callable[[_Function], _Function]:
         """Declare the decorated function as a pipeline from ``inputs`` into the topic ``into``, or into several.
 
@@ -79,6 +80,8 @@ class App:
         order; it stays callable as it is. ``mode`` is Spark's output mode; a topic derived by ``update`` or
         ``complete`` holds changing rows, so it needs a ``key`` and is compacted. ``key`` and ``partitions`` are those
         of the topics that are not declared; default: no key, and as many partitions as the first streamed input.
+        At input records that are in the log and cannot be read it stops, or, with ``on_damaged="skip"``, goes on behind
+        them and notes their offsets in the progress topic.
         """
         wanted = (into,) if isinstance(into, Topic | str) else tuple(into)
 
@@ -98,19 +101,30 @@ class App:
                 self._output(topic, others if self._is_declared(topic) else columns, mode, count, where)
                 for topic in wanted
             )
-            self._add_pipeline(Pipeline(pipeline_name, function, found, outputs, mode, where=where, app=self.name))
+            _check_on_damaged(on_damaged, where)
+            self._add_pipeline(
+                Pipeline(
+                    pipeline_name, function, found, outputs, mode, where=where, app=self.name, on_damaged=on_damaged
+                )
+            )
             return function
 
         return register
 
     def foreach_batch(
-        self, source: Input | str, *, into: Topic | str | Sequence[Topic | str] = (), name: str | None = None
+        self,
+        source: Input | str,
+        *,
+        into: Topic | str | Sequence[Topic | str] = (),
+        name: str | None = None,
+        on_damaged: OnDamaged = "stop",
     ) -> Callable[[_Function], _Function]:
         """Declare the decorated function to be called with each micro-batch of ``source``: a DataFrame, and its id.
 
         For what no pipeline can do: writing elsewhere. After a crash a micro-batch comes again, with the same id and
         the same rows. ``into``: the topics, declared before, that the function appends to; it then returns the
         position after its records, or None when it appended none, so that positions travel on through these topics.
+        ``on_damaged`` is as for a pipeline.
         """
         wanted = (into,) if isinstance(into, Topic | str) else tuple(into)
 
@@ -121,14 +135,32 @@ class App:
                 raise DefinitionError(f"{where}: a table has no micro-batches; name the topic itself")
             _check_arguments(pipeline_name, function, (stream, 0), "a micro-batch and its id", where)
             outputs = tuple(self._declared_output(self._find_topic(topic, where), where) for topic in wanted)
-            self._add_pipeline(Pipeline(pipeline_name, function, (stream,), outputs, "append", True, where, self.name))
+            _check_on_damaged(on_damaged, where)
+            self._add_pipeline(
+                Pipeline(
+                    pipeline_name,
+                    function,
+                    (stream,),
+                    outputs,
+                    "append",
+                    each_batch=True,
+                    where=where,
+                    app=self.name,
+                    on_damaged=on_damaged,
+                )
+            )
             return function
 
         return register
 
-    def view(self, name: str, topic: Topic | str, kind: Kind) -> View:
-        """Declare a view of ``kind`` over a topic, derived ones included."""
+    def view(self, name: str, topic: Topic | str, kind: Kind, *, on_damaged: OnDamaged = "stop") -> View:
+        """Declare a view of ``kind`` over a topic, derived ones included.
+
+        At records that are in the log and cannot be read it stops, or, with ``on_damaged="skip"``, goes on behind them
+        and names their offsets in a dead letter.
+        """
         where = _caller()
+        _check_on_damaged(on_damaged, where)
         _check_name("view", name, where)
         self._refuse_twice("view", name, self._views, where)
         if not isinstance(kind, KINDS):
@@ -136,7 +168,7 @@ class App:
             raise DefinitionError(f"{where}: a view is one of {known}, not {kind!r}")
         if kind.fault is not None:
             raise DefinitionError(f"{where}: {kind.fault}")
-        view = View(self.name, name, self._find_topic(topic, where), kind, where)
+        view = View(self.name, name, self._find_topic(topic, where), kind, where, on_damaged)
         self._views[name] = view
         return view
 
@@ -239,6 +271,11 @@ def _check_arguments(
         raise DefinitionError(
             f"{where}: pipeline {name} has {described}, but its function cannot be called with them: {error}"
         ) from error
+
+
+def _check_on_damaged(word: str, where: str) -> None:
+    if word not in ON_DAMAGED:
+        raise DefinitionError(f"{where}: on_damaged is one of {', '.join(ON_DAMAGED)}, not {word!r}")
 
 
 def _check_name(word: str, name: str, where: str) -> None:

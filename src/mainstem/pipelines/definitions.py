@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 from mainstem.errors import InputError
-from mainstem.model import is_topic_name
+from mainstem.model import OnDamaged, is_topic_name
 from mainstem.pipelines.kinds import Kind
 
 Mode: TypeAlias = Literal["append", "update", "complete"]
@@ -63,7 +63,8 @@ class Pipeline:
 
     With ``each_batch`` it is a function of one micro-batch and its id instead, called for what it does by itself;
     ``outputs`` are then the topics that it appends to, which may be none. ``stands_for`` is the pipeline whose new
-    version it is, while that is derived beside the old one.
+    version it is, while that is derived beside the old one. ``on_damaged``: whether it stops at input records that
+    are in the log and cannot be read, or skips them.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Pipeline:
     where: str = field(default="", compare=False)
     app: str = ""
     stands_for: str = ""
+    on_damaged: OnDamaged = "stop"
 
     @property
     def streams(self) -> tuple[Topic, ...]:
@@ -94,13 +96,17 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """An index over one topic, of one kind."""
+    """An index over one topic, of one kind.
+
+    ``on_damaged``: whether it stops at records that are in the log and cannot be read, or skips them as dead letters.
+    """
 
     app: str
     name: str
     topic: Topic
     kind: Kind
     where: str = field(default="", compare=False)
+    on_damaged: OnDamaged = "stop"
 
     @property
     def dead_letter_topic(self) -> str:

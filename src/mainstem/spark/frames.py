@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from mainstem.model import Position
+from mainstem.model import OnDamaged, Position
 from mainstem.schema.infer import schema_of
 from mainstem.spark.options import BOOTSTRAP, REGISTERED
 from mainstem.spark.source import MainstemDataSource
@@ -49,16 +49,19 @@ def part(
     *,
     as_table: bool = False,
     columns: Sequence[str] = (),
+    on_damaged: OnDamaged = "stop",
 ) -> DataFrame:
     """What one topic held, from its oldest record up to ``end``; with a schema its rows, else its records.
 
-    ``as_table``: the latest value of each key at ``end``. ``columns`` are those of the records to read.
+    ``as_table``: the latest value of each key at ``end``. ``columns`` are those of the records to read. ``on_damaged``:
+    whether it stops at records that cannot be read, or skips them.
     """
     numbers: dict[str, dict[str, int]] = {}
     for tp, offset in end.items():
         numbers.setdefault(tp.topic, {})[str(tp.partition)] = offset
     assigned = {topic: [int(number) for number in offsets] for topic, offsets in numbers.items()}
     options = {BOOTSTRAP: bootstrap, "assign": json.dumps(assigned), "endingOffsets": json.dumps(numbers)}
+    options["onDamaged"] = on_damaged
     if not columns and schema is None:
         options["includeHeaders"] = "true"
     if columns:

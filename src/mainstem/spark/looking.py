@@ -11,8 +11,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mainstem.client.wire.cluster import Isolation, WireClient
-from mainstem.errors import OffsetOutOfRangeError, UnknownTopicError
+from mainstem.client.wire.cluster import LATEST, Isolation, WireClient
+from mainstem.errors import CorruptBatchError, OffsetOutOfRangeError, UnknownTopicError
 from mainstem.model import Position, TopicPartition
 
 
@@ -46,6 +46,7 @@ def look(client: WireClient, offsets: Mapping[TopicPartition, int], isolation: I
     ends: dict[TopicPartition, int] = {}
     out_of_range = set()
     is_former = False
+    damaged: list[TopicPartition] = []  # the task that reads them says so, or skips them
     for tp, found in fetched.items():
         if found.error is None:
             ends[tp] = max(offsets[tp], found.last_stable_offset if is_committed else found.high_watermark)
@@ -53,6 +54,10 @@ def look(client: WireClient, offsets: Mapping[TopicPartition, int], isolation: I
             out_of_range.add(tp)
         elif isinstance(found.error, UnknownTopicError):
             is_former = True
+        elif isinstance(found.error, CorruptBatchError):
+            damaged.append(tp)
         elif not found.heals:
             raise found.error
+    if damaged:
+        ends |= client.list_offsets(damaged, LATEST, isolation)
     return Seen(Position(ends), frozenset(out_of_range), is_former)

@@ -115,11 +115,15 @@ def _input(
                 "declare one with app.topic"
             )
         is_small = sum(log.end(name).values()) <= BROADCAST_RECORDS_MAX
-        options = {"checkpointLocation": place.checkpoint}
+        options = {"checkpointLocation": place.checkpoint, "onDamaged": pipeline.on_damaged}
         return table(spark, bootstrap, name, schemas[name], options, is_small=is_small)
     # Each stream carries where the tables end, for it may be the only one that has news.
     group = f"mainstem-{pipeline.name}"
-    options = {"tables": ",".join(sorted({topic.name for topic in pipeline.tables})), "kafka.group.id": group}
+    options = {
+        "tables": ",".join(sorted({topic.name for topic in pipeline.tables})),
+        "kafka.group.id": group,
+        "onDamaged": pipeline.on_damaged,
+    }
     if entry.name not in schemas:
         return _raw_stream(spark, bootstrap, entry.name, options)
     options["deadLetterTopic"] = pipeline.dead_letter_topic

@@ -39,6 +39,7 @@ READ_OPTIONS = (
     "maxRecordsPerPartition",
     "maxBytesPerPartition",
     "failOnDataLoss",
+    "onDamaged",
     "kafka.group.id",
     "groupIdPrefix",
     "commitOffsets",
@@ -140,6 +141,7 @@ class ReadOptions:
     splits: Splits
     group: GroupOptions
     fail_on_data_loss: bool
+    skips_damaged: bool
     columns: tuple[str, ...] | None
     value_schema: str | None
     mode: str
@@ -175,6 +177,7 @@ class ReadOptions:
             splits=Splits(*map(given.count, ("minPartitions", "maxRecordsPerPartition", "maxBytesPerPartition"))),
             group=_group(given),
             fail_on_data_loss=given.flag("failOnDataLoss", default=True),
+            skips_damaged=given.choice("onDamaged", ("STOP", "SKIP")) == "SKIP",
             columns=_columns(given),
             value_schema=value_schema,
             mode=given.choice("mode", _MODES),

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mainstem.client.wire.cluster import Isolation, WireClient
+from mainstem.client.wire.damage import damage_at
 from mainstem.client.wire.fetching import FetchedPartition
-from mainstem.errors import LogUnavailableError, OffsetOutOfRangeError
+from mainstem.errors import CorruptBatchError, DamagedRecordsError, LogUnavailableError, OffsetOutOfRangeError
 from mainstem.model import TopicPartition
 from mainstem.record.arrow_decode import decode
 from mainstem.spark.local_segments import read_local
-from mainstem.spark.losses import lost_error, note, resume
+from mainstem.spark.losses import lost_error, note, noticed, resume
 from mainstem.spark.options import LogOptions
 from mainstem.spark.ranges import OffsetRange
 
@@ -42,12 +43,15 @@ class ScanOptions:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     """The lives of topics that the offsets belong to, as far as they are known."""
     is_table: bool = False
+    skips_damaged: bool = False
+    """Whether records that are in the log and cannot be read are skipped, and noted as a loss."""
 
 
 def read_range(client: WireClient, wanted: OffsetRange, options: ScanOptions) -> Iterator[Any]:
     """The records of the range as Arrow record batches with ``options.columns``, in order.
 
-    Raises OffsetOutOfRangeError for offsets that were removed (with ``fail_on_data_loss``), LogUnavailableError.
+    Raises OffsetOutOfRangeError for offsets that were removed (with ``fail_on_data_loss``), DamagedRecordsError for
+    those that cannot be read (unless ``skips_damaged``), LogUnavailableError.
     """
     tp, offset, empty = wanted.topic_partition, wanted.start, 0
     if options.reads_files:
@@ -69,9 +73,16 @@ def read_range(client: WireClient, wanted: OffsetRange, options: ScanOptions) ->
         if isinstance(fetched.error, OffsetOutOfRangeError):
             offset = _behind_the_loss(client, OffsetRange(tp, offset, wanted.end), options)
             continue
+        if isinstance(fetched.error, DamagedRecordsError):
+            offset = _behind_the_damage(fetched.error, wanted, options)
+            continue
         if fetched.error is not None:
             raise fetched.error
-        decoded = _decode(fetched, tp, offset, wanted.end, options)
+        try:
+            decoded = _decode(fetched, tp, offset, wanted.end, options)
+        except CorruptBatchError as error:
+            offset = _behind_the_damage(damage_at(tp, fetched, offset, error), wanted, options)
+            continue
         if decoded.next_offset == offset:
             empty += 1
             if empty == _EMPTY_FETCHES_MAX:
@@ -105,6 +116,17 @@ def _require_same_life(client: WireClient, tp: TopicPartition, options: ScanOpti
             f"topic {tp.topic} was deleted and made again while it was read: its id was {planned}, it is "
             f"{fetched.topic_id} now; what is left to read of the former one is gone"
         )
+
+
+def _behind_the_damage(damage: DamagedRecordsError, wanted: OffsetRange, options: ScanOptions) -> int:
+    """Where to go on behind records that cannot be read. Raises ``damage`` where they are not to be skipped."""
+    tp = damage.topic_partition
+    if damage.last_offset is None or not options.skips_damaged:
+        raise damage
+    next_offset = min(damage.last_offset + 1, wanted.end)
+    loss = noticed(options.reader, tp, damage.first_offset, next_offset, f"damaged: {damage.reason}", options.topic_ids)
+    note(options.log, [loss])
+    return next_offset
 
 
 def _behind_the_loss(client: WireClient, lost: OffsetRange, options: ScanOptions) -> int:

@@ -60,7 +60,13 @@ def _table_end(partition: TableRead, options: ReadOptions) -> int:
 def _scan(options: ReadOptions, columns: frozenset[str], partition: InputPartition) -> ScanOptions:
     reads_files = options.reads_files and may_be_read(options.log.security)
     scan = ScanOptions(
-        columns, options.fail_on_data_loss, options.isolation, reads_files, options.log, is_table=options.as_table
+        columns,
+        options.fail_on_data_loss,
+        options.isolation,
+        reads_files,
+        options.log,
+        is_table=options.as_table,
+        skips_damaged=options.skips_damaged,
     )
     if not isinstance(partition, ScanPartition):
         return scan

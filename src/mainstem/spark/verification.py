@@ -249,13 +249,14 @@ class Verification:
         return expected_rows(combined([frame for frame, _ in given]), outputs)
 
     def _input(self, entry: Input, progress: Progress, inputs: Mapping[str, TopicDescription]) -> DataFrame:
+        on_damaged = self._pipeline.on_damaged
         if isinstance(entry, Table):
             end = progress.tables.restrict([entry.topic.name])
             schema = self._schemas[entry.topic.name]
-            frame = part(self._spark, self._options.bootstrap, end, schema, as_table=True)
+            frame = part(self._spark, self._options.bootstrap, end, schema, as_table=True, on_damaged=on_damaged)
             return sf.broadcast(frame) if sum(end.values()) <= BROADCAST_RECORDS_MAX else frame
         end = _up_to(progress.source, inputs[entry.name].beginning)
-        return part(self._spark, self._options.bootstrap, end, self._schemas.get(entry.name))
+        return part(self._spark, self._options.bootstrap, end, self._schemas.get(entry.name), on_damaged=on_damaged)
 
     def _written(self, sink: Position, begins: Position) -> DataFrame:
         return part(self._spark, self._options.bootstrap, _up_to(sink, begins), columns=_RECORD_COLUMNS)

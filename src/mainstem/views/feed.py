@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from mainstem.client.wire.cluster import EARLIEST, LATEST, Isolation, WireClient
+from mainstem.client.wire.damage import damage_at
 from mainstem.client.wire.fetching import FetchedPartition
 from mainstem.client.wire.metadata import TopicMetadata
 from mainstem.client.wire.topics import topic_configs
@@ -30,12 +31,13 @@ from mainstem.clock import Clock, SystemClock
 from mainstem.errors import (
     AuthorizationError,
     CorruptBatchError,
+    DamagedRecordsError,
     OffsetOutOfRangeError,
     RemoteError,
     UnknownTopicError,
     ViewStoppedError,
 )
-from mainstem.model import Position, TopicPartition
+from mainstem.model import OnDamaged, Position, TopicPartition
 from mainstem.record.arrow_columns import schema_of
 from mainstem.record.arrow_decode import decode
 from mainstem.views.batch_scan import scan_batches
@@ -50,10 +52,24 @@ _DELETE_RETENTION_MS = 86_400_000  # Kafka's own, where the log does not tell
 
 @dataclass(frozen=True, slots=True)
 class FeedStep:
-    """What one step brought: the records, in order, and the bookmark behind them."""
+    """What one step brought: the records, in order, and the bookmark behind them.
+
+    ``damaged``: the offsets before the bookmark that could not be read and were skipped.
+    """
 
     arrow_batch: pa.RecordBatch
     bookmark: Bookmark
+    damaged: tuple[DamagedRecordsError, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LossPolicy:
+    """``minds_deletions``: stop where a deletion may have been removed unread. ``on_damaged``: stop at records that are
+    in the log and cannot be read, or skip them.
+    """
+
+    minds_deletions: bool = False
+    on_damaged: OnDamaged = "stop"
 
 
 class Feed:
@@ -69,11 +85,11 @@ class Feed:
         *,
         columns: frozenset[str] = APPLY_COLUMNS,
         fetch_bytes: int = FETCH_BYTES,
-        minds_deletions: bool = False,
+        losses: LossPolicy = LossPolicy(),  # immutable
     ) -> None:
         """Learns where the topic stands; records come with ``columns``, about ``fetch_bytes`` of them at a time.
 
-        ``minds_deletions``: stop where a deletion may have been removed unread.
+        ``losses``: where it stops. Skipped offsets are named in the step.
         Raises UnknownTopicError, ViewStoppedError, LogUnavailableError.
         """
         self._client = client
@@ -81,7 +97,8 @@ class Feed:
         self._until = until
         self._columns = columns
         self._fetch_bytes = fetch_bytes
-        self._minds_deletions = minds_deletions
+        self._losses = losses
+        self._damaged: list[DamagedRecordsError] = []
         self._bookmark = bookmark
         self._clock = clock or SystemClock()
         self._is_first_reading = not bookmark.position
@@ -134,9 +151,10 @@ class Feed:
         if advanced(self._bookmark.leader_epochs, epochs):
             self._look_at_topic()
         gaps = [tp for tp, scan in scans.items() if scan.has_gap]
-        if gaps and self._minds_deletions:
+        if gaps and self._losses.minds_deletions:
             self._refuse_lost_deletions(gaps)
-        arrow_batches = [self._decode(tp, part) for tp, part in fetched.items() if len(part.records)]
+        found = [self._decode(tp, part) for tp, part in fetched.items() if len(part.records)]
+        arrow_batches = [arrow_batch for arrow_batch in found if arrow_batch is not None]
         self._take_turns(fetched)
         self.lag = self._lag()
         self._note_what_was_heard(asked_ms, fetched)
@@ -145,7 +163,8 @@ class Feed:
         if bookmark.position == self._bookmark.position:
             return None
         self._bookmark = bookmark
-        return FeedStep(_concat(arrow_batches, self._columns), bookmark)
+        damaged, self._damaged = tuple(self._damaged), []
+        return FeedStep(_concat(arrow_batches, self._columns), bookmark, damaged)
 
     def close(self) -> None:
         """Disconnect; a step that waits ends with LogUnavailableError. From any thread."""
@@ -193,7 +212,8 @@ class Feed:
     def _end_in(self, tp: TopicPartition) -> int | None:
         return None if self._until is None else self._until.get(tp, 0)
 
-    def _decode(self, tp: TopicPartition, part: FetchedPartition) -> pa.RecordBatch:
+    def _decode(self, tp: TopicPartition, part: FetchedPartition) -> pa.RecordBatch | None:
+        """The records up to the first damaged batch; None where that is the first."""
         try:
             decoded = decode(
                 part.records,
@@ -205,11 +225,21 @@ class Feed:
                 aborted=part.aborted_transactions,
             )
         except CorruptBatchError as error:
-            raise ViewStoppedError(
-                f"{tp} cannot be read on from offset {self._offsets[tp]}: {error}; check the log, then restart the view"
-            ) from error
+            self._step_over(damage_at(tp, part, self._offsets[tp], error))
+            return None
         self._offsets[tp] = decoded.next_offset
         return decoded.arrow_batch
+
+    def _step_over(self, damage: DamagedRecordsError) -> None:
+        """Go on behind damaged offsets. Raises ViewStoppedError unless the view skips them, and they have an end."""
+        if self._losses.on_damaged == "stop" or damage.last_offset is None:
+            raise ViewStoppedError(
+                f'{damage}; a view does so where its App declares it with on_damaged="skip", when it starts again'
+            ) from damage
+        tp, behind = damage.topic_partition, damage.last_offset + 1
+        end = self._end_in(tp)
+        self._offsets[tp] = behind if end is None else min(behind, end)
+        self._damaged.append(DamagedRecordsError(tp, damage.first_offset, self._offsets[tp] - 1, damage.reason))
 
     def _refuse_another_life(self) -> None:
         """The client fetches by the id that it knows, which is another one when it has asked anew meanwhile."""
@@ -266,6 +296,8 @@ class Feed:
                     raise self._out_of_range(tp)
                 case UnknownTopicError():
                     raise ViewStoppedError(f"topic {self._topic} was deleted since the view read it: rebuild the view")
+                case DamagedRecordsError():
+                    self._step_over(part.error)
                 case error if not part.heals:
                     raise error
 
@@ -301,6 +333,7 @@ class Feed:
             position=known.position | Position(self._offsets),
             leader_epochs={**known.leader_epochs, **epochs},
             exact_from=known.exact_from | Position({tp: self._ends[tp] for tp in gaps}),
+            damaged_offsets=known.damaged_offsets + sum(map(len, self._damaged)),
         )
 
 

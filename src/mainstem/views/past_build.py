@@ -26,7 +26,7 @@ from mainstem.client.start import partitions_of
 from mainstem.client.wire.cluster import EARLIEST, WireClient
 from mainstem.errors import HistoryRemovedError
 from mainstem.model import Position, TopicPartition
-from mainstem.views.feed import Feed
+from mainstem.views.feed import Feed, LossPolicy
 from mainstem.views.store import Bookmark, StoreDefinition, ViewStore, no_dead_letters
 from mainstem.views.store_snapshots import StoreSnapshots, copy_store
 from mainstem.views.stores import open_store
@@ -84,7 +84,8 @@ class PastBuilder:
                 _give_up(store, path)
                 return None
             begin = Bookmark(topic_ids=self.topic_ids) if is_new else store.bookmark
-            feed = Feed(client, self.topic, begin, position, columns=self.definition.reads)
+            losses = LossPolicy(on_damaged=self.definition.on_damaged)
+            feed = Feed(client, self.topic, begin, position, columns=self.definition.reads, losses=losses)
             while not feed.is_at_end:
                 go_on(feed.bookmark.position)
                 step = feed.step(_WAIT_MS)

@@ -37,7 +37,7 @@ from mainstem.errors import ConfigError, MainstemError
 from mainstem.model import Position
 from mainstem.pipelines.kinds import needs_every_record
 from mainstem.views.status import Difference, Sampled
-from mainstem.views.store import Bookmark, Bucket, Row, ViewStore
+from mainstem.views.store import Bookmark, Bucket, Row, StoreDefinition, ViewStore
 from mainstem.views.stores import open_store
 from mainstem.views.verify import Replay, compared_anyway, differences
 from mainstem.views.version import Version
@@ -181,7 +181,7 @@ class Sampler:
                 if snapshot.sample(bucket) is None:
                     return None
             with subject.client as client:
-                replay = _BucketReplay(client, self._topic, definition.reads, bucket, store)
+                replay = _BucketReplay(client, self._topic, definition, bucket, store)
                 replay.up_to(subject.version.position, self._pace.breather(self._sampling.share))
                 replay.up_to(subject.version.position, self._pace.breather(_FOLLOW_SHARE))
                 if replay.beginning is not None and needs_every_record(definition.kind):
@@ -221,13 +221,13 @@ class _BucketReplay:
     """The topic's records of one bucket, replayed into a store in several goes. For one thread."""
 
     def __init__(
-        self, client: WireClient, topic: str, columns: frozenset[str], bucket: Bucket, store: ViewStore
+        self, client: WireClient, topic: str, definition: StoreDefinition, bucket: Bucket, store: ViewStore
     ) -> None:
         self.records = 0
         self.beginning: Position | None = None
         self._client = client
         self._topic = topic
-        self._columns = columns
+        self._definition = definition
         self._bucket = bucket
         self._store = store
         self._is_begun = False
@@ -235,7 +235,15 @@ class _BucketReplay:
     def up_to(self, position: Position, breathe: Callable[[], None]) -> None:
         """Go on up to ``position``, breathing after each fetch."""
         begin = self._store.bookmark if self._is_begun else Bookmark()
-        replay = Replay(self._client, self._topic, position, self._columns, begin=begin, fetch_bytes=_FETCH_BYTES)
+        replay = Replay(
+            self._client,
+            self._topic,
+            position,
+            self._definition.reads,
+            begin=begin,
+            fetch_bytes=_FETCH_BYTES,
+            on_damaged=self._definition.on_damaged,
+        )
         if not self._is_begun:
             self.beginning, self._is_begun = replay.beginning, True
         replay.into(self._store, breathe, self._chosen)

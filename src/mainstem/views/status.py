@@ -131,7 +131,8 @@ class ViewStatus:
 
     ``drifted``: a verification found rows that differ from the log, and the view was not rebuilt since.
     ``built_from`` is None while the view is not open. ``sampled``: what the verification in the background found.
-    ``location``: the directory of a lake's files, on the machine of the view host.
+    ``location``: the directory of a lake's files, on the machine of the view host. ``damaged_offsets``: how many could
+    not be read and were skipped.
     """
 
     name: str
@@ -151,6 +152,7 @@ class ViewStatus:
     built_from: BuiltFrom | None
     location: str | None = None
     sampled: Sampled | None = None
+    damaged_offsets: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """The form in JSON documents."""
@@ -166,6 +168,7 @@ class ViewStatus:
             "lag": self.lag,
             "dead_letters": self.dead_letters,
             "dead_letter_topic": self.dead_letter_topic,
+            "damaged_offsets": self.damaged_offsets,
             "is_rebuilding": self.is_rebuilding,
             "verified": None if self.verified is None else self.verified.to_json(),
             "drifted": self.drifted,

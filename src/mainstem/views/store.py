@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from mainstem.errors import StorageError
-from mainstem.model import Position, TopicPartition
+from mainstem.model import OnDamaged, Position, TopicPartition
 from mainstem.pipelines.kinds import Kind
 from mainstem.schema.types import TopicSchema
 
@@ -43,11 +43,15 @@ APPLY_COLUMNS = frozenset({"key", "value", "partition", "offset"})
 
 @dataclass(frozen=True, slots=True)
 class StoreDefinition:
-    """What a store needs to know of its view. ``schema``: the topic's, where there is one."""
+    """What a store needs to know of its view. ``schema``: the topic's, where there is one.
+
+    ``on_damaged``: what whoever reads the topic for it does at records that cannot be read (`views.feed`).
+    """
 
     view: str
     kind: Kind
     schema: TopicSchema | None = None
+    on_damaged: OnDamaged = "stop"
 
     @property
     def reads(self) -> frozenset[str]:
@@ -97,8 +101,9 @@ class Bookmark:
 
     ``topic_ids`` and ``leader_epochs`` say in which life of its topic the position was reached: after a topic was
     deleted and made anew, or lost its tail, the same offset is another record. ``dead_letters`` counts the records that
-    could not be applied. ``account`` is the store's own, and no part of what the bookmark stands for; None in a store
-    of a kind that keeps none, or made before there was one.
+    could not be applied, ``damaged_offsets`` those that could not be read and were skipped. ``account`` is the store's
+    own, and no part of what the bookmark stands for; None in a store of a kind that keeps none, or made before there
+    was one.
 
     Where the log is compacted, a record may be gone that a later one superseded, and a state between the two lacks it.
     ``exact_from`` is the position from which on the content is again what all records before it would have made.
@@ -114,6 +119,7 @@ class Bookmark:
     account: Account | None = field(default=None, compare=False)
     exact_from: Position = field(default_factory=Position)
     caught_up_ms: int | None = field(default=None, compare=False)
+    damaged_offsets: int = 0
 
     @property
     def is_exact(self) -> bool:
@@ -139,6 +145,7 @@ class Bookmark:
                 "account": None if self.account is None else self.account.to_json(),
                 "exact_from": self.exact_from.to_json(),
                 "caught_up_ms": self.caught_up_ms,
+                "damaged_offsets": self.damaged_offsets,
             }
         )
 
@@ -158,7 +165,14 @@ class Bookmark:
             caught_up_ms = document.get("caught_up_ms")
             ids, letters = document["topic_ids"], document["dead_letters"]
             return cls(
-                position, ids, epochs, letters, kept, exact_from, None if caught_up_ms is None else int(caught_up_ms)
+                position,
+                ids,
+                epochs,
+                letters,
+                kept,
+                exact_from,
+                None if caught_up_ms is None else int(caught_up_ms),
+                int(document.get("damaged_offsets", 0)),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StorageError(f"the store's bookmark cannot be read ({error}): rebuild the view") from error

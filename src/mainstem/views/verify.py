@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from mainstem.errors import HistoryRemovedError, UnavailableError, ViewStoppedError
-from mainstem.model import Position
+from mainstem.model import OnDamaged, Position
 from mainstem.pipelines.kinds import Graph, Kind, Lake, needs_every_record
-from mainstem.views.feed import FETCH_BYTES, Feed
+from mainstem.views.feed import FETCH_BYTES, Feed, LossPolicy
 from mainstem.views.status import Difference, VerifyResult
 from mainstem.views.store import (
     APPLY_COLUMNS,
@@ -64,12 +64,14 @@ class Replay:
         *,
         begin: Bookmark = Bookmark(),  # noqa: B008  # immutable
         fetch_bytes: int = FETCH_BYTES,
+        on_damaged: OnDamaged = "stop",
     ) -> None:
         """The records come with ``columns``, about ``fetch_bytes`` at a time; from ``begin`` on where that is given.
 
         Raises UnknownTopicError, LogUnavailableError, and ViewStoppedError when the log does not reach there.
         """
-        self._feed = Feed(client, topic, begin, until, columns=columns, fetch_bytes=fetch_bytes)
+        losses = LossPolicy(on_damaged=on_damaged)
+        self._feed = Feed(client, topic, begin, until, columns=columns, fetch_bytes=fetch_bytes, losses=losses)
         if not self._feed.end.covers(until):
             raise ViewStoppedError(f"the log ends at {self._feed.end}, before the view's position {until}: rebuild it")
         self.records = 0

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from mainstem.errors import ViewStoppedError
+from mainstem.errors import DamagedRecordsError, ViewStoppedError
 from mainstem.model import Position
 from mainstem.views.feed import Feed, FeedStep
 from mainstem.views.past_stores import PastStores
@@ -78,6 +78,11 @@ class Version:
         return self._store.bookmark.dead_letters
 
     @property
+    def damaged_offsets(self) -> int:
+        """How many offsets could not be read and were skipped."""
+        return self._store.bookmark.damaged_offsets
+
+    @property
     def lag(self) -> int:
         """How many offsets lie between the store and the log's end, as last heard of."""
         return self._feed.lag
@@ -107,6 +112,8 @@ class Version:
         if step is None:
             return False
         self._pending = step
+        if step.damaged:
+            self._send(self, [_letter(damage) for damage in step.damaged])
         self._store.apply(step.arrow_batch, step.bookmark, lambda poisons: self._send(self, poisons))
         self._pending = None
         self.records += step.arrow_batch.num_rows
@@ -153,3 +160,9 @@ class Version:
         self.past.close()
         self._feed.close()
         self._store.close()
+
+
+def _letter(damage: DamagedRecordsError) -> Poison:
+    """The dead letter of damaged offsets, at the first of them: its error names them all."""
+    said = f"{damage.offsets} cannot be read: {damage.reason}"
+    return Poison(damage.topic_partition.partition, damage.first_offset, None, None, said)

@@ -32,7 +32,7 @@ from mainstem.pipelines.kinds import SQL, KeyValue, Lake, Metrics
 from mainstem.views.changes import Changes
 from mainstem.views.dead_letters import DeadLetterTopic
 from mainstem.views.diff import DiffAnswer, DiffRequest, changes_between
-from mainstem.views.feed import Feed, end_of
+from mainstem.views.feed import Feed, LossPolicy, end_of
 from mainstem.views.moments import Moment, position_at
 from mainstem.views.past_build import PastBuilder
 from mainstem.views.past_stores import PastStores
@@ -197,6 +197,7 @@ class View:
             lag=0 if version is None else version.lag,
             dead_letters=0 if version is None else version.dead_letters,
             dead_letter_topic=self._letters.name,
+            damaged_offsets=0 if version is None else version.damaged_offsets,
             is_rebuilding=self._is_rebuilding,
             verified=self._verified,
             drifted=drift is not None,
@@ -234,7 +235,7 @@ class View:
     def _compare(self, version: Version, snapshot: Snapshot) -> VerifyResult:
         definition = version.definition
         with self._client() as client:
-            replay = Replay(client, self.topic, snapshot.position, definition.reads)
+            replay = Replay(client, self.topic, snapshot.position, definition.reads, on_damaged=definition.on_damaged)
             try:
                 return compare(self.name, snapshot, replay, (self._scratch, definition), self._go_on)
             finally:
@@ -369,7 +370,7 @@ class View:
     def _store_definition(self) -> StoreDefinition:
         """Raises NotYetError while the topic's schema is not known."""
         schema = schema_of_view(self.definition, self._around.log, is_derived=self.topic in self._around.derived)
-        return StoreDefinition(self.name, self.definition.kind, schema)
+        return StoreDefinition(self.name, self.definition.kind, schema, self.definition.on_damaged)
 
     def _open_current(self) -> Version:
         definition = self._store_definition()
@@ -401,7 +402,13 @@ class View:
         try:
             snapshots = StoreSnapshots(snapshots_path(path), self._around.snapshot_every)
             minds = not isinstance(definition.kind, Lake | Metrics)  # to these a deletion is a record as any other
-            feed = Feed(client, self.topic, store.bookmark, columns=definition.reads, minds_deletions=minds)
+            feed = Feed(
+                client,
+                self.topic,
+                store.bookmark,
+                columns=definition.reads,
+                losses=LossPolicy(minds, definition.on_damaged),
+            )
         except BaseException as error:
             client.close()
             store.close()

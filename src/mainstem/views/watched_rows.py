@@ -21,7 +21,7 @@ from mainstem.client.log import Log
 from mainstem.errors import PositionError, QueryError, UnavailableError, UnknownTopicError, ViewStoppedError
 from mainstem.model import Position
 from mainstem.pipelines.kinds import KeyValue
-from mainstem.views.feed import Feed
+from mainstem.views.feed import Feed, LossPolicy
 from mainstem.views.store import Bookmark, Row
 from mainstem.views.watching import KEYS_MAX, Watchers, WatchFilter
 
@@ -183,7 +183,15 @@ class RowWatch:
         """The keys of the topic's records; None where compaction has removed some. Raises as a Feed does."""
         keys: set[bytes] = set()
         with self._client() as client:
-            feed = Feed(client, self._view.topic, Bookmark(since), until, columns=_COLUMNS, fetch_bytes=_FETCH_BYTES)
+            feed = Feed(
+                client,
+                self._view.topic,
+                Bookmark(since),
+                until,
+                columns=_COLUMNS,
+                fetch_bytes=_FETCH_BYTES,
+                losses=LossPolicy(on_damaged=self._view.definition.on_damaged),
+            )
             if not feed.end.covers(until):
                 raise ViewStoppedError(f"the log ends at {feed.end}, before the view's position {until}")
             while not feed.is_at_end:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, cast
 from mainstem.broker.api import Answer, Api, Call
 from mainstem.broker.failures import error_code, refusal
 from mainstem.broker.fetch_sessions import FINAL_EPOCH, FULL_EPOCH, FetchSession, SessionPartition, Told, TopicKey
-from mainstem.errors import MainstemError, RemoteError
+from mainstem.errors import DamagedRecordsError, MainstemError, RemoteError
 from mainstem.log.partition_log import PartitionLog
 from mainstem.log.transactions import AbortedTransaction
 from mainstem.protocol.apis import ApiKey
@@ -131,7 +131,7 @@ class _Fetch:
                     session.found(partition, log)
                 data, got_bytes, end = self._read_partition(log, partition.asked, left_bytes, is_first=not size_bytes)
             except MainstemError as error:
-                data, got_bytes = _refused(partition.asked.partition, error_code(error)), 0
+                data, got_bytes = _refused(partition.asked.partition, error), 0
                 if data.error_code in _UNKNOWN:
                     data.aborted_transactions = ()  # null for other refusals: as Kafka answers
                 has_failed = True
@@ -262,10 +262,13 @@ def _parting(log: PartitionLog, asked: FetchPartition) -> PartitionData | None:
     )
 
 
-def _refused(index: int, code: ErrorCode) -> PartitionData:
-    return PartitionData(
-        partition_index=index, error_code=code, high_watermark=-1, aborted_transactions=None, records=()
+def _refused(index: int, error: MainstemError) -> PartitionData:
+    data = PartitionData(
+        partition_index=index, error_code=error_code(error), high_watermark=-1, aborted_transactions=None, records=()
     )
+    if isinstance(error, DamagedRecordsError) and error.last_offset is not None:
+        data.next_readable_offset = error.last_offset + 1
+    return data
 
 
 API = Api(ApiKey.FETCH, Versions(4, 18), handle)

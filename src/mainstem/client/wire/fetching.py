@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from mainstem.client.failures import error_of, heals
 from mainstem.client.wire.metadata import TopicMetadata
-from mainstem.errors import MainstemError
+from mainstem.errors import DamagedRecordsError, MainstemError
 from mainstem.model import TopicPartition
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
@@ -113,6 +113,9 @@ def _fetched(tp: TopicPartition, offset: int, data: PartitionData) -> FetchedPar
     if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
         said = "it was removed (by retention or by request), or never written"
         return FetchedPartition.failed(error_of(data.error_code, f"{tp} has no offset {offset}", said))
+    if data.error_code == ErrorCode.CORRUPT_MESSAGE:
+        last = data.next_readable_offset - 1 if data.next_readable_offset > offset else None
+        return FetchedPartition.failed(DamagedRecordsError(tp, offset, last, "the log reports damage in its files"))
     if data.error_code != ErrorCode.NONE:
         error = error_of(data.error_code, f"{tp} cannot be read from offset {offset}")
         return FetchedPartition.failed(error, heals=heals(data.error_code))

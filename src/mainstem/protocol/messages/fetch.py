@@ -104,7 +104,11 @@ class AbortedTransaction(Struct):
 
 
 class PartitionData(Struct):
-    """PartitionData, a part of FetchResponse."""
+    """PartitionData, a part of FetchResponse.
+
+    ``next_readable_offset`` is Mainstem's own, under a tag that clients pass over which do not know it: with the error
+    CORRUPT_MESSAGE, where reading can go on behind the damage.
+    """
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -114,6 +118,7 @@ class PartitionData(Struct):
     diverging_epoch: EpochEndOffset = nested(EpochEndOffset, "12+", default=EpochEndOffset.of_defaults(), tag=0)
     current_leader: LeaderIdAndEpoch = nested(LeaderIdAndEpoch, "12+", default=LeaderIdAndEpoch.of_defaults(), tag=1)
     snapshot_id: SnapshotId = nested(SnapshotId, "12+", default=SnapshotId.of_defaults(), tag=2)
+    next_readable_offset: int = int64("12+", default=-1, tag=32001)
     aborted_transactions: Sequence[AbortedTransaction] | None = array(AbortedTransaction, nullable="0+")
     preferred_read_replica: int = int32("11+", default=-1)
     records: Records | None = records(nullable="0+")

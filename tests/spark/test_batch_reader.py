@@ -176,3 +176,17 @@ def test_what_a_batch_cannot_read_is_refused(
     named = {name: value.replace("TOPIC", topic) for name, value in options.items()}
     with pytest.raises(ConfigError, match=message.replace("TOPIC", topic)):
         ranges(reader(mainstem_broker, topic, **named))
+
+
+def test_times_are_those_of_records_and_not_of_transaction_markers(
+    mainstem_broker: EmbeddedBroker, mainstem_log: Log, mainstem_topic: str
+) -> None:
+    for time_ms in (1_000, 2_000, 3_000, 4_000):  # records at 0, 2, 4, 6; the markers have today's date
+        with mainstem_log.transaction() as transaction:
+            transaction.append(mainstem_topic, b"v", timestamp_ms=time_ms)
+    assert ranges(reader(mainstem_broker, mainstem_topic, endingTimestamp="3500")) == ["0:0-6"]
+    assert ranges(reader(mainstem_broker, mainstem_topic, startingTimestamp="3500")) == ["0:6-8"]
+    by_time = json.dumps({mainstem_topic: {"0": 2_500}})
+    assert ranges(reader(mainstem_broker, mainstem_topic, endingOffsetsByTimestamp=by_time)) == ["0:0-4"]
+    with pytest.raises(ConfigError, match="no record at or after 5000"):
+        ranges(reader(mainstem_broker, mainstem_topic, startingTimestamp="5000"))

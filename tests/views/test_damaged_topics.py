@@ -101,8 +101,8 @@ def test_every_kind_of_view_skips_each_damage_by_name_over_restarts_and_rebuilds
                 if is_first:
                     host.rebuild(view)
                 assert host.verify(view).equal
-                [status] = host.status(view)
-                assert (status.state, status.damaged_offsets, status.dead_letters) == ("live", 6, 0)
+                status = host.wait(view, lambda status: status.state == "live")
+                assert (status.damaged_offsets, status.dead_letters) == (6, 0)
                 for letter, first in zip(letters(setting, view), (2, 6, 10), strict=True):
                     assert letter["mainstem-position"] == f"{setting.topic}/0:{first}".encode()
                     said = f"{setting.topic}/0:{first}-{first + 1} cannot be read"

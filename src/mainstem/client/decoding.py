@@ -22,15 +22,25 @@ class Chunk:
     """The records of one fetched partition from ``start`` to before ``end``, to be iterated over once.
 
     ``next_offset`` is where to go on after the records that have been taken: at the end of the iteration it is past
-    everything that the fetch brought, markers and gaps included, but never past ``end``.
+    everything that the fetch brought, markers and gaps included, but never past ``end``. With ``since_ms``, batches in
+    which every record is earlier are passed over.
     """
 
-    def __init__(self, tp: TopicPartition, fetched: FetchedPartition, start: int, end: int | None = None) -> None:
+    def __init__(
+        self,
+        tp: TopicPartition,
+        fetched: FetchedPartition,
+        start: int,
+        end: int | None = None,
+        *,
+        since_ms: int | None = None,
+    ) -> None:
         self.topic_partition = tp
         self.next_offset = start
         self._fetched = fetched
         self._records = fetched.records
         self._end = end
+        self._since_ms = since_ms
         self._aborted = _Aborted(fetched.aborted_transactions)
 
     def __iter__(self) -> Iterator[Record]:
@@ -56,7 +66,7 @@ class Chunk:
         if header.is_control:
             self._aborted.pass_marker(header, batch)
             return
-        if self._aborted.holds(header):
+        if self._aborted.holds(header) or (self._since_ms is not None and header.max_timestamp < self._since_ms):
             return
         topic, partition = self.topic_partition.topic, self.topic_partition.partition
         start, end = self.next_offset, self._end

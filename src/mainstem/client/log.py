@@ -258,9 +258,9 @@ class Log:
             return Position(client.list_offsets(partitions_of(client, topics), EARLIEST))
 
     def positions_at(self, topic: str, time: datetime.datetime) -> Position:
-        """The position before the first record of each partition whose timestamp is ``time`` or later."""
+        """The position before the first committed record of each partition whose timestamp is ``time`` or later."""
         with self._pool.borrow() as client:
-            ends = end_offsets(client, partitions_of(client, [topic]), read_committed=False)
+            ends = end_offsets(client, partitions_of(client, [topic]), read_committed=True)
             return Position(offsets_at_time(client, ends, time))
 
     # ---- topics and groups

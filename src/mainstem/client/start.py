@@ -9,6 +9,7 @@ import datetime
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
+from mainstem.client.time_search import first_records_at
 from mainstem.client.wire.cluster import EARLIEST, LATEST, Isolation, WireClient
 from mainstem.errors import InputError, OffsetOutOfRangeError, UnknownTopicError
 from mainstem.model import Position, TopicPartition
@@ -74,16 +75,18 @@ def bounds(client: WireClient, ends: Mapping[TopicPartition, int], end: Moment |
 
 
 def offsets_at_time(client: WireClient, ends: Mapping[TopicPartition, int], time: datetime.datetime) -> Offsets:
-    """The offset of each partition's first record at or after ``time``; its end when there is none.
+    """The offset of each partition's first record (``time_search``) at or after ``time``; its end when there is none.
 
     A datetime without a zone is taken as UTC.
     """
     moment = time if time.tzinfo is not None else time.replace(tzinfo=datetime.UTC)
     timestamp_ms = -((-int(moment.timestamp() * 1_000_000)) // 1000)
-    found = client.list_offsets(ends, timestamp_ms) if ends and timestamp_ms >= 0 else {}
     if timestamp_ms < 0:
-        found = client.list_offsets(ends, EARLIEST)
-    return {tp: min(found.get(tp, end), end) for tp, end in ends.items()}
+        return client.list_offsets(ends, EARLIEST)
+    stable = end_offsets(client, ends, read_committed=True)  # an open transaction's records are none yet
+    committed = {tp: min(end, stable[tp]) for tp, end in ends.items()}
+    found = first_records_at(client, committed, timestamp_ms)
+    return {tp: found.get(tp, end) for tp, end in committed.items()}
 
 
 def _from_offset(ends: Mapping[TopicPartition, int], offset: int) -> Offsets:

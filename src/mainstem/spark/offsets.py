@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mainstem.client.time_search import first_records_at
 from mainstem.client.wire.cluster import EARLIEST, LATEST, Isolation, WireClient
 from mainstem.errors import ConfigError, PositionFormatError
 from mainstem.model import Position, TopicPartition
@@ -112,8 +113,9 @@ def _at_times(
     for tp in asked:
         by_time.setdefault(bound.time_ms(tp), []).append(tp)
     found: dict[TopicPartition, int] = {}
+    ends = client.list_offsets(asked, LATEST, isolation) if asked else {}
     for time_ms, tps in by_time.items():
-        found.update(client.list_offsets(tps, time_ms, isolation))
+        found.update(first_records_at(client, {tp: ends[tp] for tp in tps}, time_ms, isolation))
     unmatched = [tp for tp in asked if tp not in found]
     if unmatched and fails_without_match:
         raise ConfigError(
@@ -121,7 +123,7 @@ def _at_times(
             f"{bound.time_ms(unmatched[0])}; set startingOffsetsByTimestampStrategy=latest to start at the end there"
         )
     if unmatched:
-        found.update(client.list_offsets(unmatched, LATEST, isolation))
+        found.update({tp: ends[tp] for tp in unmatched})
     return Position(found)
 
 

@@ -3,7 +3,8 @@
 * A position has to name every partition of the topic, and nothing else, as the position of every answer does: a state
   is that of all partitions. One beyond the committed records is refused.
 * A time means, in each partition, everything before the first record whose timestamp is that time or later; a later
-  record with an earlier timestamp does not count, one before it with a later timestamp cannot be there. Where the log
+  record with an earlier timestamp does not count, one before it with a later timestamp cannot be there. Transaction
+  markers and aborted records are no records (`client.time_search`). Where the log
   has removed records, and has none left from before the time, nobody knows which of those removed lay before it: that
   is refused.
 
@@ -16,7 +17,8 @@ import datetime
 from typing import TypeAlias
 
 from mainstem.client.start import end_offsets, partitions_of
-from mainstem.client.wire.cluster import EARLIEST, Isolation, WireClient
+from mainstem.client.time_search import first_records, first_records_at
+from mainstem.client.wire.cluster import EARLIEST, WireClient
 from mainstem.errors import HistoryRemovedError, InputError, PositionError
 from mainstem.model import Position, TopicPartition
 
@@ -70,11 +72,12 @@ def position_at(client: WireClient, topic: str, moment: Moment) -> Position:
 
 
 def _at_time(client: WireClient, ends: dict[TopicPartition, int], time_ms: int) -> Position:
-    found = client.list_offsets(ends, time_ms, Isolation.READ_COMMITTED)
-    starts = client.list_offsets(ends, EARLIEST)
-    offsets = {tp: min(found.get(tp, end), end) for tp, end in ends.items()}
+    found = first_records_at(client, ends, time_ms)
+    offsets = {tp: found.get(tp, end) for tp, end in ends.items()}
+    starts = {tp: start for tp, start in client.list_offsets(ends, EARLIEST).items() if start > 0}
+    older = first_records(client, starts, offsets)
     for tp, offset in offsets.items():
-        if 0 < starts[tp] == offset:
+        if tp in starts and tp not in older:
             raise HistoryRemovedError(
                 f"the log has removed what {tp} held before offset {offset}, and nothing that is left of it is older "
                 "than that time: ask for a later time, or by a position"

@@ -10,6 +10,8 @@ of what it hands out, and the damaged batch may be the marker that ends one of t
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from mainstem.client.wire.fetching import FetchedPartition
 from mainstem.errors import CorruptBatchError, DamagedRecordsError, InputError
 from mainstem.model import ON_DAMAGED, TopicPartition
@@ -34,7 +36,7 @@ def damage_at(
         return error
     damaged: BatchHeader | None = None
     is_proven = False
-    try:
+    with suppress(CorruptBatchError):  # the chain of headers ends there; what was found before it counts
         for file_position, header in iter_headers(fetched.records):
             if header.next_offset <= offset and damaged is None:
                 continue
@@ -43,8 +45,6 @@ def damage_at(
                 return DamagedRecordsError(tp, max(offset, damaged.base_offset), header.base_offset - 1, str(error))
             if damaged is None:
                 damaged, is_proven = header, proven
-    except CorruptBatchError:
-        pass  # the chain of headers ends here; what was found before it counts
     if damaged is None:
         return DamagedRecordsError(tp, offset, None, str(error))
     ends_there = is_proven or damaged.next_offset == fetched.high_watermark

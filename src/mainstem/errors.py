@@ -10,6 +10,7 @@
     │   ├── UnknownRequestError       no such request, or not the asker's
     │   ├── RequestExpiredError       a request whose reply the log holds no more
     │   ├── RecordTooLargeError       over max.message.bytes
+    │   │   └── RecordListTooLargeError   over segment.bytes
     │   ├── InvalidRecordError        a record batch that this topic does not take
     │   │   └── ConditionFailedError  an append whose condition does not hold; it tells the actual offset
     │   ├── UnsupportedFeatureError   the log, or the topic as it is configured, cannot do what was asked
@@ -102,6 +103,10 @@ class RequestExpiredError(InputError):
 
 class RecordTooLargeError(InputError):
     """A record or record batch over the topic's ``max.message.bytes``."""
+
+
+class RecordListTooLargeError(RecordTooLargeError):
+    """The batches of one append over the topic's ``segment.bytes``."""
 
 
 class InvalidRecordError(InputError):

@@ -22,7 +22,7 @@ CONFIG = LogConfig.of({})
 def check(data: bytes, **configs: str) -> int:
     """How many batches pass."""
     config = LogConfig.of({name.replace("_", "."): value for name, value in configs.items()})
-    return len(check_batches(memoryview(data), config, NOW_MS))
+    return len(check_batches(memoryview(data), config))
 
 
 def test_several_batches_pass() -> None:
@@ -80,11 +80,6 @@ def test_a_producer_without_a_sequence_is_refused() -> None:
         check(batch(b"a", producer=ProducerStamp(1, 0, -1)))
 
 
-def test_a_timestamp_far_ahead_of_the_clock_is_refused() -> None:
-    with pytest.raises(InvalidTimestampError, match=r"after\.max"):
-        check(batch(b"a", timestamp_ms=NOW_MS + 3_600_001))
-
-
 def test_records_without_a_timestamp_pass() -> None:
     assert check(build_batch([NewRecord(None, b"a")])) == 1
 
@@ -96,7 +91,7 @@ def test_log_append_time_is_not_the_producers_to_set() -> None:
 
 
 def stamp(data: bytes, log_append_time_ms: int | None = None) -> bytes:
-    batches = check_batches(memoryview(data), CONFIG, NOW_MS)
+    batches = check_batches(memoryview(data), CONFIG)
     _, buffers = stamp_batches(memoryview(data), batches, 1000, 7, log_append_time_ms)
     return b"".join(buffers)
 

@@ -20,10 +20,15 @@ if TYPE_CHECKING:
 _ELEMENTS_MAX: Final = 100_000
 
 
+def _hold_nothing() -> Callable[[], None]:
+    return lambda: None
+
+
 class Call(NamedTuple):
     """A request with what is known of its sender. ``body`` is the API's request class.
 
-    ``client_host`` is the sender's address behind a ``/``, as Kafka shows it.
+    ``client_host`` is the sender's address behind a ``/``, as Kafka shows it. ``hold`` keeps later requests on the same
+    connection from being begun, until what it returns is called.
     """
 
     api_key: int
@@ -33,6 +38,7 @@ class Call(NamedTuple):
     client_host: str
     body: Any
     session: Session = NO_SESSION
+    hold: Callable[[], Callable[[], None]] = _hold_nothing
 
     @property
     def principal(self) -> Principal:

@@ -13,6 +13,7 @@ Concurrency: one event loop; a handler's future may be completed from it only.
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import logging
 from collections import deque
@@ -32,7 +33,7 @@ from mainstem.broker.slices import serve_in_slices
 from mainstem.errors import AuthenticationError, FrameError
 from mainstem.logs import fields
 from mainstem.protocol.apis import ApiKey
-from mainstem.protocol.codec import Chunks, RequestHeader, decode_header, decode_request, encode_response
+from mainstem.protocol.codec import Chunks, Request, RequestHeader, decode_header, decode_request, encode_response
 from mainstem.protocol.compiler import LargeFrameError
 from mainstem.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from mainstem.protocol.schema import Buffer, Message
@@ -286,8 +287,7 @@ class Connection(asyncio.BufferedProtocol):
             slot.is_pipelined = False  # what comes behind it waits until it is read
             self._follow(self._begin_large(slot, api, header, frame), self._large_begun)
             return
-        call = Call(*request[:4], self._client_host, request.body, self._session)
-        self._serve(slot, api, call)
+        self._serve(slot, api, self._call(slot, request))
 
     async def _begin_large(self, slot: _Slot, api: Api, header: RequestHeader, frame: Buffer) -> None:
         """Read a request with many elements while others are served; only a few are read at a time."""
@@ -296,7 +296,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is None:
             return
         slot.is_pipelined = api.pipelined
-        self._serve(slot, api, Call(*request[:4], self._client_host, request.body, self._session))
+        self._serve(slot, api, self._call(slot, request))
 
     def _large_begun(self, task: asyncio.Future[Any]) -> None:
         self._tasks.discard(task)
@@ -310,6 +310,20 @@ class Connection(asyncio.BufferedProtocol):
         else:
             _LOG.error("a request failed", exc_info=error, extra=fields(connection=self._peer))
             self.close("a request failed in a way that was not expected")
+
+    def _call(self, slot: _Slot, request: Request) -> Call:
+        hold = functools.partial(self._hold, slot)
+        return Call(*request[:4], self._client_host, request.body, self._session, hold)
+
+    def _hold(self, slot: _Slot) -> Callable[[], None]:
+        """Begin no other request until the returned function is called, although this one is pipelined."""
+        slot.is_pipelined = False
+
+        def release() -> None:
+            slot.is_pipelined = True
+            self._advance()
+
+        return release
 
     def _begin_bare_token(self, slot: _Slot, header: RequestHeader, frame: Buffer) -> None:
         body = SaslAuthenticateRequest(auth_bytes=bytes(frame))

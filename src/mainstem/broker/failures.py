@@ -22,6 +22,7 @@ from mainstem.errors import (
     ProducerError,
     ProducerFencedError,
     ProtocolError,
+    RecordListTooLargeError,
     RecordTooLargeError,
     RemoteError,
     TopicExistsError,
@@ -35,6 +36,7 @@ from mainstem.protocol.errors import ErrorCode, describe
 _CODES: Final[tuple[tuple[type[MainstemError], ErrorCode], ...]] = (
     (UnknownTopicError, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     (TopicExistsError, ErrorCode.TOPIC_ALREADY_EXISTS),
+    (RecordListTooLargeError, ErrorCode.RECORD_LIST_TOO_LARGE),
     (RecordTooLargeError, ErrorCode.MESSAGE_TOO_LARGE),
     (InvalidRecordError, ErrorCode.INVALID_RECORD),
     (InvalidTimestampError, ErrorCode.INVALID_TIMESTAMP),

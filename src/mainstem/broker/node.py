@@ -13,6 +13,7 @@ from mainstem.broker.access.authorizer import Access, Authorizer
 from mainstem.broker.access.guards import Guard, run_guarded
 from mainstem.broker.access.table import TELLING, guards_of
 from mainstem.broker.apis import APIS
+from mainstem.broker.append_checks import AppendChecks
 from mainstem.broker.broker_configs import BrokerConfigs
 from mainstem.broker.compaction import Compaction
 from mainstem.broker.delayed_fetch import DelayedFetches
@@ -88,6 +89,7 @@ class Node:
         )
         self.meters = Meters()
         self.commit = GroupCommit(self.fetches.wake, self.meters)
+        self.append_checks = AppendChecks()
         self.topics = Topics(log, config)
         self.apply_configs()
         self.group_configs = GroupConfigs(config, log.metadata)
@@ -157,6 +159,7 @@ class Node:
 
     async def close(self) -> None:
         """Make everything durable and release the directory. Raises StorageError."""
+        await self.append_checks.stop()
         self.transactions.stop()
         self.security.close()
         self.groups.stop()

@@ -1,11 +1,11 @@
 """What a topic's log features see of each append: the one hook of ``PartitionLog.append``.
 
-Order within an append, which the guarantees rest on: the batches are proven (``look``, which writes nothing) → is it
+Order within an append, which the guarantees rest on: the batches are checked (``look``, which writes nothing) → is it
 an append that was made before, by its idempotency keys (``earlier``) → is it a repeat of the producer's, by sequence →
 may the producer write → do the conditions hold (``check``) → the log is written → the index is (``appended``). The log
 process does one append at a time, so nothing comes in between: of two appends on one expectation one is refused.
 
-Concurrency: owned by the thread that owns the partition log.
+Concurrency: owned by the thread that owns the partition log; ``look`` may run in another.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from mainstem.errors import CorruptBatchError, InvalidRecordError
+from mainstem.errors import InvalidRecordError
 from mainstem.log.conditions import check_conditions
 from mainstem.log.config import LogConfig
 from mainstem.log.idempotency import earlier_offset
@@ -27,8 +27,9 @@ from mainstem.record.append_headers import (
     AppendMarks,
     read_marks,
 )
+from mainstem.record.constants import Buffer
 from mainstem.record.header import BatchHeader
-from mainstem.record.key_scan import ScannedKey, records_of, scan_headers, scan_keys
+from mainstem.record.key_scan import ScannedKey, scan_headers, scan_keys
 
 
 class Look(NamedTuple):
@@ -58,20 +59,22 @@ class AppendFeatures:
         if config.remembers_idempotency_keys:
             self._heard.add(IDEMPOTENCY_KEY)
 
-    def look(self, data: memoryview, batches: Sequence[tuple[int, BatchHeader]]) -> Look:
-        """Read what the features need from proven batches. Raises CorruptBatchError, InvalidRecordError."""
+    def look(self, headers: Sequence[BatchHeader], plain: Sequence[Buffer]) -> Look:
+        """Read what the features need from checked batches, whose decompressed records are ``plain``. In any thread.
+
+        Raises CorruptBatchError, InvalidRecordError.
+        """
         marks: dict[int, AppendMarks] = {}
-        records: list[tuple[BatchHeader, bytes]] = []
+        records = [(header, bytes(each)) for header, each in zip(headers, plain, strict=True)]
         count = 0
-        for file_position, header in batches:
-            records.append((header, records_of(header, data[file_position : file_position + header.size_bytes])))
+        for header, data in records:
             if self._heard:
-                found = read_marks(scan_headers(*records[-1], PREFIX), self._heard, count)
+                found = read_marks(scan_headers(header, data, PREFIX), self._heard, count)
                 if found and header.is_transactional:
                     raise _in_transaction(found)
                 marks.update(found)
             count += header.record_count
-        keys = [_dense_keys(*each) for each in records] if marks or self._keeps_keys else []
+        keys = [scan_keys(*each) for each in records] if marks or self._keeps_keys else []
         return Look(marks, keys, count)
 
     def earlier(self, look: Look) -> Earlier | None:
@@ -111,15 +114,6 @@ class AppendFeatures:
             batches.append(IndexedBatch(base_offset + first, leader_epoch, keys, idempotency_keys))
             first = end
         self.index.appended(batches)
-
-
-def _dense_keys(header: BatchHeader, records: bytes) -> list[ScannedKey]:
-    """The keys of a producer's batch, whose records have the offset deltas 0, 1, 2, …"""
-    keys = scan_keys(header, records)
-    for index, (offset_delta, _) in enumerate(keys):
-        if offset_delta != index:
-            raise CorruptBatchError(f"record {index} of a producer's batch has the offset delta {offset_delta}")
-    return keys
 
 
 def _in_transaction(marks: Mapping[int, AppendMarks]) -> InvalidRecordError:

@@ -23,6 +23,7 @@ from mainstem.log.config_values import (
     throttled_replicas,
     whole,
 )
+from mainstem.record.constants import DECOMPRESSED_BYTES_MAX
 
 _LOOKS_LIKE = {"int": "a whole number", "long": "a whole number", "double": "a number", "boolean": "true or false"}
 
@@ -147,6 +148,14 @@ _DEFINITIONS = (
         "Whether an index from keys to offsets is kept, so that one key's records are read without a scan",
         boolean,
     ),
+    ConfigDef(
+        "mainstem.max.decompressed.bytes",
+        "int",
+        "134217728",
+        "The most that a record batch may come to when it is decompressed; a larger one is refused as "
+        "MESSAGE_TOO_LARGE",
+        whole(1, DECOMPRESSED_BYTES_MAX),
+    ),
     ConfigDef("max.message.bytes", "int", "1048588", "The largest record batch that is accepted, as it came", whole(0)),
     ConfigDef(
         "message.timestamp.after.max.ms",
@@ -264,6 +273,7 @@ class LogConfig:
     mainstem_conditional_append: bool = False
     mainstem_idempotency_window_ms: int = 0
     mainstem_key_index: bool = False
+    mainstem_max_decompressed_bytes: int = 128 << 20
     overrides: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @classmethod
@@ -323,15 +333,6 @@ class LogConfig:
             "zstd": self.compression_zstd_level,
         }
         return levels.get(self.compression_type)
-
-    @property
-    def bounds_old_timestamps(self) -> bool:
-        return self.message_timestamp_before_max_ms < INT64_MAX and not self.uses_log_append_time
-
-    @property
-    def looks_at_records(self) -> bool:
-        """Whether an append has to look at each record."""
-        return self.compression_type != "producer" or self.is_compacted or self.bounds_old_timestamps
 
     @property
     def roll_ms(self) -> int:

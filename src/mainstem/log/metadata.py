@@ -173,7 +173,7 @@ class Metadata:
         """Append as one batch, sync, then apply: nobody sees a change that a power cut may take back."""
         time_ms = self._clock.time_ms()
         encoded = [(json.dumps(key).encode(), json.dumps(value).encode()) for key, value in changes]
-        self._log.append(build_batch([NewRecord(key, value, (), time_ms) for key, value in encoded]))
+        self._log.append(build_batch([NewRecord(key, value, (), time_ms) for key, value in encoded]), is_own=True)
         self._log.flush()
         for key, value in encoded:
             self._apply(key, value)

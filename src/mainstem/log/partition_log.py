@@ -24,8 +24,8 @@ from uuid import UUID
 from mainstem.clock import Clock
 from mainstem.durable_files import replace_file
 from mainstem.errors import OffsetOutOfRangeError, PartitionOfflineError, StorageError
-from mainstem.log.append_check import check_batches, empty_batch, stamp_batches
-from mainstem.log.append_records import prepare_records
+from mainstem.log.append_check import empty_batch, stamp_batches
+from mainstem.log.append_records import AppendCheck, CheckedAppend
 from mainstem.log.checkpoints import encode_leader_epochs
 from mainstem.log.cleaning import Cleaning
 from mainstem.log.config import LogConfig
@@ -146,39 +146,55 @@ class PartitionLog(PartitionReads):
 
     # Append
 
-    def append(self, data: Buffer, *, from_coordinator: bool = False) -> AppendResult:
+    def append(self, data: Buffer, *, is_own: bool = False, from_coordinator: bool = False) -> AppendResult:
         """Append the record batches of one produce request, all or none, at the log end.
 
-        Readers and ``acks=all`` wait for ``high_watermark`` to pass ``last_offset``, also for a duplicate. Batches
-        ``from_coordinator`` are a group coordinator's in a producer's name: they have no sequence to be checked.
+        Readers and ``acks=all`` wait for ``high_watermark`` to pass ``last_offset``, also for a duplicate. Batches that
+        are this process's ``own`` are not walked record by record. Those ``from_coordinator`` are a group
+        coordinator's in a producer's name: they have no sequence to be checked. May take as long as the check takes;
+        an event loop uses ``start_append`` and ``append_checked``.
 
         Raises CorruptBatchError, RecordTooLargeError, InvalidRecordError, InvalidTimestampError, ProducerError,
         PartitionOfflineError; StorageError when the disk is full or failed: then nothing was appended.
         """
+        checked = self.start_append(data, is_own=is_own or from_coordinator, needs_sequence=not from_coordinator).run()
+        return self.append_checked(checked, from_coordinator=from_coordinator)
+
+    def start_append(self, data: Buffer, *, is_own: bool = False, needs_sequence: bool = True) -> AppendCheck:
+        """The check that batches need before ``append_checked``. Raises PartitionOfflineError."""
         self._refuse_if_offline()
-        view = memoryview(data)
         now_ms = self._clock.time_ms()
-        batches: Sequence[tuple[int, BatchHeader]] = check_batches(
-            view, self.config, now_ms, needs_sequence=not from_coordinator
-        )
-        sent = [header for _, header in batches]
-        features = self.features
-        look = None if features is None else features.look(view, batches)
+        return AppendCheck(data, self.config, now_ms, self.features, is_own=is_own, needs_sequence=needs_sequence)
+
+    def append_checked(
+        self, checked: CheckedAppend, *, from_coordinator: bool = False, begins_at_zero: bool = False
+    ) -> AppendResult:
+        """Append batches that were checked by this topic's configs as they are now (``is_current``).
+
+        With ``begins_at_zero``, a producer that the partition does not know begins with sequence 0 (KIP-890). Raises
+        as ``append`` does.
+        """
+        self._refuse_if_offline()
+        sent, look, features = checked.sent, checked.look, checked.features
         earlier = None if features is None or look is None else features.earlier(look)
         if earlier is not None:
             return self._answer_again(earlier, sent)
         duplicate = None if from_coordinator else self._find_duplicate(sent)
         if duplicate is not None:
-            time_ms = duplicate.timestamp_ms if self.config.uses_log_append_time else NO_TIMESTAMP
-            return AppendResult(duplicate.base_offset, duplicate.last_offset, time_ms, self.log_start_offset, True)
-        self._producers.check(sent, checks_sequence=not from_coordinator)
-        view, batches = prepare_records(view, batches, self.config, now_ms)
+            return AppendResult(
+                duplicate.base_offset, duplicate.last_offset, duplicate.timestamp_ms, self.log_start_offset, True
+            )
+        self._producers.check(sent, checks_sequence=not from_coordinator, begins_at_zero=begins_at_zero)
         if features is None or look is None:
-            return self._append(view, batches, now_ms)
+            return self._append(checked.view, checked.batches, checked.now_ms)
         features.check(look, self.log_end_offset)
-        result = self._append(view, batches, now_ms)
+        result = self._append(checked.view, checked.batches, checked.now_ms)
         features.appended(look, sent, result.base_offset, self.leader_epoch)
         return result
+
+    def is_current(self, checked: CheckedAppend) -> bool:
+        """Whether the topic's configs are still those by which the batches were checked."""
+        return checked.config is self.config and checked.features is self.features
 
     def append_marker(
         self,

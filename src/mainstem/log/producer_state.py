@@ -132,8 +132,13 @@ class ProducerState:
         entry = self._entries.get(header.producer_id)
         return entry.find(header) if entry is not None else None
 
-    def check(self, headers: Iterable[BatchHeader], *, checks_sequence: bool = True) -> None:
+    def check(
+        self, headers: Iterable[BatchHeader], *, checks_sequence: bool = True, begins_at_zero: bool = False
+    ) -> None:
         """Prove that these batches, in this order, may follow what is there.
+
+        With ``begins_at_zero`` a producer of which no batch is known here begins with sequence 0, as Kafka asks of
+        producers with transactions of version 2 (KIP-890).
 
         Raises OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTransactionStateError.
         """
@@ -146,6 +151,11 @@ class ProducerState:
             _check_epoch(producer_id, header.producer_epoch, before.epoch)
             if checks_sequence:
                 _check_sequence(header, before)
+                if begins_at_zero and before.last_sequence == NO_SEQUENCE and header.base_sequence != 0:
+                    raise OutOfOrderSequenceError(
+                        f"producer {producer_id}: sequence {header.base_sequence}, but it is not known here and begins "
+                        "with 0"
+                    )
             if before.has_open_transaction and not header.is_transactional:
                 raise InvalidTransactionStateError(
                     f"producer {producer_id} has a transaction open here: this batch is not part of it"

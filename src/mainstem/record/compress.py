@@ -43,6 +43,10 @@ _OUTPUT_FULL = "failed to write whole buffer"
 _FIRST_GUESS_BYTES_MIN = 64 * 1024
 
 
+class DecompressedSizeError(CorruptBatchError):
+    """Data that would come to more than the caller's limit; it may be sound."""
+
+
 def compress(codec: Compression, data: Buffer, *, level: int | None = None) -> Buffer:
     """Compress ``data``; NONE returns it as it is. ``level`` is gzip's or zstd's; None is Kafka's default of it."""
     if codec is Compression.NONE:
@@ -59,7 +63,8 @@ def compress(codec: Compression, data: Buffer, *, level: int | None = None) -> B
 def decompress(codec: Compression, data: Buffer, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> Buffer:
     """Decompress ``data``; NONE returns it as it is.
 
-    Raises CorruptBatchError when it cannot be decompressed, or would come to more than ``limit_bytes``.
+    Raises CorruptBatchError when it cannot be decompressed, DecompressedSizeError when it would come to more than
+    ``limit_bytes``.
     """
     if codec is Compression.NONE:
         return data
@@ -114,7 +119,7 @@ def _decompress_snappy(data: memoryview, limit_bytes: int) -> bytearray:
 def _decompress_snappy_block(block: memoryview, before_bytes: int, limit_bytes: int) -> bytearray:
     size = cramjam.snappy.decompress_raw_len(block)
     if before_bytes + size > limit_bytes:
-        raise CorruptBatchError(f"snappy data would come to more than the limit of {limit_bytes} bytes")
+        raise DecompressedSizeError(f"snappy data would come to more than the limit of {limit_bytes} bytes")
     if size > len(block) * _SNAPPY_RATIO_MAX:
         raise CorruptBatchError(f"a snappy block of {len(block)} bytes claims {size}")
     output = bytearray(size)
@@ -141,7 +146,7 @@ def _decompress_bounded(codec: Compression, data: memoryview, limit_bytes: int) 
             if _OUTPUT_FULL not in str(error):
                 raise
             if guess >= limit_bytes:
-                raise CorruptBatchError(
+                raise DecompressedSizeError(
                     f"{codec.name.lower()} data would come to more than the limit of {limit_bytes} bytes"
                 ) from error
             guess *= 4

@@ -14,8 +14,6 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from mainstem.record.constants import RECORD_BYTES_MIN
-from mainstem.record.native_decode import _headers_end, _length, _varint
 from mainstem.record.native_encode import _delta_fits, _put_varint, _varint_bytes
 from mainstem.record.native_kernel import (
     BYTES,
@@ -33,6 +31,7 @@ from mainstem.record.native_kernel import (
     rare,
     store_byte,
 )
+from mainstem.record.native_walk import walk_record
 
 # Columns of the table: what is known of a batch …
 AT, SIZE, COUNT, BASE_OFFSET, LAST_DELTA, BASE_TIME, HAS_RECORD_TIME, DROPS_TOMBSTONES, NEW_BASE_TIME = range(9)
@@ -118,31 +117,10 @@ def _slot_of(low: Native, high: Native, hashes: Native, offsets: Native) -> Nati
 @rare
 def _walk_record(at: Native, end: Native, row: Native, delta_before: Native) -> Native:
     """(its end, -1 if it is bad; timestamp, offset delta, where that stands, key's address and size, value's size)."""
-    zero: Native = np.int64(0)
-    bad = (np.int64(-1), zero, zero, zero, zero, zero, zero)
-    size, at = _varint(at, end)
-    if at < 0 or size < RECORD_BYTES_MIN - 1 or size > end - at:
-        return bad
-    record_end = at + size
-    time_delta, delta_at = _varint(at + 1, record_end)
-    if delta_at < 0:
-        return bad
-    timestamp = row[BASE_TIME] + time_delta
-    if ((row[BASE_TIME] ^ timestamp) & (time_delta ^ timestamp)) < 0:
-        return bad
-    delta, at = _varint(delta_at, record_end)
-    if at < 0 or delta <= delta_before or delta > row[LAST_DELTA]:
-        return bad
-    key_size, key_at = _varint(at, record_end)
-    if key_at < 0 or key_size < -1 or key_size > record_end - key_at:
-        return bad
-    value_size, value_at = _varint(key_at + _length(key_size), record_end)
-    if value_at < 0 or value_size < -1 or value_size > record_end - value_at:
-        return bad
-    count, headers_at = _varint(value_at + _length(value_size), record_end)
-    if headers_at < 0 or _headers_end(headers_at, record_end, count) != record_end:
-        return bad
-    return record_end, timestamp, delta, delta_at, key_at, key_size, value_size
+    at, timestamp, time_fits, delta, delta_at, key_at, key_size, value_size = walk_record(at, end, row[BASE_TIME])
+    if time_fits == 0 or delta <= delta_before or delta > row[LAST_DELTA]:
+        at = np.int64(-1)
+    return at, timestamp, delta, delta_at, key_at, key_size, value_size
 
 
 @kernel(READ_ONLY_BYTES, INT64_TABLE, int64s(2), UINT64S, UINT64S, INT64S, returns=int64s(4))

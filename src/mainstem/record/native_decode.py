@@ -51,8 +51,8 @@ from mainstem.record.native_kernel import (
     int64s,
     kernel,
     load_byte,
-    rare,
 )
+from mainstem.record.native_walk import length_of, parse_fields, varint
 
 # Columns of the table of batches.
 AT, SIZE, PAYLOAD_AT, PAYLOAD_BYTES, BASE_OFFSET, LAST_DELTA, BASE_TIME, MAX_TIME, ATTRIBUTES, PRODUCER, COUNT = range(
@@ -71,7 +71,6 @@ NAME_AT, NAME_SIZE, HEADER_AT, HEADER_SIZE = range(4)
 HEADER_NOTE_ROWS = 4
 
 _CODEC_MAX = 4
-_HIGH_BIT = 0x80
 _MICROSECONDS = 1000
 _MILLISECONDS_MAX = INT64_MAX // _MICROSECONDS
 
@@ -83,42 +82,6 @@ def _big_endian(address: Native, count: Native) -> Native:
     for i in range(1, count):
         number = (number << 8) | load_byte(address + i)
     return number
-
-
-@rare
-def _long_varint(at: Native, end: Native) -> Native:
-    result: Native = np.uint64(0)
-    for count in range(10):
-        if at >= end:
-            return np.int64(0), np.int64(-1)
-        byte = np.uint64(load_byte(at))
-        at += 1
-        result |= (byte & np.uint64(0x7F)) << np.uint64(7 * count)
-        if byte < _HIGH_BIT:
-            if count == 9 and byte > 1:
-                return np.int64(0), np.int64(-1)
-            return np.int64(result >> np.uint64(1)) ^ -np.int64(result & np.uint64(1)), at
-    return np.int64(0), np.int64(-1)
-
-
-@helper
-def _varint(at: Native, end: Native) -> Native:
-    """(number, address behind it); the address is -1 when it runs over ``end`` or has more than 64 bits."""
-    if end - at < 2:
-        return _long_varint(at, end)
-    first = load_byte(at)
-    if first < _HIGH_BIT:
-        return (first >> 1) ^ -(first & 1), at + 1
-    second = load_byte(at + 1)
-    if second < _HIGH_BIT:
-        number = (first & 0x7F) | second << 7
-        return (number >> 1) ^ -(number & 1), at + 2
-    return _long_varint(at, end)
-
-
-@helper
-def _length(size: Native) -> Native:
-    return size if size > 0 else np.int64(0)
 
 
 @kernel(READ_ONLY_BYTES, returns=types.int64)
@@ -191,22 +154,6 @@ def scan_batches(data: Native, table: Native, start_offset: Native, end_offset: 
     return rows, AT_TAIL, at - origin
 
 
-@rare
-def _headers_end(at: Native, end: Native, count: Native) -> Native:
-    """Where ``count`` headers from ``at`` end; -1 when they do not fit before ``end``."""
-    if count < 0 or count > (end - at) // 2:
-        return np.int64(-1)
-    for _ in range(count):
-        size, at = _varint(at, end)
-        if at < 0 or size < 0 or size > end - at:
-            return np.int64(-1)
-        size, at = _varint(at + size, end)
-        if at < 0 or size < -1 or size > end - at:
-            return np.int64(-1)
-        at += _length(size)
-    return at
-
-
 @helper
 def _saturated_microseconds(milliseconds: Native) -> Native:
     if milliseconds > _MILLISECONDS_MAX:
@@ -214,27 +161,6 @@ def _saturated_microseconds(milliseconds: Native) -> Native:
     if milliseconds < -_MILLISECONDS_MAX:
         return np.int64(-INT64_MAX)
     return milliseconds * _MICROSECONDS
-
-
-@helper
-def _parse_fields(at: Native, record_end: Native, with_headers: Native) -> Native:
-    """(key address and size, value's, headers' and count) from ``at`` on; -1 first when they do not fill the record."""
-    bad = (np.int64(-1), np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0))
-    key_size, key_at = _varint(at, record_end)
-    if key_at < 0 or key_size < -1 or key_size > record_end - key_at:
-        return bad
-    value_size, value_at = _varint(key_at + _length(key_size), record_end)
-    if value_at < 0 or value_size < -1 or value_size > record_end - value_at:
-        return bad
-    count, headers_at = _varint(value_at + _length(value_size), record_end)
-    if headers_at < 0:
-        return bad
-    if count == 0:
-        if headers_at != record_end:
-            return bad
-    elif (with_headers or count < 0) and _headers_end(headers_at, record_end, count) != record_end:
-        return bad
-    return key_at, key_size, value_at, value_size, headers_at, count
 
 
 @helper
@@ -251,14 +177,14 @@ def _parse_batch(
     delta_before: Native = np.int64(-1)
     n = first
     for _ in range(row[COUNT]):
-        size, at = _varint(at, end)
+        size, at = varint(at, end)
         if at < 0 or size < RECORD_BYTES_MIN - 1 or size > end - at:
             return bad
         record_end = at + size
-        time_delta, at = _varint(at + 1, record_end)
+        time_delta, at = varint(at + 1, record_end)
         if at < 0:
             return bad
-        delta, at = _varint(at, record_end)
+        delta, at = varint(at, record_end)
         if at < 0 or delta <= delta_before or delta > last_delta:
             return bad
         delta_before = delta
@@ -267,7 +193,7 @@ def _parse_batch(
             timestamp = max_time
         elif ((base_time ^ timestamp) & (time_delta ^ timestamp)) < 0:
             return bad
-        key_at, key_size, value_at, value_size, headers_at, count = _parse_fields(at, record_end, with_headers)
+        key_at, key_size, value_at, value_size, headers_at, count = parse_fields(at, record_end, with_headers)
         if key_at < 0:
             return bad
         at = record_end
@@ -319,15 +245,15 @@ def note_headers(data: Native, notes: Native, noted: Native, header_notes: Nativ
     for n in range(noted):
         at, end = origin + notes[HEADERS_AT, n], origin + notes[HEADERS_END, n]
         for _ in range(notes[HEADER_COUNT, n]):
-            size, at = _varint(at, end)
+            size, at = varint(at, end)
             if at < 0 or size < 0 or size > end - at or total == header_notes.shape[1]:
                 return False
             header_notes[NAME_AT, total], header_notes[NAME_SIZE, total] = at - origin, size
-            size, at = _varint(at + size, end)
+            size, at = varint(at + size, end)
             if at < 0 or size < -1 or size > end - at:
                 return False
             header_notes[HEADER_AT, total], header_notes[HEADER_SIZE, total] = at - origin, size
-            at += _length(size)
+            at += length_of(size)
             total += 1
     return total == header_notes.shape[1]
 

@@ -58,10 +58,10 @@ def read_records(batch: Buffer, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) ->
         raise CorruptBatchError(f"record batch at offset {header.base_offset}: its end is cut off")
     stored = memoryview(batch)[HEADER_BYTES : header.size_bytes]
     if header.compression is Compression.NONE:
-        return _parse(header, stored)
+        return parse_records(header, stored)
     if header.record_count == 0 and not stored:
         return []  # compaction took every record and kept the header
-    return _parse(header, memoryview(decompress(header.compression, stored, limit_bytes=limit_bytes)))
+    return parse_records(header, memoryview(decompress(header.compression, stored, limit_bytes=limit_bytes)))
 
 
 def iter_records(buffer: Buffer, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> Iterator[DecodedRecord]:
@@ -151,7 +151,11 @@ class _Cursor:
         return name.decode("utf-8", "replace"), self.nullable_bytes()
 
 
-def _parse(header: BatchHeader, data: memoryview) -> list[DecodedRecord]:
+def parse_records(header: BatchHeader, data: memoryview, *, ignores_time: bool = False) -> list[DecodedRecord]:
+    """The records of the batch whose plain (decompressed) records these are.
+
+    With ``ignores_time`` a timestamp may be one that 64 bits do not hold. Raises CorruptBatchError.
+    """
     if not 0 <= header.record_count <= len(data) // RECORD_BYTES_MIN:
         raise CorruptBatchError(
             f"record batch at offset {header.base_offset}: {header.record_count} records in {len(data)} bytes"
@@ -161,7 +165,7 @@ def _parse(header: BatchHeader, data: memoryview) -> list[DecodedRecord]:
     delta_before = -1
     try:
         for _ in range(header.record_count):
-            record = _parse_record(header, cursor)
+            record = _parse_record(header, cursor, ignores_time)
             if not delta_before < record.offset - header.base_offset <= header.last_offset_delta:
                 raise CorruptBatchError(f"offset {record.offset} is out of order")
             delta_before = record.offset - header.base_offset
@@ -175,7 +179,7 @@ def _parse(header: BatchHeader, data: memoryview) -> list[DecodedRecord]:
     return records
 
 
-def _parse_record(header: BatchHeader, cursor: _Cursor) -> DecodedRecord:
+def _parse_record(header: BatchHeader, cursor: _Cursor, ignores_time: bool) -> DecodedRecord:
     size = cursor.varint()
     end = cursor.at + size
     if not RECORD_BYTES_MIN - 1 <= size <= cursor.end - cursor.at:
@@ -184,7 +188,7 @@ def _parse_record(header: BatchHeader, cursor: _Cursor) -> DecodedRecord:
     timestamp_ms = header.base_timestamp + cursor.varint()
     if header.has_log_append_time:
         timestamp_ms = header.max_timestamp
-    if not INT64_MIN <= timestamp_ms <= INT64_MAX:
+    if not INT64_MIN <= timestamp_ms <= INT64_MAX and not ignores_time:
         raise CorruptBatchError("a timestamp of more than 64 bits")
     offset = header.base_offset + cursor.varint()
     record = DecodedRecord(offset, timestamp_ms, cursor.nullable_bytes(), cursor.nullable_bytes(), cursor.headers())

@@ -84,7 +84,8 @@ class GroupLog:
         log = self._find_or_create(group_id)
         if records:
             time_ms = self._clock.time_ms()
-            log.append(build_batch([NewRecord(record.key, record.value, (), time_ms) for record in records]))
+            batch = build_batch([NewRecord(record.key, record.value, (), time_ms) for record in records])
+            log.append(batch, is_own=True)
             self._commit.appended(log)
 
     def write_in_transaction(

@@ -33,6 +33,8 @@ async def handle(node: Node, call: Call) -> InitProducerIdResponse:
     """Serve one request; the top of the file says how."""
     body: InitProducerIdRequest = call.body
     try:
+        if (body.producer_id == NO_ID) != (body.producer_epoch == NO_EPOCH):
+            raise refusal(ErrorCode.INVALID_REQUEST, "a producer id and its epoch are given together")
         if body.transactional_id is None:
             return _answer(Producer(node.next_producer_id(), 0))
         transaction = await node.transactions.init(body.transactional_id, _wish(node, body))
@@ -46,8 +48,6 @@ def _wish(node: Node, body: InitProducerIdRequest) -> Init:
     """What is asked for. Raises RemoteError for what cannot be."""
     settings = node.transactions.settings
     expected = None
-    if (body.producer_id == NO_ID) != (body.producer_epoch == NO_EPOCH):
-        raise refusal(ErrorCode.INVALID_REQUEST, "a producer id and its epoch are given together")
     if body.producer_id != NO_ID:
         expected = Producer(body.producer_id, body.producer_epoch)
     if body.enable2_pc:

@@ -6,7 +6,11 @@ as on an Apache Kafka of one node: who was answered can read what he wrote, and 
 Versions 0–2 are listed, as Apache Kafka 4 does for the sake of librdkafka, and refused: their record formats are gone.
 Records of a transaction are written when the transaction's log names their partition durably: from version 12 on they
 name it themselves, before it has to be named already (``transactions.producing`` says more).
-Deliberate: ``timeout_ms`` is not needed, as there is no replica to wait for. Internal topics take no records from
+Every record is checked before anything is appended (``append_checks``, ``log/append_records``). While a request's
+records are checked in a thread, its connection's later requests wait, so that they are appended in their order.
+A refusal carries the log start offset where Kafka's does: not for what the request or the disk is refused for.
+Deliberate: ``error_message`` is always set; Kafka sets it together with ``record_errors`` only. At most 1,000 records
+are named there. ``timeout_ms`` is not needed, as there is no replica to wait for. Internal topics take no records from
 clients (INVALID_TOPIC_EXCEPTION).
 """
 
@@ -14,15 +18,17 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mainstem.broker.api import Answer, Api, Call
+from mainstem.broker.append_checks import Outcome, RequestRefusal, only_batch
 from mainstem.broker.failures import error_code
 from mainstem.broker.topics import Topic
 from mainstem.broker.transactions.producing import ADDS_FROM, admit_records, transactional_producer
 from mainstem.broker.transactions.state import Producer
 from mainstem.errors import FrameError, InvalidRecordError, InvalidTimestampError, MainstemError
+from mainstem.log.append_records import AppendCheck, CheckedAppend
 from mainstem.log.partition_log import PartitionLog
 from mainstem.model import TopicPartition
 from mainstem.protocol.apis import ApiKey
@@ -41,6 +47,20 @@ from mainstem.protocol.schema import Versions
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
 
+_Place: TypeAlias = tuple[int, int]
+"""Where a partition stands in a request: its topic's index, and its own among the topic's."""
+_Checks: TypeAlias = dict[_Place, Outcome | AppendCheck]
+_WITHOUT_LOG_START: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""The refusals of the log that Kafka answers without the log start offset."""
+_NEWEST: Final = 13
 _ALL: Final = -1
 _BY_ID_FROM: Final = 13
 
@@ -71,15 +91,67 @@ class _Waiting:
 
 def handle(node: Node, call: Call) -> Answer | asyncio.Future[Answer]:
     """Serve one request; the top of the file says how."""
+    checks = _begin_checks(node, call)
+    if not any(isinstance(check, AppendCheck) for check in checks.values()):
+        return _serve(node, call, checks)
+    future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    node.append_checks.spawn(_serve_checked(node, call, checks, future, call.hold()))
+    return future
+
+
+def _begin_checks(node: Node, call: Call) -> _Checks:
+    """Check the records of each partition that is there, as far as that is quick."""
+    body: ProduceRequest = call.body
+    checks: _Checks = {}
+    for at, data in enumerate(body.topic_data):
+        topic, _ = _find(node, call, body, data)
+        for item_at, item in enumerate(data.partition_data if topic is not None else ()):
+            assert topic is not None
+            try:
+                log = topic.partition(item.index)
+                records = item.records = only_batch(item.records, call.api_version)
+            except MainstemError as error:
+                checks[at, item_at] = RequestRefusal(error)
+            else:
+                checks[at, item_at] = node.append_checks.begin(log, records)
+    return checks
+
+
+async def _serve_checked(
+    node: Node, call: Call, checks: _Checks, future: asyncio.Future[Answer], release: Callable[[], None]
+) -> None:
+    """Finish the checks that take time, and serve the request; the connection's next ones are held until then."""
+    try:
+        for place, check in checks.items():
+            if isinstance(check, AppendCheck):
+                checks[place] = await node.append_checks.finish(check)
+        answer = _serve(node, call, checks)
+    except Exception as error:  # noqa: BLE001 - it is the request's, and ends its connection
+        if not future.done():
+            future.set_exception(error)
+    else:
+        _settle(future, answer)
+    finally:
+        release()
+
+
+def _settle(future: asyncio.Future[Answer], answer: Answer | asyncio.Future[Answer]) -> None:
+    if isinstance(answer, asyncio.Future):
+        answer.add_done_callback(functools.partial(_pass_on, future))
+    elif not future.done():
+        future.set_result(answer)
+
+
+def _serve(node: Node, call: Call, checks: _Checks) -> Answer | asyncio.Future[Answer]:
     producers = _transactional_producers(node, call)
     if not producers:
-        return _append_all(node, call, {})
+        return _append_all(node, call, checks, {})
     body: ProduceRequest = call.body
     admission = admit_records(
         node.transactions, body.transactional_id, producers, call.api_version, adds=call.api_version >= ADDS_FROM
     )
     if admission.wait is None:
-        return _append_all(node, call, admission.codes)
+        return _append_all(node, call, checks, admission.codes)
     future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
     def named(error: MainstemError | None) -> None:
@@ -89,7 +161,7 @@ def handle(node: Node, call: Call) -> Answer | asyncio.Future[Answer]:
             # What has happened to the transaction meanwhile counts, and what was refused before stays so.
             again = admit_records(node.transactions, body.transactional_id, producers, call.api_version, adds=False)
             codes = {**again.codes, **admission.codes}
-        _append_later(node, call, codes, future)
+        _append_later(node, call, checks, codes, future)
 
     node.commit.when_durable(*admission.wait, named)
     return future
@@ -110,20 +182,19 @@ def _transactional_producers(node: Node, call: Call) -> dict[TopicPartition, Pro
 
 
 def _append_later(
-    node: Node, call: Call, refused: Mapping[TopicPartition, ErrorCode], future: asyncio.Future[Answer]
+    node: Node,
+    call: Call,
+    checks: _Checks,
+    refused: Mapping[TopicPartition, ErrorCode],
+    future: asyncio.Future[Answer],
 ) -> None:
     """Append what had to wait; requests that waited for the same do so in the order in which they came."""
     if future.done():
         return
     try:
-        answer = _append_all(node, call, refused)
+        _settle(future, _append_all(node, call, checks, refused))
     except FrameError as error:
         future.set_exception(error)
-        return
-    if isinstance(answer, asyncio.Future):
-        answer.add_done_callback(functools.partial(_pass_on, future))
-    else:
-        future.set_result(answer)
 
 
 def _pass_on(future: asyncio.Future[Answer], answered: asyncio.Future[Answer]) -> None:
@@ -131,19 +202,23 @@ def _pass_on(future: asyncio.Future[Answer], answered: asyncio.Future[Answer]) -
         future.set_result(answered.result())
 
 
-def _append_all(node: Node, call: Call, refused: Mapping[TopicPartition, ErrorCode]) -> Answer | asyncio.Future[Answer]:
+def _append_all(
+    node: Node, call: Call, checks: _Checks, refused: Mapping[TopicPartition, ErrorCode]
+) -> Answer | asyncio.Future[Answer]:
     body: ProduceRequest = call.body
     waiting = None if body.acks == 0 else _Waiting()
+    begins_at_zero = call.api_version >= ADDS_FROM
     topics = []
-    for data in body.topic_data:
+    for at, data in enumerate(body.topic_data):
         topic, code = _find(node, call, body, data)
         partitions = []
-        for item in data.partition_data:
+        for item_at, item in enumerate(data.partition_data):
             refusal = refused.get(TopicPartition(topic.name, item.index)) if topic is not None and refused else None
-            if refusal is not None:
-                partitions.append(_refused(item.index, refusal, None))
+            if topic is None or refusal is not None:
+                partitions.append(_refused(item.index, refusal or code, None))
             else:
-                partitions.append(_append(node, topic, code, item, waiting))
+                checked = checks.get((at, item_at))
+                partitions.append(_append(node, topic, item, checked, waiting, begins_at_zero=begins_at_zero))
         topics.append(TopicProduceResponse(name=data.name, topic_id=data.topic_id, partition_responses=partitions))
     response = ProduceResponse(responses=topics)
     if waiting is not None:
@@ -178,25 +253,28 @@ def _find(node: Node, call: Call, body: ProduceRequest, data: TopicProduceData) 
 
 
 def _append(
-    node: Node, topic: Topic | None, code: ErrorCode, item: PartitionProduceData, waiting: _Waiting | None
+    node: Node,
+    topic: Topic,
+    item: PartitionProduceData,
+    checked: Outcome | AppendCheck | None,
+    waiting: _Waiting | None,
+    *,
+    begins_at_zero: bool,
 ) -> PartitionProduceResponse:
-    if topic is None:
-        return _refused(item.index, code, None)
-    records = item.records
-    if not isinstance(records, memoryview) or not len(records):
-        return _refused(item.index, ErrorCode.INVALID_RECORD, "a produce request without records")
+    log = None
     try:
+        if isinstance(checked, RequestRefusal):
+            raise checked.error
         log = topic.partition(item.index)
-        result = log.append(records)
-    except (InvalidRecordError, InvalidTimestampError) as error:
-        refused = _refused(item.index, error_code(error), str(error))
-        refused.record_errors = [
-            BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=text)
-            for at, text in error.records.items()
-        ]
-        return refused
+        if isinstance(checked, MainstemError):
+            raise checked
+        if not isinstance(checked, CheckedAppend) or not log.is_current(checked):
+            # The topic was made, or its configs were changed, since the check.
+            checked = log.start_append(only_batch(item.records, _NEWEST)).run()
+        is_in_transaction = checked.sent[0].is_transactional
+        result = log.append_checked(checked, begins_at_zero=begins_at_zero and is_in_transaction)
     except MainstemError as error:
-        return _refused(item.index, error_code(error), str(error))
+        return _refused_for(item.index, error, log)
     answer = PartitionProduceResponse(
         index=item.index,
         error_code=ErrorCode.NONE,
@@ -205,12 +283,25 @@ def _append(
         log_start_offset=result.log_start_offset,
     )
     if not result.duplicate:
-        node.meters.appended_bytes[topic.name] += len(records)
+        node.meters.appended_bytes[topic.name] += len(checked.view)
     if not result.duplicate or log.log_end_offset > log.high_watermark:
         node.commit.appended(log)
     if waiting is not None:
         waiting.add(node, log, result.last_offset + 1, answer)
     return answer
+
+
+def _refused_for(index: int, error: MainstemError, log: PartitionLog | None) -> PartitionProduceResponse:
+    code = error_code(error)
+    refused = _refused(index, code, str(error))
+    if log is not None and code not in _WITHOUT_LOG_START:
+        refused.log_start_offset = log.log_start_offset
+    if isinstance(error, (InvalidRecordError, InvalidTimestampError)):
+        refused.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=text)
+            for at, text in error.records.items()
+        ]
+    return refused
 
 
 def _refused(index: int, code: ErrorCode, message: str | None) -> PartitionProduceResponse:

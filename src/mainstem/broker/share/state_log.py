@@ -188,7 +188,7 @@ class ShareStateLog:
 
     def _append(self, log: PartitionLog, record: GroupRecord) -> int:
         batch = build_batch([NewRecord(record.key, record.value, (), self._clock.time_ms())])
-        offset = log.append(batch).base_offset
+        offset = log.append(batch, is_own=True).base_offset
         self._commit.appended(log)
         return offset
 

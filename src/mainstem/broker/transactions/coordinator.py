@@ -404,7 +404,7 @@ class TransactionCoordinator:
         log = self._log_of(transactional_id)
         value = None if transaction is None else transaction_value(transaction)
         record = NewRecord(transaction_key(transactional_id), value, (), self._clock.time_ms())
-        result = log.append(build_batch([record]))
+        result = log.append(build_batch([record]), is_own=True)
         self._commit.appended(log)
         return result.last_offset + 1
 

@@ -6,8 +6,9 @@ no clock, no randomness: ``now_ms`` brings the time, and ``new_producer_id`` an 
 
 Epochs (KIP-890). A client of transaction version 2 gets a new epoch with the end of every transaction, so an EndTxn of
 the epoch before can only be a repeat of the one that ended it: it is answered as that one was and ends nothing. When
-somebody else ends a transaction (another instance, the time-out), the epoch rises by two: nothing that the fenced
-producer can still send looks like such a repeat.
+the time-out ends a transaction, the epoch rises by two: nothing that the fenced producer can still send looks like such
+a repeat. InitProducerId over an open transaction aborts it with the next epoch, as in Kafka, and as a transaction of
+version 1; an instance that does not name its id and epoch gets the epoch after that.
 
                    ended with this epoch's    sent with the current epoch   any other epoch
     EMPTY                    –                 abort: ends (version 2)        PRODUCER_FENCED
@@ -42,6 +43,8 @@ NewProducerId: TypeAlias = Callable[[], int]
 
 EPOCH_BUMP_FROM: Final = 2
 """The transaction version from which each end of a transaction raises the epoch (KIP-890)."""
+_NO_REPEAT: Final = 1
+"""An abort of this version was not its producer's: no EndTxn with the epoch before is taken for a repeat of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ def init(
     if transaction.state is TransactionState.ONGOING:
         if request.keeps_prepared:
             return _keep(transaction, now_ms, new_producer_id)
-        return _fence(transaction, now_ms, recovers=request.expected is not None)
+        return _fence(transaction, now_ms, _NO_REPEAT, 1, recovers=request.expected is not None)
     producer, previous_id, last_epoch = _next_instance(transaction, request.expected, new_producer_id)
     return replace(
         transaction,
@@ -141,10 +144,13 @@ def _raised(current: Producer, previous_id: int, new_producer_id: NewProducerId)
     return Producer(current.producer_id, current.epoch + 1), previous_id
 
 
-def _fence(transaction: Transaction, now_ms: int, *, recovers: bool) -> Transaction:
-    """Abort what is ongoing in such a way that its producer can do no more; ``recovers``: but for asking anew."""
+def _fence(transaction: Transaction, now_ms: int, version: int, epochs: int, *, recovers: bool) -> Transaction:
+    """Abort what is ongoing, and raise the epoch, so that its producer can write nothing more.
+
+    With ``recovers`` that producer may still ask for the new epoch.
+    """
     fenced = transaction.client
-    epoch = min(fenced.epoch + 2, EPOCH_MAX)
+    epoch = min(fenced.epoch + epochs, EPOCH_MAX)
     return replace(
         transaction,
         state=TransactionState.PREPARE_ABORT,
@@ -152,14 +158,14 @@ def _fence(transaction: Transaction, now_ms: int, *, recovers: bool) -> Transact
         next_producer_epoch=epoch if transaction.is_kept else NO_EPOCH,
         last_producer_epoch=fenced.epoch if recovers else NO_EPOCH,
         last_update_ms=now_ms,
-        version=EPOCH_BUMP_FROM,
+        version=version,
     )
 
 
 def time_out(transaction: Transaction, now_ms: int) -> Transaction:
     """The transaction has taken too long: it is aborted. Its producer may go on by asking for a new epoch."""
     assert transaction.state is TransactionState.ONGOING, "only an ongoing transaction times out"
-    return _fence(transaction, now_ms, recovers=True)
+    return _fence(transaction, now_ms, EPOCH_BUMP_FROM, 2, recovers=True)
 
 
 def add(

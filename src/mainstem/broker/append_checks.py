@@ -1,0 +1,129 @@
+"""The check of the records in a Produce request: at once where that is quick, else in a thread.
+
+What takes longer than a millisecond or two never runs on the event loop: large batches, compressed ones, batches that
+are to be compressed again, and the load of the native walker. A connection has one batch at a time in the threads, so a
+client that sends expensive ones delays others by one batch, not by all of its own.
+
+``only_batch`` holds the rules of the request: one whole batch for a partition, of the current format.
+
+Concurrency: the event loop only, but for the checks in their threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from mainstem.broker.failures import refusal
+from mainstem.errors import CorruptBatchError, InvalidRecordError, MainstemError
+from mainstem.log.append_records import AppendCheck, CheckedAppend
+from mainstem.log.partition_log import PartitionLog
+from mainstem.protocol.errors import ErrorCode
+from mainstem.record.constants import (
+    ATTRIBUTES_AT,
+    BATCH_LENGTH_AT,
+    COMPRESSION_MASK,
+    HEADER_BYTES,
+    LENGTH_PREFIX,
+    MAGIC,
+    MAGIC_AT,
+    Compression,
+)
+from mainstem.record.record_check import is_native_loaded, load_native
+
+_THREADS: Final = 2
+_LENGTH = struct.Struct(">i")
+_UP_TO_MAGIC_BYTES: Final = MAGIC_AT + 1
+_LENGTH_MIN: Final = 14
+"""The least length that any of Kafka's formats has had."""
+_ZSTD_FROM: Final = 7
+_PLAIN_RECORDS: Final = 20_000
+"""After so many records in small batches the native walker is loaded, which costs some 40 MB and a second, once."""
+
+
+class RequestRefusal(NamedTuple):
+    """Why a partition of a request gets no further than the request: no log has looked at its records."""
+
+    error: MainstemError
+
+
+Outcome: TypeAlias = CheckedAppend | RequestRefusal | MainstemError
+
+
+class AppendChecks:
+    """The checks of one node."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="append-check")
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._plain_records = 0
+
+    def begin(self, log: PartitionLog, records: memoryview) -> Outcome | AppendCheck:
+        """Check them if that is quick; else the check, for ``finish``."""
+        if any(records[:BATCH_LENGTH_AT]):
+            return InvalidRecordError("a produced record batch begins at offset 0: the log assigns the offsets")
+        try:
+            check = log.start_append(records)
+            checked = check.run_if_quick()
+        except MainstemError as error:
+            return error
+        if checked is None:
+            return check
+        if self._plain_records < _PLAIN_RECORDS and not is_native_loaded():
+            self._plain_records += sum(header.record_count for header in checked.sent)
+            if self._plain_records >= _PLAIN_RECORDS:
+                self._threads.submit(load_native)
+        return checked
+
+    async def finish(self, check: AppendCheck) -> Outcome:
+        """Run a check in a thread."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, check.run_natively)
+        except MainstemError as error:
+            return error
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do what follows on checks, also when the connection that asked for it ends meanwhile."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def stop(self) -> None:
+        """Drop what has not begun, and wait for the rest."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def only_batch(records: object, version: int) -> memoryview:
+    """The one batch that a partition is sent. As in Kafka, a batch behind it that is cut off is passed over.
+
+    Raises InvalidRecordError, CorruptBatchError, RemoteError (UNSUPPORTED_COMPRESSION_TYPE).
+    """
+    size = _batch_bytes(records) if isinstance(records, memoryview) else None
+    if not isinstance(records, memoryview) or size is None:
+        raise InvalidRecordError("a produce request holds one whole record batch for each partition, but there is none")
+    if records[MAGIC_AT] != MAGIC:
+        raise InvalidRecordError(f"record batches have magic {MAGIC}, not {records[MAGIC_AT]}")
+    if size < HEADER_BYTES:
+        raise CorruptBatchError(f"a record batch of {size} bytes, which is less than its header has")
+    is_zstd = records[ATTRIBUTES_AT + 1] & COMPRESSION_MASK == Compression.ZSTD
+    if is_zstd and version < _ZSTD_FROM:
+        raise refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce version {_ZSTD_FROM} or later")
+    if _batch_bytes(records[size:]) is not None:
+        raise InvalidRecordError("a produce request holds one record batch for each partition, but there are several")
+    return records[:size]
+
+
+def _batch_bytes(records: memoryview) -> int | None:
+    """The size of the whole batch at the beginning; None when there is none. Raises CorruptBatchError."""
+    if len(records) < _UP_TO_MAGIC_BYTES:
+        return None
+    (length,) = _LENGTH.unpack_from(records, BATCH_LENGTH_AT)
+    if length < _LENGTH_MIN:
+        raise CorruptBatchError(f"a record batch of length {length}")
+    if records[MAGIC_AT] > MAGIC:
+        raise CorruptBatchError(f"a record batch of magic {records[MAGIC_AT]}")
+    return LENGTH_PREFIX + length if LENGTH_PREFIX + length <= len(records) else None

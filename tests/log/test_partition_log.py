@@ -13,6 +13,7 @@ from mainstem.errors import (
 )
 from mainstem.log.config import LogConfig
 from mainstem.record.header import iter_headers, read_header
+from mainstem.record.writer import NewRecord, ProducerStamp, build_batch
 from tests.log.support import NOW_MS, Node, batch, read_all, sent_by, values
 
 
@@ -522,3 +523,20 @@ def test_statistics_tell_how_it_stands() -> None:
     stats = node.log.statistics()
     assert (stats.segments, stats.high_watermark, stats.log_end_offset, stats.recovery_point) == (4, 4, 5, 4)
     assert stats.size_bytes == sum(len(node.faulty.content(path)) for path in node.files(".log"))
+
+
+def test_repeats_of_old_records_are_known_over_rolls_and_restarts_for_a_day() -> None:
+    node = Node(segment_bytes="300", flush="commit")
+    rows = [NewRecord(None, b"a" * 100, (), 5)]
+    first = build_batch(rows, producer=ProducerStamp(7, 0, 0))
+    node.log.append(first)
+    for _ in range(5):
+        node.log.append(batch(b"b" * 200))
+    assert node.log.statistics().segments > 2
+    assert node.log.append(first).duplicate
+    node.restart()
+    assert node.log.append(first).duplicate
+    node.clock.advance(86_400)
+    for _ in range(2):
+        node.log.append(batch(b"b" * 200, timestamp_ms=node.clock.time_ms()))
+    assert not node.log.append(first).duplicate

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import struct
 from uuid import UUID
 
 import pytest
+from crc32c import crc32c
 
 from mainstem.log.producer_snapshot import (
     SnapshotError,
@@ -36,6 +38,17 @@ def test_a_snapshot_is_read_back_with_its_last_five_batches(batches: int) -> Non
     read = decode_snapshot(encode_snapshot(state, TOPIC_ID, 0), state.end_offset, TOPIC_ID, 0)
     assert described(read) == described(state)
     assert read.end_offset == state.end_offset
+
+
+def test_when_a_producer_wrote_is_read_back_and_an_older_trailer_does_not_say() -> None:
+    state = ProducerState()
+    state.update(read_header(sent_by(1, 0, b"a")), written_ms=77)
+    data = encode_snapshot(state, TOPIC_ID, 0)
+    assert [entry.written_ms for entry in decode_snapshot(data, 1, TOPIC_ID, 0).entries()] == [77]
+    body = data[6:-9].replace(b"MSP2", b"MSPS") + data[-1:]
+    older = struct.pack(">hI", 1, crc32c(body)) + body
+    read = decode_snapshot(older, 1, TOPIC_ID, 0)
+    assert (described(read), read.entries()[0].written_ms) == (described(state), -1)
 
 
 def test_any_flipped_bit_is_found() -> None:

@@ -97,13 +97,33 @@ def test_batches_without_a_producer_leave_no_trace() -> None:
 
 
 def test_idle_producers_are_forgotten() -> None:
-    state = state_after(header(1, 0)._replace(max_timestamp=100), header(2, 0)._replace(max_timestamp=300))
-    state.expire(200)
+    state = ProducerState()
+    state.update(header(1, 0), written_ms=100)
+    state.update(header(2, 0), written_ms=300)
+    state.expire(299, 200)
+    assert [entry.producer_id for entry in state.entries()] == [1, 2]
+    state.expire(300, 200)
     assert [entry.producer_id for entry in state.entries()] == [2]
 
 
-def test_a_producer_with_an_open_transaction_is_not_forgotten() -> None:
+def test_a_producer_of_old_records_is_kept_by_when_it_wrote() -> None:
+    state = ProducerState()
+    state.update(header(1, 0)._replace(max_timestamp=-1), written_ms=1000)
+    state.expire(1199, 200)
+    assert len(state) == 1
+
+
+def test_the_time_of_a_producer_that_was_replayed_begins_with_the_first_look() -> None:
     state = state_after(header(1, 0)._replace(max_timestamp=100))
+    state.expire(1000, 200)
+    assert len(state) == 1
+    state.expire(1200, 200)
+    assert len(state) == 0
+
+
+def test_a_producer_with_an_open_transaction_is_not_forgotten() -> None:
+    state = ProducerState()
+    state.update(header(1, 0), written_ms=100)
     state.entries()[0].transaction_first_offset = 0
-    state.expire(200)
+    state.expire(300, 200)
     assert len(state) == 1

@@ -293,8 +293,9 @@ class PartitionLog(PartitionReads):
         self.has_news = True
         self._unsynced_bytes += size
         self._unwritten_bytes += size
+        now_ms = self._clock.time_ms()
         for header in headers:
-            self._producers.update(header, marker)
+            self._producers.update(header, marker, written_ms=now_ms)
         if self.leader_epoch > self._leader_epochs.latest:
             self._note_leader_epoch(headers[0].base_offset)
         if not self.config.flushes_before_commit:
@@ -490,7 +491,7 @@ class PartitionLog(PartitionReads):
     def _write_snapshot(self) -> None:
         """The producers' state up to the log end. An older one, and a longer walk at the start, would do as well."""
         disk, partition = self._context.disk, self.topic_partition.partition
-        self._producers.expire(self._clock.time_ms() - _PRODUCER_EXPIRATION_MS)
+        self._producers.expire(self._clock.time_ms(), _PRODUCER_EXPIRATION_MS)
         try:
             write_snapshot(disk, self.directory, self._producers, self.topic_id, partition, self.recovery_point)
         except StorageError as error:

@@ -1,12 +1,14 @@
 """Producer state in a file: Kafka's ``.snapshot``, version 1, and behind it what Kafka has no room for.
 
 Kafka keeps a producer's last batch only; after a restart it cannot recognise the four before it. The trailer keeps
-them, and says which partition and offset the file is of, so that a file in the wrong place is not believed. Kafka reads
-its own part and passes over the rest; its CRC32C covers everything behind itself, the trailer included.
+them, and when the producer wrote last, and says which partition and offset the file is of, so that a file in the wrong
+place is not believed. Kafka reads its own part and passes over the rest; its CRC32C covers everything behind itself,
+the trailer included.
 
-Layout, big-endian: version (int16), CRC32C (uint32), count (int32), entries of ``_ENTRY``. Trailer: magic ``MSPS``, end
-offset (int64), topic id (16 bytes), partition (int32), then for each entry: count (int8) and ``_BATCH`` of each batch
-before the last, oldest first. Snapshots are not synced: one that a power cut has spoiled is told by its checksum.
+Layout, big-endian: version (int16), CRC32C (uint32), count (int32), entries of ``_ENTRY``. Trailer: magic ``MSP2``, end
+offset (int64), topic id (16 bytes), partition (int32), then for each entry: the log's clock at its last append (int64),
+count (int8) and ``_BATCH`` of each batch before the last, oldest first. Trailers of the magic ``MSPS``, which have no
+such time, are read, too. Snapshots are not synced: one that a power cut has spoiled is told by its checksum.
 """
 
 from __future__ import annotations
@@ -30,11 +32,13 @@ _logger = logging.getLogger(__name__)
 
 _VERSION: Final = 1
 _SNAPSHOTS_KEPT: Final = 2
-_TRAILER_MAGIC: Final = b"MSPS"
+_TRAILER_MAGIC: Final = b"MSP2"
+_OLDER_MAGIC: Final = b"MSPS"
 _HEAD = struct.Struct(">hI")
 _COUNT = struct.Struct(">i")
 _ENTRY = struct.Struct(">qhiqiqiq")
 _TRAILER = struct.Struct(">4sq16si")
+_TIME = struct.Struct(">q")
 _BATCH = struct.Struct(">iqiq")
 
 
@@ -60,6 +64,7 @@ def encode_snapshot(state: ProducerState, topic_id: UUID, partition: int) -> byt
         )
     body += _TRAILER.pack(_TRAILER_MAGIC, state.end_offset, topic_id.bytes, partition)
     for entry in entries:
+        body += _TIME.pack(entry.written_ms)
         earlier = list(entry.batches)[:-1]
         body.append(len(earlier))
         for batch in earlier:
@@ -107,10 +112,13 @@ def _decode_entries(body: memoryview) -> tuple[list[ProducerEntry], memoryview]:
 
 def _decode_trailer(trailer: memoryview, entries: list[ProducerEntry], expected: tuple[int, bytes, int]) -> None:
     magic, *identity = _TRAILER.unpack_from(trailer)
-    if magic != _TRAILER_MAGIC or tuple(identity) != expected:
+    if magic not in (_TRAILER_MAGIC, _OLDER_MAGIC) or tuple(identity) != expected:
         raise SnapshotError(f"producer snapshot at offset {expected[0]}: it is of another partition or offset")
     at = _TRAILER.size
     for entry in entries:
+        if magic == _TRAILER_MAGIC:
+            (entry.written_ms,) = _TIME.unpack_from(trailer, at)
+            at += _TIME.size
         count = trailer[at]
         at += 1
         for slot in range(count):

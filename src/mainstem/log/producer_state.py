@@ -56,7 +56,8 @@ class BatchMetadata(NamedTuple):
 class ProducerEntry:
     """One producer. ``transaction_first_offset`` is where its open transaction began, -1 when it has none.
 
-    ``coordinator_epoch`` is the one of the last marker, -1 before the first.
+    ``coordinator_epoch`` is the one of the last marker, -1 before the first. ``last_timestamp_ms`` is of its records,
+    ``written_ms`` the log's clock at its last append, -1 where that is not known (after a replay).
     """
 
     __slots__ = (
@@ -66,6 +67,7 @@ class ProducerEntry:
         "last_timestamp_ms",
         "producer_id",
         "transaction_first_offset",
+        "written_ms",
     )
 
     def __init__(self, producer_id: int, epoch: int = NO_PRODUCER_EPOCH) -> None:
@@ -73,6 +75,7 @@ class ProducerEntry:
         self.epoch = epoch
         self.batches: deque[BatchMetadata] = deque(maxlen=BATCHES_KEPT)
         self.last_timestamp_ms = NO_TIMESTAMP
+        self.written_ms = NO_TIMESTAMP
         self.coordinator_epoch = -1
         self.transaction_first_offset = -1
 
@@ -193,10 +196,11 @@ class ProducerState:
 
     # What is in the log
 
-    def update(self, header: BatchHeader, marker: EndMarker | None = None) -> None:
+    def update(self, header: BatchHeader, marker: EndMarker | None = None, *, written_ms: int = NO_TIMESTAMP) -> None:
         """Take in a batch that is in the log (header with its final offset), checked or replayed.
 
-        ``marker`` is what a control batch holds; None for one that ends nothing.
+        ``marker`` is what a control batch holds; None for one that ends nothing. ``written_ms`` is the time of its
+        append, for a batch that is not replayed.
         """
         self.end_offset = header.next_offset
         if header.producer_id < 0 or (header.is_control and marker is None):
@@ -206,6 +210,7 @@ class ProducerState:
             entry = self._entries[header.producer_id] = ProducerEntry(header.producer_id)
         entry.begin_epoch(header.producer_epoch)
         entry.last_timestamp_ms = header.max_timestamp
+        entry.written_ms = written_ms
         if marker is None:
             entry.batches.append(
                 BatchMetadata(header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp)
@@ -242,15 +247,18 @@ class ProducerState:
             offsets.append(self.open_transactions.first_offset)
         self.first_unstable_offset = min(offsets, default=None)
 
-    def expire(self, before_ms: int) -> None:
-        """Forget producers whose last record is older than ``before_ms``; one with an open transaction stays."""
-        expired = [
-            entry.producer_id
-            for entry in self._entries.values()
-            if entry.last_timestamp_ms < before_ms and entry.transaction_first_offset < 0
-        ]
-        for producer_id in expired:
-            del self._entries[producer_id]
+    def expire(self, now_ms: int, keep_ms: int) -> None:
+        """Forget producers that have written nothing for ``keep_ms``; one with an open transaction stays.
+
+        Deliberate: the log's clock counts, and Kafka goes by the time of the records (``producer.id.expiration.ms``):
+        there, a producer of old records loses its state, and with it the recognition of repeats, every ten minutes.
+        Where it is not known when a producer wrote, the time begins now.
+        """
+        for entry in list(self._entries.values()):
+            if entry.written_ms < 0:
+                entry.written_ms = now_ms
+            elif now_ms - entry.written_ms >= keep_ms and entry.transaction_first_offset < 0:
+                del self._entries[entry.producer_id]
 
 
 _UNKNOWN: Final = _Expected(NO_PRODUCER_EPOCH, NO_SEQUENCE, False)

@@ -125,7 +125,7 @@ def test_damage_before_the_answer_is_no_answer() -> None:
 def test_records_that_make_no_sense_are_an_error_and_no_hang(records: bytes) -> None:
     header = read_header(build_batch([NewRecord(None, b"", (), 5)] * 50))
     node = Node()
-    node.log.append(assemble_batch(header._replace(max_timestamp=99), records))
+    node.log.append(assemble_batch(header._replace(max_timestamp=99), records), is_own=True)
     node.log.flush()
     with pytest.raises(CorruptBatchError):
         node.log.offset_for_timestamp(50)

@@ -148,29 +148,35 @@ class AppendCheck:
         return records <= records_max and compressed <= _QUICK_COMPRESSED_BYTES
 
     def _check(self, limit_bytes: int) -> CheckedAppend:
-        view, config = self._view, self.config
+        view, config, features = self._view, self.config, self.features
         batches = check_batches(view, config, needs_sequence=self._needs_sequence)
-        if self.features is not None:
-            _refuse_many([header for _, header in batches])
+        sent = [header for _, header in batches]
+        if features is not None:
+            _refuse_many(sent)
         rules = _rules_of(config, self._now_ms)
         plain: list[Buffer] = []
         stored: list[bytes | None] = []
+        is_changed = False
         index = 0
         for at, header in batches:
             data = view[at : at + header.size_bytes]
             records = _plain_records(header, data, limit_bytes)
-            checked = RecordsChecked(header.max_timestamp) if self._is_own else _walk(header, records, rules)
-            if checked.broken_count:
-                raise _refusal(checked, config, self._now_ms, index)
+            max_timestamp = header.max_timestamp
+            if not self._is_own:
+                checked = _walk(header, records, rules)
+                if checked.broken_count:
+                    raise _refusal(checked, config, self._now_ms, index)
+                max_timestamp = checked.max_timestamp
             index += header.record_count
-            stored.append(_changed(header, data, records, config, checked.max_timestamp))
-            if self.features is not None:
+            changed = _changed(header, data, records, config, max_timestamp)
+            stored.append(changed)
+            is_changed = is_changed or changed is not None
+            if features is not None:
                 plain.append(records)
-        sent = [header for _, header in batches]
-        look = None if self.features is None else self.features.look(sent, plain)
-        if any(each is not None for each in stored):
+        look = None if features is None else features.look(sent, plain)
+        if is_changed:
             view, batches = _joined(view, batches, stored, config)
-        return CheckedAppend(view, sent, batches, look, config, self.features, self._now_ms)
+        return CheckedAppend(view, sent, batches, look, config, features, self._now_ms)
 
 
 def _rules_of(config: LogConfig, now_ms: int) -> RecordRules:
@@ -191,7 +197,7 @@ def _refuse_many(headers: Sequence[BatchHeader]) -> None:
 
 def _plain_records(header: BatchHeader, data: memoryview, limit_bytes: int) -> Buffer:
     records = data[HEADER_BYTES:]
-    if header.compression is Compression.NONE:
+    if not header.attributes & COMPRESSION_MASK:
         return records
     if header.record_count > limit_bytes // RECORD_BYTES_MIN:
         raise DecompressedSizeError(f"{header.record_count} records")

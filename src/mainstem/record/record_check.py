@@ -94,14 +94,16 @@ def _check_plainly(header: BatchHeader, records: Buffer, rules: RecordRules) -> 
             is_outside = time_ms != NO_TIMESTAMP and not rules.oldest_ms <= time_ms <= rules.newest_ms
         if has_no_key or is_outside:
             broken.append(BrokenRecord(index, has_no_key, time_ms))
-    return RecordsChecked(max_timestamp, len(broken), broken)
+    return RecordsChecked(max_timestamp, len(broken), tuple(broken))
 
 
 def _check_natively(header: BatchHeader, records: Buffer, rules: RecordRules) -> RecordsChecked:
-    native: Any = importlib.import_module(_NATIVE)
+    native: Any = sys.modules[_NATIVE] if is_native_loaded() else importlib.import_module(_NATIVE)
     status, walked, max_timestamp, broken_count, broken = native.check(
         records, (header.record_count, header.base_timestamp, *rules), BROKEN_RECORDS_MAX
     )
+    if status == native.SOUND and not broken_count:
+        return RecordsChecked(max_timestamp)
     if status == native.BAD_OFFSET:
         raise _bad_offset(walked)
     if status == native.BYTES_LEFT:
@@ -110,7 +112,8 @@ def _check_natively(header: BatchHeader, records: Buffer, rules: RecordRules) ->
         raise CorruptBatchError(f"record {walked}: a timestamp of more than 64 bits")
     if status != native.SOUND:
         raise CorruptBatchError(f"record {walked}: its lengths do not add up")
-    return RecordsChecked(max_timestamp, broken_count, [BrokenRecord(at, bool(key), time) for at, key, time in broken])
+    named = tuple(BrokenRecord(at, bool(has_no_key), time_ms) for at, has_no_key, time_ms in broken)
+    return RecordsChecked(max_timestamp, broken_count, named)
 
 
 def _bad_offset(index: int) -> CorruptBatchError:

@@ -123,7 +123,7 @@ def view_host_role(app: Path, bootstrap: str, data: Path, socket: Path) -> Role:
     """One view host for all views of an App."""
     arguments = ("--app", str(app), "--bootstrap", bootstrap, "--data", str(data), "--socket", str(socket))
     argv = _python("mainstem.gateway.view_host_process", *arguments)
-    return Role("views", argv, "ready: views ", ready_timeout_s=60.0, grace_s=20.0, stop_rank=RANK_APPLIERS)
+    return Role("views", argv, "ready: views ", ready_timeout_s=180.0, grace_s=20.0, stop_rank=RANK_APPLIERS)
 
 
 def pipelines_role(

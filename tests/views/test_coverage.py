@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mainstem.errors import PositionError
@@ -88,6 +88,16 @@ def test_coverage_goes_over_several_pipelines() -> None:
     assert wait.is_reached(at("out/0:2"))
     assert coverage.covers("out", at("out/0:2")) == at("in/0:5,mid/0:100,out/0:2")
     assert coverage.covers("out", at("out/0:1")) == at("mid/0:99,out/0:1")
+
+
+def test_a_pipeline_without_progress_is_not_waited_for_when_nothing_was_written_for_it() -> None:
+    coverage = Coverage([hop("p", "mid", "in"), hop("q", "out", "mid")])
+    coverage.add(progress("p", "in/0:5", "mid/0:0", output="mid"))
+    assert coverage.covers("out", at("out/0:0")).covers(at("in/0:5"))
+    assert coverage.wait("out", at("in/0:5")).is_reached(at(""))
+    assert not coverage.wait("out", at("in/0:6")).is_reached(at("out/0:9"))
+    coverage.add(progress("p", "in/0:6", "mid/0:1", output="mid"))
+    assert not coverage.wait("out", at("in/0:6")).is_reached(at("out/0:9"))
 
 
 def test_where_several_paths_lead_to_the_view_all_have_to_cover() -> None:
@@ -190,6 +200,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 
 
 
 @settings(max_examples=300, deadline=None)
+@example([(1, {0}), (2, {1})], [(0, 1, 0)], 2, 0, 0)
 @given(PIPELINES, STEPS, st.integers(0, 5), st.integers(0, 6), st.integers(0, 12))
 def test_what_a_wait_has_reached_is_covered(
     pipelines: list[tuple[int, set[int]]], steps: list[tuple[int, int, int]], view: int, source: int, offset: int

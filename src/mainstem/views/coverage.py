@@ -57,10 +57,16 @@ class _Known:
             middle = len(self.history) // 2
             self.history[:middle] = self.history[:middle:2]
 
-    def first_covering(self, wanted: Position) -> Progress | None:
-        """The first progress known that covers ``wanted`` of the inputs."""
+    def first_covering(self, wanted: Position) -> Position | None:
+        """The ``sink`` of the first progress known that covers ``wanted`` of the inputs.
+
+        Where no record of the inputs is wanted, that is the start of the outputs, also before the first progress: a
+        pipeline whose input stays empty may never report any.
+        """
+        if Position().covers(wanted):
+            return Position()
         index = bisect_left(self.history, True, key=lambda progress: progress.source.covers(wanted))
-        return self.history[index] if index < len(self.history) else None
+        return self.history[index].sink if index < len(self.history) else None
 
     def last_within(self, topic: str, position: Position) -> Progress | None:
         """The newest progress whose output of ``topic`` lies before ``position``."""
@@ -139,11 +145,11 @@ class Coverage:
                     covering = self._first_covering(wait, known, visiting | {name})
                     if covering is None:
                         return None
-                    wait.fixed[name] = covering.sink
+                    wait.fixed[name] = covering
                 target = target | wait.fixed[name].restrict([topic])
             return target
 
-    def _first_covering(self, wait: Wait, known: _Known, visiting: frozenset[str]) -> Progress | None:
+    def _first_covering(self, wait: Wait, known: _Known, visiting: frozenset[str]) -> Position | None:
         wanted = Position()
         for name in known.hop.streams:
             part = self.target(wait, name, visiting)

@@ -78,6 +78,13 @@ def test_an_answer_is_drawn_as_a_table(asking: Commands, running: dict[str, str]
     assert text.splitlines()[-1] == f"1 row at position {running['position']}"
 
 
+def test_a_range_that_is_cut_says_how_to_read_on(asking: Commands, running: dict[str, str]) -> None:
+    first = asking.run("views", "range", "by-id", "--limit", "1", "--at-least", running["position"])
+    assert first.out.splitlines()[-1] == "more rows follow: --after a"
+    rest = asking.run("views", "range", "by-id", "--limit", "1", "--after", "a", "--json")
+    assert ([row["id"] for row in rest.json["rows"]], rest.json["next"]) == (["b"], None)
+
+
 def test_views_are_listed(asking: Commands) -> None:
     assert [view["kind"] for view in asking.run("views", "list", "--json").json["views"]] == [
         "key-value",

@@ -151,6 +151,18 @@ def test_a_view_of_each_kind_is_asked(open_at: Open, view: str, label: str, aske
     expect(page.get_by_role("cell", name=answer).first).to_be_visible()
 
 
+def test_a_range_of_more_keys_than_are_shown_is_read_on(open_at: Open) -> None:
+    from playwright.sync_api import expect
+
+    page = open_at("/console/views/con-by-key")
+    page.get_by_label("Key (empty: all)").fill("F0")
+    page.locator("form button[type=submit]").click()
+    for first in ("F0200", "F0400"):
+        page.get_by_role("button", name="Next rows").click()
+        expect(page.get_by_role("cell", name=first).first).to_be_visible()
+    expect(page.get_by_role("button", name="Next rows")).to_have_count(0)
+
+
 def test_an_answers_numbers_are_shown_with_all_their_digits(open_at: Open) -> None:
     from playwright.sync_api import expect
 

@@ -137,6 +137,29 @@ def test_a_range_of_keys_is_got(api: httpx.Client, position: Position) -> None:
     assert [row["id"] for row in asked(api, "by-id/keys", position, prefix="a", limit=5)] == ["a/1"]
 
 
+def test_a_range_of_more_keys_than_its_limit_says_so_and_is_read_on(api: httpx.Client, position: Position) -> None:
+    asked(api, "by-id/keys", position)
+    seen = []
+    after: str | None = None
+    for _ in ROWS:
+        answer = api.get("/views/by-id/keys", params={"limit": 1, **({} if after is None else {"after": after})}).json()
+        seen.append((answer["rows"][0]["id"], answer["next"]))
+        after = answer["next"]
+    assert seen == [("a/1", "a/1"), ("b", "b"), ("c", None)]
+    assert "next" not in api.get("/views/by-id/keys/b").json()
+
+
+def test_a_view_s_client_reads_every_row_over_pages(api: httpx.Client, position: Position) -> None:
+    if api.base_url.host == "localhost":
+        pytest.skip("the client speaks to a gateway")
+    view = ms.views(str(api.base_url))["by-id"]
+    assert [row["id"] for row in view.scan(page_size=2, at_least=position)] == ["a/1", "b", "c"]
+    assert [row["id"] for row in view.scan(page_size=1, start="b")] == ["b", "c"]
+    assert list(view.scan(prefix="none")) == []
+    first = view.range(limit=2)
+    assert (first.next, view.range(limit=2, after=first.next).next) == ("b", None)
+
+
 def test_sql_is_answered(api: httpx.Client, position: Position) -> None:
     answer = api.post(
         "/views/table/sql",

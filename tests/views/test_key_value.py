@@ -8,6 +8,7 @@ import pytest
 from mainstem.errors import StorageError
 from mainstem.pipelines.kinds import KeyValue
 from mainstem.views.key_value import KeyValueStore
+from mainstem.views.query_bounds import AnswerSize
 from mainstem.views.requests import Get, Range
 from mainstem.views.store import StoreDefinition
 from mainstem.views.verify import differences
@@ -60,12 +61,51 @@ def test_a_prefix_is_a_range_of_its_own(store: KeyValueStore) -> None:
     assert keys(store, Range(prefix="zzz")) == []
 
 
-def test_a_full_range_is_read_on_after_its_last_key(store: KeyValueStore) -> None:
+def test_a_full_range_says_after_which_key_it_goes_on(store: KeyValueStore) -> None:
     found: list[str] = []
-    while page := keys(store, Range(limit=3, start=f"{found[-1]}\x00" if found else None)):
-        assert len(page) <= 3
-        found += page
+    sizes = []
+    after: str | None = None
+    while not sizes or after is not None:
+        answer = store.query(Range(limit=3, after=after))
+        found += [row["_key"] for row in answer.rows]
+        sizes.append(len(answer.rows))
+        after = answer.next
     assert found == sorted(KEYS, key=str.encode)
+    assert sizes == [3, 3, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("request_", "next_key"),
+    [
+        (Range(limit=len(KEYS)), None),
+        (Range(prefix="a/", limit=2), None),
+        (Range(prefix="a/", limit=1), "a/1"),
+        (Range(start="a/1", end="b", limit=2), None),
+        (Range(start="a", after="", limit=1), "a"),
+        (Range(after="😀"), None),
+    ],
+)
+def test_a_range_that_is_complete_has_no_next(store: KeyValueStore, request_: Range, next_key: str | None) -> None:
+    assert store.query(request_).next == next_key
+
+
+def test_a_range_ends_before_it_holds_too_many_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AnswerSize.__init__, "__defaults__", (1_000,))
+    opened = KeyValueStore(tmp_path / "store", StoreDefinition("kv", KeyValue()))
+    apply(
+        opened,
+        [
+            (key.encode(), b'{"of": "%s"}' % (b"x" * size))
+            for key, size in zip("abcd", (900, 400, 400, 400), strict=True)
+        ],
+    )
+    answers = [opened.query(Range()), opened.query(Range(after="a")), opened.query(Range(after="c"))]
+    assert [([row["_key"] for row in answer.rows], answer.next) for answer in answers] == [
+        (["a"], "a"),
+        (["b", "c"], "c"),
+        (["d"], None),
+    ]
+    opened.close()
 
 
 def test_an_answer_is_plain_json_whatever_the_record_said(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,6 +39,7 @@ class Source(enum.StrEnum):
 
 Name = Annotated[str, typer.Argument(metavar="VIEW")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="At most so many rows.")]
+After = Annotated[str | None, typer.Option("--after", metavar="KEY", help="Read on after this key.")]
 Way = Annotated[Direction, typer.Option("--direction", help="Which way edges are followed.")]
 
 
@@ -145,6 +147,7 @@ def ask_range(  # noqa: PLR0913 - a command's options are its parameters
     view: Name,
     prefix: Annotated[str, typer.Option("--prefix", help="Only keys that start so.")] = "",
     limit: Limit = 1_000,
+    after: After = None,
     at_least: options.AtLeast = None,
     max_lag_ms: options.MaxLag = None,
     as_of: options.AsOf = None,
@@ -153,8 +156,14 @@ def ask_range(  # noqa: PLR0913 - a command's options are its parameters
     json: options.Json = False,
 ) -> None:
     """The rows of a key-value view, in the order of their keys."""
-    answer = _view(url, view).range(prefix=prefix, limit=limit, **_fresh(at_least, max_lag_ms, timeout, as_of))
-    _show(answer, as_json=json)
+    fresh = _fresh(at_least, max_lag_ms, timeout, as_of)
+    answer = _view(url, view).range(prefix=prefix, limit=limit, after=after, **fresh)
+    if json:
+        out_json({**_document(answer), "next": answer.next})
+        return
+    _show(answer, as_json=False)
+    if answer.next is not None:
+        out(f"more rows follow: --after {shlex.quote(answer.next)}")
 
 
 @app.command()
@@ -197,7 +206,7 @@ def diff(
     start: Annotated[str, typer.Option("--from", metavar="MOMENT", help="A past position or time (ISO 8601, or ms).")],
     end: Annotated[str | None, typer.Option("--to", metavar="MOMENT", help="The same; now unless told.")] = None,
     limit: Limit = 1_000,
-    after: Annotated[str | None, typer.Option("--after", metavar="KEY", help="Read on behind this key.")] = None,
+    after: After = None,
     timeout: options.Timeout = 30.0,
     url: options.Url = options.DEFAULT_URL,
     json: options.Json = False,
@@ -212,7 +221,7 @@ def diff(
         out_rows(rows)
     out(f"{len(rows)} row{'s' if len(rows) != 1 else ''} differ from {found.start} to {found.end}")
     if found.next is not None:
-        out(f"there may be more: --from {found.start} --to {found.end} --after {found.next}")
+        out(f"there may be more: --from {found.start} --to {found.end} --after {shlex.quote(found.next)}")
 
 
 @app.command()
@@ -273,8 +282,12 @@ def _fresh(at_least: str | None, max_lag_ms: int | None, timeout: float, as_of: 
 
 def _show(answer: Answer, *, as_json: bool) -> None:
     if as_json:
-        out_json({"rows": answer.rows, "position": str(answer.position), "covers": str(answer.covers)})
+        out_json(_document(answer))
         return
     if answer.rows:
         out_rows(answer.rows)
     out(f"{len(answer.rows)} row{'s' if len(answer.rows) != 1 else ''} at position {answer.position}")
+
+
+def _document(answer: Answer) -> dict[str, Any]:
+    return {"rows": answer.rows, "position": str(answer.position), "covers": str(answer.covers)}

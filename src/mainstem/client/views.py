@@ -45,11 +45,15 @@ class Fresh(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Rows of a view, the position of the view that they reflect, and the source positions which that covers."""
+    """Rows of a view, the position of the view that they reflect, and the source positions which that covers.
+
+    ``next``: the key after which a range of keys goes on (``after=``); None when the answer is complete.
+    """
 
     rows: list[Row]
     position: Position
     covers: Position
+    next: str | None = None
 
     @property
     def row(self) -> Row | None:
@@ -109,11 +113,36 @@ class ViewClient:
         start: str | None = None,
         end: str | None = None,
         limit: int = 1_000,
+        after: str | None = None,
         **fresh: Unpack[Fresh],
     ) -> Answer:
-        """Key-value: the rows of the keys with a prefix, from ``start`` to before ``end``, in the order of the keys."""
-        query = {"prefix": prefix, "start": start, "end": end, "limit": limit}
+        """Key-value: the rows of the keys with a prefix, from ``start`` to before ``end``, in the order of the keys.
+
+        At most ``limit`` rows. When more follow, the answer's ``next`` is the ``after`` to read on; ``scan`` does so.
+        """
+        query = {"prefix": prefix, "start": start, "end": end, "limit": limit, "after": after}
         return self._ask("GET", "/keys", query, fresh)
+
+    def scan(
+        self,
+        *,
+        prefix: str = "",
+        start: str | None = None,
+        end: str | None = None,
+        page_size: int = 1_000,
+        **fresh: Unpack[Fresh],
+    ) -> Iterator[Row]:
+        """Key-value: every row that ``range`` has, asked for in pages of ``page_size`` as you take them.
+
+        A later page may reflect a later state, never one before ``at_least``; with ``as_of`` all reflect that state.
+        """
+        after = None
+        while True:
+            page = self.range(prefix=prefix, start=start, end=end, limit=page_size, after=after, **fresh)
+            yield from page.rows
+            after = page.next
+            if after is None:
+                return
 
     def sql(
         self,
@@ -226,7 +255,8 @@ class ViewClient:
         words = _parameters(fresh)
         timeout_s = _WAIT_S + extra_s + float(words.get("timeout", 0.0))
         answer = self._http.call(method, self._path + path, {**query, **words}, body, timeout_s)
-        return Answer(answer["rows"], Position.parse(answer["position"]), Position.parse(answer.get("covers") or ""))
+        position, covers = Position.parse(answer["position"]), Position.parse(answer.get("covers") or "")
+        return Answer(answer["rows"], position, covers, answer.get("next"))
 
 
 def _parameters(fresh: Fresh) -> dict[str, Any]:

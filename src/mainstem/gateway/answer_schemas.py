@@ -70,6 +70,17 @@ SCHEMAS: Final[dict[str, Any]] = {
         reply={"allOf": [{"$ref": "#/components/schemas/Record"}, _object(position=_POSITION)]},
     ),
     "Rows": _object(rows={"type": "array", "items": {"type": "object"}}, position=_POSITION, covers=_POSITION),
+    "KeyRows": {
+        "allOf": [
+            {"$ref": "#/components/schemas/Rows"},
+            _object(
+                next={
+                    "type": ["string", "null"],
+                    "description": "the `after` of the question for the rows that follow; null when this is all",
+                }
+            ),
+        ]
+    },
     "ViewStatus": _object(name=_TEXT, kind=_TEXT, topic=_TEXT, position=_POSITION, covers=_POSITION, state=_TEXT),
     "Views": _object(views=_list("ViewStatus")),
     "Config": _object(version=_TEXT, gateway={"type": "object"}, brokers={"type": "array", "items": _BROKER}),

@@ -98,12 +98,13 @@ export class Mainstem {
   async range(view, { prefix = "", atLeast } = {}) {
     const rows = [];
     let position;
-    for (let start; ; start = `${rows.at(-1)._key}\0`) {
-      const parameters = query({ prefix, start, limit: PAGE, at_least: atLeast });
+    for (let after; ; ) {
+      const parameters = query({ prefix, after, limit: PAGE, at_least: atLeast });
       const answer = await (await this.fetch(`/views/${encodeURIComponent(view)}/keys${parameters}`)).json();
       rows.push(...answer.rows);
       position ??= answer.position;
-      if (answer.rows.length < PAGE) return { rows, position };
+      if (answer.next === null) return { rows, position };
+      after = answer.next;
     }
   }
 

@@ -92,6 +92,7 @@ class Answers:
 _CONDITIONS: Final = ("If-Match", "If-None-Match", "Mainstem-Expect-End", "Idempotency-Key")
 _AT: Final = ("Mainstem-Position",)
 _ROWS: Final = Answers((Success(200, "The rows, and what they reflect", "Rows", _AT),), (409, 410, 416, 501))
+_KEY_ROWS: Final = Answers((Success(200, "The rows, and what they reflect", "KeyRows", _AT),), (409, 410, 416, 501))
 _OBJECT: Final = Answers((Success(200, "How it went", "Object"),), (409, 410, 416, 501))
 _EVENTS: Final = Answers((Success(200, "Events, without end", "Text", (), "text/event-stream"),), (409, 410, 416, 501))
 _ANSWERED: Final = Success(200, "The reply", "Answered", (*_AT, "Preference-Applied"))
@@ -115,7 +116,7 @@ ANSWERS: Final[Mapping[tuple[str, str], Answers]] = {
     ("delete", "/views/{view}"): _OBJECT,
     ("post", "/views/{view}/verify"): _OBJECT,
     ("post", "/views/{view}/rebuild"): _OBJECT,
-    ("get", "/views/{view}/keys"): _ROWS,
+    ("get", "/views/{view}/keys"): _KEY_ROWS,
     ("get", "/views/{view}/keys/{key}"): _ROWS,
     ("get", "/views/{view}/diff"): _ROWS,
     ("get", "/views/{view}/stream"): _EVENTS,

@@ -12,7 +12,7 @@ from mainstem.model import OnDamaged, Position
 from mainstem.views.diff import DiffRequest
 from mainstem.views.moments import read_moment
 from mainstem.views.read_options import LAG_MS_MAX, WAIT_S, WAIT_S_MAX, ReadOptions
-from mainstem.views.requests import LIMIT_MAX, MetricsQuery
+from mainstem.views.requests import LIMIT_MAX, MetricsQuery, Range
 
 _POSITION_EXAMPLE = "flights/0:17,flights/3:9"
 _ON_DAMAGED = "at records that are in the log and cannot be read: `stop` with an error, or `skip` them"
@@ -77,7 +77,12 @@ class RangeQuery(WaitQuery):
     prefix: str = ""
     start: str | None = Field(None, description="the first key, included")
     end: str | None = Field(None, description="where to stop; not included")
-    limit: int = 1_000
+    limit: int = Field(1_000, description="at most so many rows; where more follow, the answer's `next` says so")
+    after: str | None = Field(None, description="only keys after this one: the `next` of the answer before")
+
+    def request(self) -> Range:
+        """The same for a view. Raises QueryError."""
+        return Range(self.prefix, self.start, self.end, self.limit, self.after)
 
 
 class SearchParameters(WaitQuery):

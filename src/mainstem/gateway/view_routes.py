@@ -86,8 +86,7 @@ def _add_administration(router: APIRouter, backend: ViewBackend) -> None:
 def _add_key_value(router: APIRouter, backend: ViewBackend) -> None:
     @router.get("/views/{view}/keys", summary="Key-value: the rows of a range or prefix of keys")
     async def get_range(http: Request, view: str, query: Annotated[RangeQuery, Query()]) -> Response:
-        request = requests.Range(query.prefix, query.start, query.end, query.limit)
-        return await backend.respond(http, view, _asking(view, request, query))
+        return await backend.respond(http, view, _asking(view, query.request(), query))
 
     @router.get("/views/{view}/keys/" + KEY, summary="Key-value: the row of one key")
     async def get_key(http: Request, view: str, key: str, query: Annotated[WaitQuery, Query()]) -> Response:
@@ -192,5 +191,7 @@ def _ask(host: ViewHost, *, view: str, request: requests.Request, options: ReadO
     queued_s = round(time.monotonic() - came_s, 1)
     options = replace(options, timeout_s=max(0.0, options.timeout_s - queued_s))
     answer = host.query(view, request, options)
-    document = {"rows": answer.rows, "position": str(answer.position), "covers": str(answer.covers)}
+    document: dict[str, Any] = {"rows": answer.rows, "position": str(answer.position), "covers": str(answer.covers)}
+    if isinstance(request, requests.Range):
+        document["next"] = answer.next
     return json_response(document, position=answer.position)

@@ -37,9 +37,10 @@ from mainstem.views.folding import ChangeReader, Folding, Latest
 from mainstem.views.hashing import digest_of
 from mainstem.views.query_bounds import AnswerSize
 from mainstem.views.requests import Get, Range, Request, wrong_kind
-from mainstem.views.rows import readable, row_of
+from mainstem.views.rows import KEY, readable, row_of
 from mainstem.views.store import (
     Account,
+    Answer,
     Bookmark,
     Bucket,
     DeadLetters,
@@ -156,9 +157,15 @@ class KeyValueSnapshot(Snapshot):
                 text = self._get(_RECORD + key.encode())
                 return [] if text is None else [row_of(key, text)]
             case Range():
-                return [row_of(readable(key), text) for key, text in self._range(request)]
+                return self._page(request)[0]
             case _:
                 raise wrong_kind(request, "key-value")
+
+    def answer(self, request: Request) -> Answer:
+        if not isinstance(request, Range):
+            return super().answer(request)
+        rows, next_key = self._page(request)
+        return Answer(rows, self.position, next=next_key)
 
     def digest(self) -> Digest:
         return digest_of(self._scan(b"", None))
@@ -196,16 +203,22 @@ class KeyValueSnapshot(Snapshot):
         iterator.status()  # raises when the iterator ended on an error
         return found
 
-    def _range(self, request: Range) -> Iterator[tuple[bytes, bytes]]:
+    def _page(self, request: Range) -> tuple[list[Row], str | None]:
+        """The next rows of a range, and their last key when more follow."""
         prefix = request.prefix.encode()
-        start = max(prefix, (request.start or "").encode())
+        after = b"" if request.after is None else request.after.encode() + b"\0"
+        start = max(prefix, (request.start or "").encode(), after)
         end = None if request.end is None else request.end.encode()
         size = AnswerSize()
-        for number, (key, text) in enumerate(self._scan(start, end)):
-            if number >= request.limit or not key.startswith(prefix):
-                return
+        rows: list[Row] = []
+        for key, text in self._scan(start, end):
+            if not key.startswith(prefix):
+                break
+            if len(rows) == request.limit or (rows and not size.has_room(len(text))):
+                return rows, rows[-1][KEY]
             size.add(len(text))
-            yield key, text
+            rows.append(row_of(readable(key), text))
+        return rows, None
 
     def _scan(self, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
         """Key and text from ``start`` (included) to ``end`` (not), in the order of the keys' bytes."""

@@ -43,6 +43,10 @@ class AnswerSize:
         self._bytes_max = bytes_max
         self._bytes = 0
 
+    def has_room(self, size_bytes: int) -> bool:
+        """Whether ``size_bytes`` more stay within the limit."""
+        return self._bytes + size_bytes <= self._bytes_max
+
     def add(self, size_bytes: int) -> None:
         """Count ``size_bytes`` more. Raises QueryError over the limit."""
         self._bytes += size_bytes

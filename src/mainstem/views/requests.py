@@ -26,15 +26,16 @@ class Get:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Key-value: rows in the order of their keys' UTF-8 bytes, ``start`` included, ``end`` not.
+    """Key-value: rows in the order of their keys' UTF-8 bytes, ``start`` included, ``end`` not, all after ``after``.
 
-    To read on from a full answer, ask again with ``start`` = the last ``_key`` and a NUL character after it.
+    An answer holds at most ``limit`` rows. When more follow, its ``next`` is the ``after`` of the question for them.
     """
 
     prefix: str = ""
     start: str | None = None
     end: str | None = None
     limit: int = 1_000
+    after: str | None = None
 
     def __post_init__(self) -> None:
         _check_limit(self.limit)

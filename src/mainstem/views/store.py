@@ -213,11 +213,13 @@ class Answer:
     """The rows of a query, and the position that they reflect.
 
     ``covers``: the source positions, over any number of pipelines, that the position covers (the host fills it in).
+    ``next``: the key after which a range of keys goes on in another answer; None when the answer is complete.
     """
 
     rows: list[Row]
     position: Position
     covers: Position = field(default_factory=Position)
+    next: str | None = None
 
 
 class Snapshot(ABC):
@@ -233,6 +235,10 @@ class Snapshot(ABC):
     @abstractmethod
     def query(self, request: Request) -> list[Row]:
         """The rows that answer ``request``. Raises QueryError."""
+
+    def answer(self, request: Request) -> Answer:
+        """The rows that answer ``request``, with the position of this state. Raises QueryError."""
+        return Answer(self.query(request), self.position)
 
     @abstractmethod
     def digest(self) -> Digest:
@@ -336,7 +342,7 @@ class ViewStore(ABC):
     def query(self, request: Request) -> Answer:
         """Ask the newest state. Raises QueryError."""
         with self.snapshot() as snapshot:
-            return Answer(snapshot.query(request), snapshot.position)
+            return snapshot.answer(request)
 
     @property
     def position(self) -> Position:

@@ -150,7 +150,7 @@ class View:
 
         def ask(version: Version, store: ViewStore) -> Answer:
             with _states(version, store, (position,), timeout_s) as (snapshot,):
-                return Answer(snapshot.query(request), position)
+                return replace(snapshot.answer(request), position=position)
 
         return self._serving(ask)
 

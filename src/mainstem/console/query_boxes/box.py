@@ -85,7 +85,19 @@ class QueryBox:
                 show(rows)
             else:
                 empty("No rows", "The view answered, and nothing matches.")
+            if answer.get("next") is not None:
+                self._show_next(replace(asked, query={**asked.query, "after": answer["next"]}), show)
             show_curl(self._page.curl(asked))
+
+    def _show_next(self, asked: Asked, show: ShowRows) -> None:
+        """A line that says that more rows follow, and the button that asks for them."""
+
+        async def ask() -> None:
+            await self.run(asked, show)
+
+        with ui.element("div").classes("bar"):
+            text("More rows follow.", "quiet")
+            ui.button("Next rows", on_click=ask).props("flat no-caps")
 
 
 def rows_table(rows: Sequence[Row]) -> None:

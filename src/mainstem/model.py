@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from mainstem.errors import PositionFormatError
 
@@ -25,6 +25,13 @@ _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _POSITION_PART = re.compile(r"([A-Za-z0-9._-]{1,249})/(\d{1,10}):(\d{1,19})")
 _MAX_OFFSET = 2**63 - 1
 _MAX_PARTITION = 2**31 - 1
+
+LOAD_GROUP_PREFIX: Final = "mainstem-load-"
+
+
+def is_load_group(group: str) -> bool:
+    """Whether a group keeps the progress of a ``mainstem load``: it reads no records, so it has no lag."""
+    return group.startswith(LOAD_GROUP_PREFIX)
 
 
 def is_topic_name(name: str) -> bool:

@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,6 +49,21 @@ def topic(mainstem_log: Log) -> str:
     mainstem_log.create_topic(name, partitions=1)
     mainstem_log.append_many(name, [("k", str(number)) for number in range(5)])
     return name
+
+
+def test_a_load_has_no_lag_whatever_is_appended_after_it(
+    command: Commands, mainstem_log: Log, topic: str, tmp_path: Path
+) -> None:
+    source = tmp_path / "rows.jsonl"
+    source.write_text('{"n": 1}\n{"n": 2}\n')
+    assert command.run("load", str(source), "--topic", topic, "--json").code == 0
+    mainstem_log.append(topic, "appended later")
+    groups = command.run("groups", "list", "--json").json["groups"]
+    of_loads = [row for row in groups if row["group"].startswith("mainstem-load-")]
+    described = [command.run("groups", "describe", row["group"], "--json").json for row in of_loads]
+    (mine,) = [each for each in described if each["partitions"][0]["topic"] == topic]
+    assert {row["lag"] for row in of_loads} == {0}
+    assert (mine["lag"], mine["partitions"][0]["lag"], mine["partitions"][0]["end"]) == (0, None, 9)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

@@ -58,7 +58,7 @@ def test_a_file_without_a_column_of_the_topics_schema_is_refused(
     done = command.run("load", written(tmp_path, "id,dest\nx,y\n"), "--topic", "load-missing")
     assert done.code == 1
     assert "has no column 'origin', which the topic's schema asks for; it has id, dest" in done.error
-    assert mainstem_log.describe_topic("load-missing").records == 0
+    assert mainstem_log.describe_topic("load-missing").offsets == 0
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,18 @@ def test_a_topic_is_created_described_listed_and_deleted(command: Commands) -> N
     assert "t-life" not in command.run("topics", "list").out
 
 
+def test_what_a_topic_holds_is_counted_in_offsets_which_markers_take_too(
+    command: Commands, mainstem_log: Log, mainstem_topic: str
+) -> None:
+    with mainstem_log.transaction("t-offsets") as transaction:
+        transaction.append(mainstem_topic, "one record")
+    (row,) = [row for row in command.run("topics", "list", "--json").json["topics"] if row["topic"] == mainstem_topic]
+    assert row == {"topic": mainstem_topic, "partitions": 1, "offsets": 2}
+    described = command.run("topics", "describe", mainstem_topic, "--json").json
+    assert (described["offsets"], described["end"]) == (2, f"{mainstem_topic}/0:2")
+    assert "records" not in described
+
+
 def test_the_systems_own_topics_are_listed_only_when_asked_for(command: Commands, mainstem_log: Log) -> None:
     mainstem_log.create_topic("__own", partitions=1, exist_ok=True)
     assert "__own" not in command.run("topics", "list").out

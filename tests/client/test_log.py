@@ -237,7 +237,7 @@ def test_a_topic_is_created_described_and_deleted(log: Log) -> None:
     log.create_topic("life", partitions=3, configs={"cleanup.policy": "compact"})
     log.append("life", "x", key="k")
     description = log.describe_topic("life")
-    assert (description.info.partitions, description.records) == (3, 1)
+    assert (description.info.partitions, description.offsets) == (3, 1)
     assert description.configs["cleanup.policy"] == "compact"
     assert log.topics()["life"].topic_id == description.info.topic_id
     log.delete_topic("life")

@@ -43,7 +43,7 @@ def see(page: Page, text: str) -> None:
 
 def test_the_flow_shows_topics_pipelines_and_views_and_leads_to_them(open_at: Open) -> None:
     page = open_at("/")
-    see(page, f"{FLIGHTS} records")
+    see(page, f"{FLIGHTS} offsets")
     see(page, "lag 0")
     page.get_by_role("link", name="pipeline con-count").click()
     see(page, "Micro-batches")
@@ -63,9 +63,9 @@ def test_the_flow_of_an_empty_log_says_how_to_fill_it(new_page: NewPage) -> None
 def test_an_append_shows_in_the_flow_while_one_looks(open_at: Open, stage: Stage) -> None:
     page = open_at("/?search=con-carriers")
     page.get_by_role("link", name="topic con-carriers").wait_for()
-    before = stage.log.describe_topic("con-carriers").records
+    before = stage.log.describe_topic("con-carriers").offsets
     stage.log.append("con-carriers", {"carrier": "ZZ", "flights": 1}, key="ZZ")
-    see(page, f"{before + 1} records")
+    see(page, f"{before + 1} offsets")
 
 
 def test_topics_are_found_by_a_part_of_their_name(open_at: Open) -> None:

@@ -73,7 +73,7 @@ def test_topics_are_listed_and_described(api: httpx.Client, mainstem_topic: str)
     position = appended(api, mainstem_topic, {"value": 1})
     assert mainstem_topic in [topic["name"] for topic in api.get("/topics").json()["topics"]]
     described = api.get(f"/topics/{mainstem_topic}").json()
-    assert (described["partitions"], described["records"], described["end"]) == (1, 1, position)
+    assert (described["partitions"], described["offsets"], described["end"]) == (1, 1, position)
     assert described["configs"]["cleanup.policy"] == "delete"
 
 
@@ -91,7 +91,7 @@ def test_every_topic_is_listed_with_what_it_holds(api: httpx.Client, mainstem_to
     position = appended(api, mainstem_topic, {"key": "k", "value": 1}, {"key": "k", "value": 2})
     listed = {topic["name"]: topic for topic in api.get("/topics", params={"offsets": "true"}).json()["topics"]}
     topic = listed[mainstem_topic]
-    assert (topic["records"], topic["end"], topic["cleanup"]) == (2, position, "delete")
+    assert (topic["offsets"], topic["end"], topic["cleanup"]) == (2, position, "delete")
     assert topic["beginning"] == f"{mainstem_topic}/0:0"
     assert topic["size_bytes"] > 0
 

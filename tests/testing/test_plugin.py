@@ -22,7 +22,7 @@ def test_the_fixtures_share_a_broker_and_not_a_topic(
     mainstem_broker: EmbeddedBroker, mainstem_log: Log, mainstem_topic: str
 ) -> None:
     assert mainstem_log.bootstrap == mainstem_broker.bootstrap
-    assert mainstem_log.describe_topic(mainstem_topic).records == 0
+    assert mainstem_log.describe_topic(mainstem_topic).offsets == 0
 
 
 def test_the_tests_on_the_page_run_as_they_stand(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def list_topics(
     everything: Annotated[bool, typer.Option("--all", help="The system's own topics too.")] = False,
     json: options.Json = False,
 ) -> None:
-    """Every topic, with its partitions and how many records it holds (gaps included)."""
+    """Every topic, with its partitions and how many offsets it holds: of records and transaction markers."""
     with connect(bootstrap) as log:
         names = [name for name in log.topics() if everything or not name.startswith("__")]
         rows = _rows(log, names)
@@ -99,7 +99,7 @@ def _rows(log: Log, names: Sequence[str]) -> list[dict[str, Any]]:
     rows = []
     for name in names:
         first, last = beginning.restrict([name]), end.restrict([name])
-        rows.append({"topic": name, "partitions": len(last), "records": sum(last.values()) - sum(first.values())})
+        rows.append({"topic": name, "partitions": len(last), "offsets": sum(last.values()) - sum(first.values())})
     return rows
 
 

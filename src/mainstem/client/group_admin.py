@@ -14,24 +14,26 @@ from mainstem.client.wire import group_admin as wire
 from mainstem.client.wire.cluster import WireClient
 from mainstem.client.wire.groups import committed_offsets
 from mainstem.errors import InputError
-from mainstem.model import Position, TopicPartition
+from mainstem.model import Position, TopicPartition, is_load_group
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionProgress:
     """How far a group is in one partition. ``committed`` and ``lag`` are None where it has committed nothing, ``end``
-    and ``lag`` where the partition is gone; ``member_id`` is who consumes it now.
+    and ``lag`` where the partition is gone; ``member_id`` is who consumes it now. A group that does not read (a load's)
+    has no lag.
     """
 
     topic_partition: TopicPartition
     committed: int | None
     end: int | None
     member_id: str | None
+    reads: bool = True
 
     @property
     def lag(self) -> int | None:
-        """Records (gaps included) that the group has still to read."""
-        if self.committed is None or self.end is None:
+        """Offsets (gaps included) that the group has still to read."""
+        if not self.reads or self.committed is None or self.end is None:
             return None
         return max(0, self.end - self.committed)
 
@@ -69,8 +71,9 @@ class GroupAdmin:
             existing = client.metadata({tp.topic for tp in shown})
             there = [tp for tp in shown if tp.topic in existing and tp.partition in existing[tp.topic].partitions]
             ends = end_offsets(client, there, read_committed=False)
+        reads = not is_load_group(name)
         return GroupDescription(
-            group, tuple(PartitionProgress(tp, committed.get(tp), ends.get(tp), owner.get(tp)) for tp in shown)
+            group, tuple(PartitionProgress(tp, committed.get(tp), ends.get(tp), owner.get(tp), reads) for tp in shown)
         )
 
     def delete(self, name: str) -> None:

@@ -32,8 +32,8 @@ class TopicSummary:
     cleanup: str | None
 
     @property
-    def records(self) -> int:
-        """How many offsets there are between the two ends, gaps and markers included."""
+    def offsets(self) -> int:
+        """How many offsets lie between the ends: of records, transaction markers, and what compaction removed."""
         return sum(offset - self.beginning.get(tp, 0) for tp, offset in self.end.items())
 
 

@@ -38,7 +38,7 @@ from mainstem.errors import (
     InputError,
     TopicExistsError,
 )
-from mainstem.model import OnDamaged, Position, TopicPartition
+from mainstem.model import OnDamaged, Position, TopicPartition, is_load_group
 from mainstem.record.partitioner import partition_for
 
 
@@ -54,8 +54,10 @@ class TopicInfo:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic with what it holds and how it is configured. ``records`` counts offsets, gaps and markers included.
+    """A topic with what it holds and how it is configured.
 
+    ``offsets`` counts those between its ends: of records, transaction markers, and of what compaction removed. No
+    broker keeps a count of the records alone.
     ``committed_end`` is the last stable offset of each partition: readers of committed records get no further.
     """
 
@@ -66,14 +68,14 @@ class TopicDescription:
     configs: Mapping[str, str | None]
 
     @property
-    def records(self) -> int:
+    def offsets(self) -> int:
         return sum(offset - self.beginning.get(tp, 0) for tp, offset in self.end.items())
 
 
 @dataclass(frozen=True, slots=True)
 class GroupInfo:
-    """A group: its state, the position that it has committed, how many records lie behind it, and its type (classic,
-    consumer or share).
+    """A group: its state, the position that it has committed, how many offsets lie behind it (0 for the group of a
+    load, which reads nothing), and its type (classic, consumer or share).
     """
 
     name: str
@@ -362,7 +364,8 @@ def _info(topic: TopicMetadata) -> TopicInfo:
 def _group(client: WireClient, group: wire_groups.ListedGroup, existing: Mapping[str, TopicMetadata]) -> GroupInfo:
     kind = group.kind.lower() or "classic"
     committed = wire_groups.committed_offsets(client, group.name) if kind != "share" else Position({})
-    readable = [tp for tp in committed if tp.topic in existing and tp.partition in existing[tp.topic].partitions]
+    read = Position({}) if is_load_group(group.name) else committed
+    readable = [tp for tp in read if tp.topic in existing and tp.partition in existing[tp.topic].partitions]
     ends = end_offsets(client, readable, read_committed=False)
     lag = sum(max(0, end - committed[tp]) for tp, end in ends.items())
     return GroupInfo(group.name, group.state, committed, lag, kind)

@@ -25,14 +25,13 @@ from mainstem.client.wire.groups import committed_entries
 from mainstem.client.wire.transactions import TransactionalProducer
 from mainstem.connectors.bulk import BulkAppender, RecordFields
 from mainstem.errors import InputError, LogUnavailableError, MainstemError
-from mainstem.model import Position
+from mainstem.model import LOAD_GROUP_PREFIX, Position
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from mainstem.client.log import Log, TopicInfo
 
-GROUP_PREFIX: Final = "mainstem-load-"
 _COMMIT_BYTES: Final = 32 << 20
 _COMMIT_S: Final = 10.0
 _TRANSACTION_S: Final = 60.0
@@ -49,7 +48,7 @@ class Progress(NamedTuple):
 
 def load_name(parts: Sequence[object]) -> str:
     """The name of the load that ``parts`` tell from every other."""
-    return GROUP_PREFIX + hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:32]
+    return LOAD_GROUP_PREFIX + hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:32]
 
 
 def load_identity(topic: TopicInfo, path: Path, options: Sequence[object]) -> str:

@@ -39,7 +39,7 @@ class _Flow:
         self._drawn: str | None = None
         with card():
             with ui.element("div").classes("figures"):
-                self._figures = [figure(label) for label in ("Topics", "Records", "Appended", "Pipelines", "Views")]
+                self._figures = [figure(label) for label in ("Topics", "Offsets", "Appended", "Pipelines", "Views")]
         with card():
             with ui.element("div").classes("bar"):
                 self._search = ui.input("Find a topic, pipeline or view", value=search)
@@ -84,12 +84,12 @@ class _Flow:
             for topic in pipeline["inputs"]:
                 totals[f"read:{pipeline['name']}:{topic}"] = listing.total(pipeline["source"], topic)
         rates = self._rates.look(totals, time.monotonic())
-        records = {topic["name"]: topic["records"] for topic in topics}
+        offsets = {topic["name"]: topic["offsets"] for topic in topics}
         shown = [topic for topic in topics if not topic["internal"] and not topic["name"].startswith("__")]
         appended = [rates[f"topic:{topic['name']}"] for topic in shown]
         self._tell(
             len(shown),
-            sum(topic["records"] for topic in shown),
+            sum(topic["offsets"] for topic in shown),
             sum(value for value in appended if value is not None) if any(v is not None for v in appended) else None,
             len(pipelines),
             len(views),
@@ -98,9 +98,9 @@ class _Flow:
         lags = {f"pipeline:{pipeline['name']}": pipeline["lag"] for pipeline in pipelines}
         lags |= {f"view:{view['name']}": view["lag"] for view in views}
         texts: Texts = {}
-        for name, count in records.items():
+        for name, count in offsets.items():
             if f"topic:{name}" in node_ids:
-                texts[node_ids[f"topic:{name}"]] = (f"{count:,} records", None)
+                texts[node_ids[f"topic:{name}"]] = (f"{count:,} offsets", None)
         for kind, entries, word in (("pipeline", pipelines, "status"), ("view", views, "state")):
             for entry in entries:
                 if f"{kind}:{entry['name']}" in node_ids:
@@ -112,8 +112,8 @@ class _Flow:
                     texts[lag_id(edge_ids[edge])] = (f"lag {short(lags[edge.target])}", None)
         return texts
 
-    def _tell(self, topics: int, records: int, appended: float | None, pipelines: int, views: int) -> None:
-        words = (f"{topics:,}", short(records), rate(appended), f"{pipelines:,}", f"{views:,}")
+    def _tell(self, topics: int, offsets: int, appended: float | None, pipelines: int, views: int) -> None:
+        words = (f"{topics:,}", short(offsets), rate(appended), f"{pipelines:,}", f"{views:,}")
         for shown, word in zip(self._figures, words, strict=True):
             shown.text = word
 

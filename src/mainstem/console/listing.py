@@ -16,7 +16,7 @@ VIEWS = Asked("/views")
 
 
 async def topics(page: Page) -> list[Document]:
-    """Every topic, with its records and ends. Raises GatewayError."""
+    """Every topic, with its offsets and ends. Raises GatewayError."""
     found: list[Document] = (await page.ask(TOPICS))["topics"]
     return found
 

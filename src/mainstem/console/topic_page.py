@@ -32,7 +32,7 @@ class _Topic:
         self._rates = Rates()
         with card():
             with ui.element("div").classes("figures"):
-                self._figures = [figure(label) for label in ("Records", "Appended", "Partitions", "Cleanup")]
+                self._figures = [figure(label) for label in ("Offsets", "Appended", "Partitions", "Cleanup")]
             with ui.element("dl").classes("facts spaced"):
                 text("End", "", "dt")
                 with ui.element("dd"):
@@ -56,7 +56,7 @@ class _Topic:
         rates = self._rates.look({"end": total(about["end"])}, time.monotonic())
         configs = about["configs"]
         words = (
-            count(about["records"]),
+            count(about["offsets"]),
             rate(rates["end"]),
             count(about["partitions"]),
             configs.get("cleanup.policy") or NOTHING,

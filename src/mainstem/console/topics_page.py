@@ -1,4 +1,4 @@
-"""``/console/topics``: every topic with its records, rate and size."""
+"""``/console/topics``: every topic with its offsets, rate and size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mainstem.console.requests import path
 
 _COLUMNS = (
     column("name", "Topic", href="address"),
-    column("records", "Records", format="count"),
+    column("offsets", "Offsets", format="count"),
     column("rate", "Rate", format="rate"),
     column("size_bytes", "Size", format="bytes", classes="wide"),
     column("partitions", "Partitions", format="count", classes="wide"),

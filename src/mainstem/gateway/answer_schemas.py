@@ -54,7 +54,7 @@ SCHEMAS: Final[dict[str, Any]] = {
         "allOf": [
             {"$ref": "#/components/schemas/Topic"},
             _object(
-                records=_NUMBER,
+                offsets=_NUMBER,
                 beginning=_POSITION,
                 end=_POSITION,
                 committed_end=_POSITION,

@@ -23,7 +23,7 @@ def description_json(described: TopicDescription) -> dict[str, Any]:
     """A topic with what it holds and its configs."""
     return {
         **topic_json(described.info),
-        "records": described.records,
+        "offsets": described.offsets,
         "beginning": str(described.beginning),
         "end": str(described.end),
         "committed_end": str(described.committed_end),
@@ -38,7 +38,7 @@ def summary_json(summary: TopicSummary) -> dict[str, Any]:
         "topic_id": str(summary.topic.topic_id),
         "partitions": len(summary.topic.partitions),
         "internal": summary.topic.is_internal,
-        "records": summary.records,
+        "offsets": summary.offsets,
         "beginning": str(summary.beginning),
         "end": str(summary.end),
         "size_bytes": summary.size_bytes,

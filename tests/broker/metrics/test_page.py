@@ -70,6 +70,16 @@ async def test_a_groups_lag_is_what_it_has_not_read_yet(client: Client) -> None:
 
 
 @with_broker()
+async def test_a_load_reads_nothing_and_has_no_lag(client: Client) -> None:
+    await client.create_topic("t")
+    await client.produce("t", b"a", b"b", b"c")
+    await commit(client, "mainstem-load-0123", "t", 1)
+    samples = await page(client)
+    assert [name for name in samples if "mainstem-load-0123" in name] == []
+    assert samples["mainstem_group_lag_records"] == 0
+
+
+@with_broker()
 async def test_a_request_that_waits_is_in_flight(client: Client) -> None:
     await client.create_topic("t")
     client.send(fetch_request("t", 0, max_wait_ms=60_000), 11)

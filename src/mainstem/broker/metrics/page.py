@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import mainstem
 from mainstem.broker.metrics.text_format import Sample, counter, gauge, histogram
-from mainstem.model import TopicPartition
+from mainstem.model import TopicPartition, is_load_group
 from mainstem.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -197,6 +197,8 @@ def _groups(node: Node, partitions: Sequence[_Partition], most: int) -> Iterator
     ends = {each.name: each for each in partitions}
     lags: Counter[tuple[str, str]] = Counter()
     for group_id, held in node.groups.committed():
+        if is_load_group(group_id):
+            continue
         for (topic, number), committed in held.items():
             stands = ends.get(TopicPartition(topic, number))
             if stands is not None:

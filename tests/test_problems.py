@@ -21,7 +21,13 @@ ERROR_CLASSES = [c for _, c in inspect.getmembers(errors, inspect.isclass) if is
 
 def example(error_class: type[MainstemError]) -> MainstemError:
     if error_class is PositionTimeoutError:
-        return PositionTimeoutError("late", wanted=Position.of("a", 0, 9), reached=Position.of("a", 0, 7))
+        return PositionTimeoutError(
+            "late",
+            wanted=Position.of("a", 0, 9),
+            reached=Position.of("a", 0, 7),
+            transactions=("t",),
+            pipelines=("p is failed",),
+        )
     if error_class is RemoteError:
         return RemoteError("no", code=29, name="TOPIC_AUTHORIZATION_FAILED", retriable=False)
     if error_class is ConditionFailedError:

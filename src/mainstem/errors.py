@@ -291,13 +291,23 @@ class PositionTimeoutError(UnavailableError):
     """``at_least`` was not reached in time; carries what was asked, how far the view is, and what holds it back."""
 
     def __init__(
-        self, message: str, *, wanted: Position, reached: Position, transactions: tuple[str, ...] = ()
+        self,
+        message: str,
+        *,
+        wanted: Position,
+        reached: Position,
+        transactions: tuple[str, ...] = (),
+        pipelines: tuple[str, ...] = (),
     ) -> None:
-        """``transactions``: those that are open before what was asked, as far as the log tells."""
+        """``transactions``: those that are open before what was asked, as far as the log tells.
+
+        ``pipelines``: those in between that do not work, each with its status and its last error.
+        """
         super().__init__(message)
         self.wanted = wanted
         self.reached = reached
         self.transactions = transactions
+        self.pipelines = pipelines
 
 
 class TransactionTimeoutError(UnavailableError):

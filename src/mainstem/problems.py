@@ -46,6 +46,7 @@ _PROBLEMS: dict[type[MainstemError], _Problem] = {
     errors.UnknownRequestError: _Problem("unknown-request", 404, "No such request"),
     errors.RequestExpiredError: _Problem("request-expired", 410, "The request is too old"),
     errors.RecordTooLargeError: _Problem("record-too-large", 413, "The record is too large"),
+    errors.RecordListTooLargeError: _Problem("record-list-too-large", 413, "The records are too large"),
     errors.InvalidRecordError: _Problem("invalid-record", 422, "Record refused by the topic"),
     errors.ConditionFailedError: _Problem("condition-failed", 412, "The condition does not hold"),
     errors.UnsupportedFeatureError: _Problem("unsupported-feature", 409, "Unsupported feature"),
@@ -125,8 +126,9 @@ def title_of(error: MainstemError) -> str:
 def members_of(error: MainstemError) -> dict[str, Any]:
     """The extension members: what an error carries besides its text, in JSON's types."""
     if isinstance(error, PositionTimeoutError):
-        positions = {"wanted": str(error.wanted), "reached": str(error.reached)}
-        return {**positions, "transactions": list(error.transactions)} if error.transactions else positions
+        positions: dict[str, Any] = {"wanted": str(error.wanted), "reached": str(error.reached)}
+        causes = {"transactions": list(error.transactions), "pipelines": list(error.pipelines)}
+        return positions | {name: found for name, found in causes.items() if found}
     if isinstance(error, ConditionFailedError):
         return {"condition": error.condition, "expected": error.expected, "actual": error.actual}
     if isinstance(error, DamagedRecordsError):
@@ -160,8 +162,10 @@ def error_from_problem(document: Mapping[str, Any]) -> MainstemError:
     error_class = _CLASSES.get(slug, MainstemError)
     if error_class is PositionTimeoutError:
         wanted, reached = (Position.parse(str(document.get(name, ""))) for name in ("wanted", "reached"))
-        transactions = tuple(map(str, document.get("transactions") or ()))
-        return PositionTimeoutError(text, wanted=wanted, reached=reached, transactions=transactions)
+        transactions, pipelines = (tuple(map(str, document.get(name) or ())) for name in ("transactions", "pipelines"))
+        return PositionTimeoutError(
+            text, wanted=wanted, reached=reached, transactions=transactions, pipelines=pipelines
+        )
     if error_class is ConditionFailedError:
         expected, actual = (int(document.get(name, -1)) for name in ("expected", "actual"))
         condition = str(document.get("condition", ""))

@@ -32,7 +32,7 @@ def test_a_type_that_there_is_not_is_a_problem_itself(api: httpx.Client) -> None
     [
         ("/views/any/keys/1?at_leas=a/0:1", "at_leas: unknown name: did you mean at_least?"),
         ("/topics/any/records?form=earliest", "form: unknown name: did you mean from?"),
-        ("/topics/any/records?zzz=1", "zzz: unknown name: use from, key, limit, to"),
+        ("/topics/any/records?zzz=1", "zzz: unknown name: use from, key, limit, on_damaged, to"),
         ("/groups?limit=1", "limit: unknown name: this request takes no parameters"),
     ],
 )

@@ -100,6 +100,19 @@ def test_a_pipeline_without_progress_is_not_waited_for_when_nothing_was_written_
     assert not coverage.wait("out", at("in/0:6")).is_reached(at("out/0:9"))
 
 
+def test_a_wait_names_the_pipelines_that_it_waits_for() -> None:
+    coverage = Coverage([hop("p", "mid", "in"), hop("q", "out", "mid"), hop("aside", "out", "other")])
+    wait = coverage.wait("out", at("in/0:5"))
+    assert not wait.is_reached(at(""))
+    assert wait.waits_for() == {"p", "q"}
+    coverage.add(progress("p", "in/0:5", "mid/0:3", output="mid"))
+    assert not wait.is_reached(at(""))
+    assert wait.waits_for() == {"q"}
+    coverage.add(progress("q", "mid/0:3", "out/0:2", inputs="mid"))
+    assert not wait.is_reached(at(""))
+    assert wait.waits_for() == frozenset()
+
+
 def test_where_several_paths_lead_to_the_view_all_have_to_cover() -> None:
     coverage = Coverage([hop("slow", "mid", "in"), hop("join", "out", "in", "mid")])
     wait = coverage.wait("out", at("in/0:5"))

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mainstem.client.log import Log
+from mainstem.clock import SystemClock
 from mainstem.errors import (
     DirectoryLockedError,
     HistoryRemovedError,
@@ -18,6 +20,7 @@ from mainstem.errors import (
 )
 from mainstem.model import Position
 from mainstem.pipelines.kinds import SQL, KeyValue, Search
+from mainstem.pipelines.state import LOST_AFTER_MS, STATES_TOPIC, Failure, PipelineState, Status
 from mainstem.schema.infer import schema_of
 from mainstem.schema.registry import register
 from mainstem.testing import EmbeddedBroker
@@ -26,6 +29,7 @@ from mainstem.views.read_options import ReadOptions
 from mainstem.views.requests import Sql
 from mainstem.views.status import BuiltFrom
 from mainstem.views.view import View
+from tests.support.eventually import eventually
 from tests.views.hosting import DDL, EVERY_KIND, GET, REQUESTS, Setting
 
 
@@ -133,6 +137,37 @@ def test_a_time_out_names_the_open_transaction_that_holds_the_view_back(mainstem
         with pytest.raises(PositionTimeoutError, match="hold it back") as caught:
             host.query("kv", GET, ReadOptions(at_least=wanted, timeout_s=0.1))
         assert caught.value.transactions == (f"slow-{setting.topic} (since {setting.topic}/0:0)",)
+
+
+def test_a_time_out_names_the_pipeline_in_between_that_fails(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = derived(mainstem_log, tmp_path)
+    name = f"derive-{setting.topic}-out"
+    now_ms = SystemClock().time_ms()
+    failure = Failure("flights.py:12, in divide: ZeroDivisionError: division by zero", now_ms, now_ms + 4_000)
+    state = PipelineState(name, "app", Status.RESTARTING, "always", now_ms, now_ms, failure=failure)
+    aside = replace(state, pipeline="aside")
+    healthy = replace(state, status=Status.RUNNING, failure=None)
+    lost = replace(healthy, seen_ms=now_ms - 2 * LOST_AFTER_MS)
+
+    def named(host: ViewHost, *states: PipelineState, until: tuple[str, ...]) -> PositionTimeoutError:
+        """The time-out once it names ``until``, after the pipelines have reported."""
+        mainstem_log.append_many(STATES_TOPIC, [each.to_record() for each in states])
+
+        def time_out() -> PositionTimeoutError | None:
+            with pytest.raises(PositionTimeoutError) as caught:
+                host.query("derived", GET, ReadOptions(at_least=wanted, timeout_s=0))
+            return caught.value if caught.value.pipelines == until else None
+
+        return eventually(time_out, f"the time-out names {until}")
+
+    with setting.host() as host:
+        host.wait("derived", lambda status: status.state == "live")
+        wanted = setting.append("1")
+        error = named(host, aside, state, until=(f"{name} is restarting: {failure.text}",))
+        assert str(error).endswith(f"; pipeline {name} is restarting: {failure.text}")
+        named(host, replace(state, status=Status.RUNNING), until=(f"{name} is running: {failure.text}",))
+        named(host, healthy, until=())
+        named(host, lost, until=(f"{name} has been silent for over 30 s, and was running",))
 
 
 def test_a_wait_ends_when_the_progress_comes(mainstem_log: Log, tmp_path: Path) -> None:

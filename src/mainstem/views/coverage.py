@@ -158,6 +158,17 @@ class Coverage:
             wanted = wanted | part
         return known.first_covering(wanted)
 
+    def unfinished(self, wait: Wait, topic: str) -> frozenset[str]:
+        """The pipelines between what is asked and ``topic`` that have not reported progress for it."""
+        with self._lock:
+            between = {
+                known.hop.pipeline
+                for name in {topic, *self._ancestors(topic)}
+                for known in self._writers(name)
+                if self._leads(wait.at_least.topics, known.hop)
+            }
+            return frozenset(between - wait.fixed.keys())
+
     # ---- backward
 
     def _upstream(self, topic: str, position: Position, visiting: frozenset[str]) -> _Offsets:
@@ -228,6 +239,10 @@ class Wait:
         if self._target is None:
             self._target = self._coverage.target(self, self._topic)
         return self._target is not None and position.covers(self._target)
+
+    def waits_for(self) -> frozenset[str]:
+        """The pipelines whose progress is waited for, as of the last ``is_reached``."""
+        return self._coverage.unfinished(self, self._topic)
 
 
 def _either(reported: Hop, declared: Hop | None) -> Hop:

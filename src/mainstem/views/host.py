@@ -37,6 +37,7 @@ from mainstem.views.coverage import Coverage, Hop, Wait
 from mainstem.views.diff import DiffAnswer, DiffRequest
 from mainstem.views.end_samples import EndSamples, committed_ends
 from mainstem.views.open_transactions import holding_back
+from mainstem.views.pipeline_states import PipelineStates
 from mainstem.views.progress_follower import ProgressFollower
 from mainstem.views.read_options import WAIT_S, ReadOptions
 from mainstem.views.requests import Request
@@ -78,6 +79,7 @@ class ViewHost:
         self._coverage = Coverage(map(_hop, pipelines := tuple(pipelines)))
         self._log = Log(bootstrap, timeout_s=_LOG_TIMEOUT_S, client_id="mainstem-view-host")
         self._follower = ProgressFollower(self._log, self._coverage, self._changes)
+        self._pipeline_states = PipelineStates(self._log, self._clock)
         derived = frozenset(topic.name for pipeline in pipelines for topic in pipeline.outputs)
         pace = sampling or Sampling()
         around = Surroundings(self._log, self._clock, self._changes, derived, _LOG_TIMEOUT_S, snapshot_every, pace)
@@ -105,6 +107,7 @@ class ViewHost:
             # ("AST constructor recursion depth mismatch").
             store_class(view.definition.kind)
         self._follower.start()
+        self._pipeline_states.start()
         for view in self._views.values():
             view.start()
         if self._sampling is not None:
@@ -115,6 +118,7 @@ class ViewHost:
         if self._lock is None:
             return
         self._follower.stop()
+        self._pipeline_states.stop()
         if self._sampling is not None:
             self._sampling.stop()
         for view in self._views.values():
@@ -254,7 +258,11 @@ class ViewHost:
             transactions = holding_back(client, wait.at_least, view.topic)
         if transactions:
             text += f"; open transactions hold it back: {', '.join(transactions)}"
-        return PositionTimeoutError(text, wanted=wait.at_least, reached=reached, transactions=transactions)
+        pipelines = self._pipeline_states.failing(wait.waits_for())
+        text += "".join(f"; pipeline {pipeline}" for pipeline in pipelines)
+        return PositionTimeoutError(
+            text, wanted=wait.at_least, reached=reached, transactions=transactions, pipelines=pipelines
+        )
 
 
 def _hop(pipeline: Pipeline) -> Hop:

@@ -1,13 +1,15 @@
 """Follows ``__mainstem_progress`` and keeps a Coverage up to date: one thread, from start to stop.
 
 It reads the topic from its beginning, so that after it has caught up every pipeline that ever reported is known. A log
-that is away is tried again; a topic that is not there yet is looked for now and then.
+that is away is tried again; a topic that is not there yet is looked for now and then. ``TopicFollower`` does the same
+for any small compacted topic.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+from abc import ABC, abstractmethod
 
 from mainstem.background import failed
 from mainstem.client.log import Log
@@ -22,16 +24,19 @@ _LOGGER = logging.getLogger("mainstem.views")
 _RETRY_S = 0.5
 
 
-class ProgressFollower:
-    """See the module. ``start`` and ``stop`` once, from one thread."""
+class TopicFollower(ABC):
+    """Gives every record of a topic to ``take``, in a thread. ``start`` and ``stop`` once, from one thread."""
 
-    def __init__(self, log: Log, coverage: Coverage, changes: Changes) -> None:
+    def __init__(self, log: Log, topic: str) -> None:
         self._log = log
-        self._coverage = coverage
-        self._changes = changes
+        self._topic = topic
         self._stopping = threading.Event()
         self._follower: Follower | None = None
-        self._thread = threading.Thread(target=self._run, name="progress-follower", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"follower-of-{topic}", daemon=True)
+
+    @abstractmethod
+    def take(self, record: Record) -> None:
+        """Take note of a record, in the follower's thread."""
 
     def start(self) -> None:
         """Begin to follow."""
@@ -51,13 +56,13 @@ class ProgressFollower:
             try:
                 self._follow()
             except MainstemError as error:  # no such topic yet, or the log is away
-                _LOGGER.debug("the pipelines' progress cannot be followed: %s", error)
+                _LOGGER.debug("topic %s cannot be followed: %s", self._topic, error)
             except Exception as error:  # noqa: BLE001 - without this thread no read with at_least would end well
-                failed("progress follower", error)
+                failed(f"follower of {self._topic}", error)
             self._stopping.wait(_RETRY_S)
 
     def _follow(self) -> None:
-        with self._log.follow(PROGRESS_TOPIC, start="earliest") as follower:
+        with self._log.follow(self._topic, start="earliest") as follower:
             self._follower = follower
             while not self._stopping.is_set():
                 try:
@@ -66,9 +71,18 @@ class ProgressFollower:
                     self._stopping.wait(_RETRY_S)  # the follower goes on where it was
                     continue
                 if record is not None:
-                    self._note(record)
+                    self.take(record)
 
-    def _note(self, record: Record) -> None:
+
+class ProgressFollower(TopicFollower):
+    """Keeps a Coverage up to date."""
+
+    def __init__(self, log: Log, coverage: Coverage, changes: Changes) -> None:
+        super().__init__(log, PROGRESS_TOPIC)
+        self._coverage = coverage
+        self._changes = changes
+
+    def take(self, record: Record) -> None:
         try:
             progress = Progress.from_record(record)
         except SchemaError as error:

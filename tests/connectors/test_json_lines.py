@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,18 @@ def test_an_array_is_its_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert all_rows(written(tmp_path, "[ ]")) == []
 
 
+def test_what_is_read_of_an_array_is_not_copied_for_each_object(tmp_path: Path) -> None:
+    objects = [f'{{"a":{number}}}' for number in range(100_000)]
+    seconds = []
+    for text in ("\n".join(objects), f"[{','.join(objects)}]"):
+        file = written(tmp_path, text)
+        begun_s = time.process_time()
+        assert sum(len(rows.values) for rows in file.encoded((), {})) == len(objects)
+        seconds.append(time.process_time() - begun_s)
+    lines_s, array_s = seconds
+    assert array_s < 8 * lines_s
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
@@ -102,6 +115,7 @@ def test_an_array_is_its_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ('[{"a":1}', "line 1: the array is cut short, or a comma is missing"),
         ('[{"a":1}\n{"a":2}]', "line 2: the array is cut short, or a comma is missing"),
         ('[{"a":1},]', "line 1 is not JSON"),
+        ('[{"a":1},\n{"b" 2}]', "line 2 is not JSON: Expecting ':' delimiter at character 6"),
         ('[{"a":', "line 1 is not JSON"),
         ('[{"a":1}] {}', "line 1: there is text behind the array"),
         (b'[{"a":"\xff"}]', "the array is not UTF-8 text"),

@@ -75,6 +75,17 @@ def test_a_token_opens_pages_and_websockets_and_no_route_of_the_api(closed: tupl
         assert api.get("/topics").status_code == 401, "the API looks at no cookie"
 
 
+@pytest.mark.parametrize("other", ['theme={"dark": true}', "words=two words", "who=J\u00fcrgen", "nameless"])
+def test_a_session_is_found_beside_the_cookies_of_other_applications(closed: tuple[Process, str], other: str) -> None:
+    process, token = closed
+    with client(process) as api:
+        session = api.post("/console/sign-in", headers={"Authorization": f"Bearer {token}"}).headers["set-cookie"]
+        cookies = f"{other}; {session.partition(';')[0]}".encode()
+        api.cookies.clear()
+        assert api.get("/console/topics", headers=[(b"Cookie", cookies)]).status_code == 200
+        assert api.get("/console/topics", headers=[(b"Cookie", other.encode())]).status_code == 401
+
+
 def test_a_page_of_another_site_cannot_sign_in(closed: tuple[Process, str]) -> None:
     process, token = closed
     with client(process) as api:

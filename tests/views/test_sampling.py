@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from mainstem.background import failures
 from mainstem.client.log import Log
 from mainstem.clock import Clock
 from mainstem.errors import ConfigError
 from mainstem.model import Position
 from mainstem.testing import ManualClock
+from mainstem.views import sampling
 from mainstem.views.host import ViewHost
 from mainstem.views.read_options import ReadOptions
-from mainstem.views.sampling import Sampler, Sampling
+from mainstem.views.sampling import Sampler, Sampling, SamplingThread
 from mainstem.views.status import Sampled
 from mainstem.views.store import Bucket
 from tests.views.hosting import REQUESTS, Setting
@@ -142,6 +144,30 @@ def test_a_round_gives_way_to_whoever_wants_the_view(mainstem_log: Log, tmp_path
             getattr(host, precedes)("kv")
         thread.join(60)
         assert answers == [None]
+
+
+def test_the_thread_goes_on_after_an_error_that_nobody_foresaw(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unforeseen(Sampler):
+        def __init__(self) -> None:
+            self.rounds = 0
+            self.has_gone_on = threading.Event()
+
+        def round(self) -> None:
+            self.rounds += 1
+            if self.rounds > 1:
+                self.has_gone_on.set()
+            raise RuntimeError("unforeseen")
+
+        def end(self) -> None:
+            pass
+
+    monkeypatch.setattr(sampling, "_BETWEEN_ROUNDS_S", 0.001)
+    before, sampler = failures().get("view sampling", 0), Unforeseen()
+    thread = SamplingThread([sampler])
+    thread.start()
+    assert sampler.has_gone_on.wait(30)
+    thread.stop()
+    assert failures()["view sampling"] == before + sampler.rounds
 
 
 @pytest.mark.parametrize("share", [-0.1, 0.0, 0.51, float("nan")])

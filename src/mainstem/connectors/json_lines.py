@@ -128,73 +128,81 @@ def _lines(stream: BinaryIO, path: Path, first_line: int) -> Iterator[tuple[int,
 
 
 class _ArrayText:
-    """What is read of an array and not parsed yet; ``line`` is that of its beginning."""
+    """What is read of an array: ``text`` from ``at`` on is not passed yet; ``line`` is the line of ``at``."""
 
     def __init__(self, stream: BinaryIO, path: Path, first_line: int) -> None:
         self._stream = stream
         self._path = path
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self.text = ""
+        self.at = 0
         self.line = first_line
 
     def more(self) -> bool:
         """Read on; whether there was anything. Raises SchemaError for bytes that are not UTF-8."""
-        if len(self.text) >= _LINE_BYTES_MAX:
+        waiting = self.text[self.at :]
+        if len(waiting) >= _LINE_BYTES_MAX:
             raise SchemaError(
                 f"{self._path}: line {self.line}: an element of the array is longer than {_LINE_BYTES_MAX >> 20} MiB"
             )
         # As much again as is there: an element that is longer than a block is parsed a few times, not many.
-        data = self._stream.read(max(_READ_BYTES, len(self.text)))
+        data = self._stream.read(max(_READ_BYTES, len(waiting)))
         try:
-            self.text += self._decoder.decode(data, final=not data)
+            self.text, self.at = waiting + self._decoder.decode(data, final=not data), 0
         except UnicodeDecodeError as error:
             raise SchemaError(f"{self._path}: behind line {self.line}: the array is not UTF-8 text: {error}") from error
         return bool(data)
 
-    def drop(self, count: int) -> str:
-        """Pass over so many characters, and give them."""
-        passed, self.text = self.text[:count], self.text[count:]
+    def pass_to(self, end: int) -> str:
+        """Pass over the text up to ``end``, and give it. What is behind is not copied."""
+        passed = self.text[self.at : end]
         self.line += passed.count("\n")
+        self.at = end
         return passed
 
     def next(self) -> str:
         """The next character that is not white space, which is passed over; empty at the end."""
         while True:
-            found = _SPACE.match(self.text)
-            self.drop(found.end() if found is not None else 0)
-            if self.text or not self.more():
-                return self.text[:1]
+            found = _SPACE.match(self.text, self.at)
+            self.pass_to(found.end() if found is not None else self.at)
+            if self.at < len(self.text) or not self.more():
+                return self.text[self.at : self.at + 1]
 
 
 def _elements(stream: BinaryIO, path: Path, first_line: int) -> Iterator[tuple[int, bytes, Any]]:
     """The elements of the array that the stream holds, a few in memory at a time."""
     waiting = _ArrayText(stream, path, first_line)
     waiting.next()
-    waiting.drop(1)
+    waiting.pass_to(waiting.at + 1)
     if waiting.next() != "]":
         while True:
             waiting.next()
-            value, size = _element(waiting, path)
+            value, end = _element(waiting, path)
             line = waiting.line
-            yield line, waiting.drop(size).encode(), value
+            yield line, waiting.pass_to(end).encode(), value
             separator = waiting.next()
             if separator == "]":
                 break
             if separator != ",":
                 raise SchemaError(f"{path}: line {waiting.line}: the array is cut short, or a comma is missing in it")
-            waiting.drop(1)
-    waiting.drop(1)
+            waiting.pass_to(waiting.at + 1)
+    waiting.pass_to(waiting.at + 1)
     if waiting.next():
         raise SchemaError(f"{path}: line {waiting.line}: there is text behind the array")
 
 
 def _element(waiting: _ArrayText, path: Path) -> tuple[Any, int]:
-    """The element that the text begins with, and how many characters it has."""
+    """The element that stands next, and where it ends in the text."""
     while True:
+        begin = waiting.at
         try:
-            value, size = _DECODER.raw_decode(waiting.text)
-            if size < len(waiting.text) or not waiting.more():  # a number may go on
-                return value, size
+            value, end = _DECODER.raw_decode(waiting.text, begin)
+            if end < len(waiting.text) or not waiting.more():  # a number may go on
+                return value, end
+        except json.JSONDecodeError as error:
+            if not waiting.more():
+                said = f"{error.msg} at character {error.pos - begin + 1}"
+                raise SchemaError(f"{path}: line {waiting.line} is not JSON: {said}") from error
         except (ValueError, RecursionError) as error:
             if not waiting.more():
                 raise SchemaError(f"{path}: line {waiting.line} is not JSON: {error}") from error

@@ -13,10 +13,10 @@ is kept in memory alone. Used by one event loop.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
-from http.cookies import CookieError, SimpleCookie
+from collections.abc import Mapping, MutableMapping
 from typing import Any, Final
 
+from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, Response
 
 from mainstem.gateway.gate import presented_token, unknown_token
@@ -43,9 +43,13 @@ class Sessions:
             return None
         return token
 
-    def admits(self, scope: Mapping[str, Any]) -> bool:
-        """Whether a request for a page or a websocket of the console is served."""
-        return self._tokens is None or self.token_of(_cookies(scope)) is not None
+    def admits(self, scope: MutableMapping[str, Any]) -> bool:
+        """Whether a request for a page or a websocket of the console is served.
+
+        The cookies are read as browsers send them: those of other applications on this host come along, whatever they
+        hold.
+        """
+        return self._tokens is None or self.token_of(HTTPConnection(scope).cookies) is not None
 
     def open(self, scope: Mapping[str, Any]) -> Response:
         """The answer to a request that brings its token: a session, or 401."""
@@ -65,18 +69,6 @@ class Sessions:
 def sign_in_page() -> Response:
     """The page that asks for a token."""
     return HTMLResponse(_PAGE, status_code=401, headers={"Cache-Control": "no-store"})
-
-
-def _cookies(scope: Mapping[str, Any]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name, value in scope["headers"]:
-        if name == b"cookie":
-            try:
-                read = SimpleCookie(value.decode("latin-1"))
-            except CookieError:
-                continue
-            found.update({each.key: each.value for each in read.values()})
-    return found
 
 
 _PAGE: Final = """<!doctype html>

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from mainstem.background import failed
 from mainstem.clock import Clock
 from mainstem.errors import ConfigError, MainstemError
 from mainstem.model import Position
@@ -43,8 +44,7 @@ from mainstem.views.verify import Replay, compared_anyway, differences
 from mainstem.views.version import Version
 
 if TYPE_CHECKING:
-    from mainstem.background import failed
-from mainstem.client.wire.cluster import WireClient
+    from mainstem.client.wire.cluster import WireClient
 
 _LOGGER = logging.getLogger("mainstem.views")
 _FETCH_BYTES = 1 << 20

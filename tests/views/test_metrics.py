@@ -110,6 +110,26 @@ def test_sums_are_exact_whatever_the_numbers_and_their_order(tmp_path: Path, see
     assert len(digests) == 1
 
 
+@pytest.mark.parametrize(
+    ("delays", "exact"),
+    [
+        ([5, -3.5], "1.5"),
+        ([0.1, 0.2], "0.30000000000000004 + -2.7755575615628914e-17"),
+        ([0.1, -0.1], "0.0"),
+        ([1e308, 1.0, -1e308], "1.0"),
+        ([5e-324, 1], "1.0 + 5e-324"),
+        ([1e308, 1e308], f"{2 * int(1e308)}"),
+        ([1.7e308, 1e308, 0.5], f"{int(1.7e308) + int(1e308)} + 0.5"),
+    ],
+)
+def test_an_exact_sum_reads_as_the_doubles_that_add_up_to_it(tmp_path: Path, delays: list[float], exact: str) -> None:
+    store = opened(tmp_path)
+    apply(store, [record("UA", delay) for delay in delays])
+    with store.snapshot() as snapshot:
+        [(name, row)] = snapshot.entries()
+    assert (name, row["exact_sums"]) == ('["UA"]', {"delay": exact})
+
+
 def test_what_is_no_number_is_poison_and_what_is_not_finite_counts_as_none(tmp_path: Path) -> None:
     store = opened(tmp_path)
     poisons = apply(

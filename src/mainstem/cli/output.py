@@ -11,9 +11,12 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from mainstem.errors import StorageError
+
+_UNLIMITED: Final = 1 << 40
+"""Columns of a line that no terminal shows: a row is one line, for ``grep`` and ``awk``."""
 
 
 class OutputClosedError(Exception):
@@ -68,7 +71,7 @@ def out_rows(rows: Sequence[dict[str, Any]], *, title: str | None = None) -> Non
 
 
 def out_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str | None = None) -> None:
-    """A table with these columns; numbers stand right."""
+    """A table with these columns; numbers stand right. Lines are wrapped to a terminal, and nowhere else."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -80,8 +83,8 @@ def out_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, title: s
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(_sayable(cell_text(cell))) for cell in row))
-    wide = None if sys.stdout.isatty() else 200
-    console = Console(file=sys.stdout, width=wide, highlight=False, soft_wrap=False)
+    width = None if sys.stdout.isatty() else _UNLIMITED
+    console = Console(file=sys.stdout, width=width, highlight=False, soft_wrap=False)
     with _writing():
         if title is not None:
             console.print(Text(_sayable(title), style="bold"))  # rich would fold a table's own title to its width

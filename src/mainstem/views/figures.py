@@ -58,6 +58,25 @@ class ValueFigures:
         except OverflowError:
             return None
 
+    def exact_sum(self) -> str:
+        """The sum without rounding, as text: doubles that add up to it, such as ``0.3 + 1e-17``.
+
+        Each is the nearest to what is left. A sum beyond the doubles begins with its whole part.
+        """
+        rest, parts = self.units, []
+        try:
+            rest / _UNITS_IN_ONE
+        except OverflowError:
+            whole = rest >> _UNIT_BITS
+            parts.append(str(whole))
+            rest -= whole << _UNIT_BITS
+        while rest or not parts:
+            part = rest / _UNITS_IN_ONE
+            numerator, denominator = part.as_integer_ratio()
+            parts.append(repr(part))
+            rest -= numerator * (_UNITS_IN_ONE // denominator)
+        return " + ".join(parts)
+
     def quantile(self, quantile: float, bounds: Sequence[float]) -> float:
         """Estimated: the numbers of a bucket are taken to lie evenly within it, and none outside the extremes."""
         rank, below = quantile * self.count, 0

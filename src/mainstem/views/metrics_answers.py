@@ -42,7 +42,7 @@ def entries_of(kind: Metrics, figures: Mapping[tuple[str, ...], Figures]) -> lis
     entries = []
     for labels, each in figures.items():
         row = _row(dict(zip(kind.by, labels, strict=True)), each, kind, _EVERYTHING)
-        row["exact_sums"] = {name: f"{each.values[name].units:x}" for name in sorted(each.values)}
+        row["exact_sums"] = {name: each.values[name].exact_sum() for name in sorted(each.values)}
         entries.append((json.dumps(labels, ensure_ascii=False), row))
     return entries
 

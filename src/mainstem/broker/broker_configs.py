@@ -16,6 +16,7 @@ from mainstem.broker.config import SETTINGS, BrokerConfig
 from mainstem.broker.failures import refusal
 from mainstem.errors import ConfigError
 from mainstem.log.config import LogConfig, similar
+from mainstem.log.config_values import as_stored
 from mainstem.log.metadata import Metadata
 from mainstem.protocol.errors import ErrorCode
 
@@ -65,7 +66,7 @@ class BrokerConfigs:
         if place not in (self._own_name, ALL_NODES):
             raise refusal(ErrorCode.INVALID_REQUEST, f"this is node {self._own_name}, not {place[:300]}")
         stored = self._metadata.entries(_KIND).get((place,), {})
-        return {name: text for name, text in stored.items() if name in CHANGEABLE}
+        return as_stored({name: text for name, text in stored.items() if name in CHANGEABLE}, SETTINGS)
 
     def set(self, place: str, overrides: Mapping[str, str], *, validate_only: bool) -> None:
         """Replace what is set for this node or for all nodes. Raises RemoteError, ConfigError, StorageError."""

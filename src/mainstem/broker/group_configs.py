@@ -18,7 +18,7 @@ from typing import Any, Final
 from mainstem.broker.config import BrokerConfig
 from mainstem.broker.failures import refusal
 from mainstem.errors import ConfigError
-from mainstem.log.config_values import boolean, integer, one_of
+from mainstem.log.config_values import as_stored, boolean, integer, one_of
 from mainstem.log.metadata import Metadata
 from mainstem.protocol.errors import ErrorCode
 
@@ -131,7 +131,7 @@ class GroupConfigs:
 
     def overrides(self, group_id: str) -> Mapping[str, str]:
         """What is set for a group."""
-        return self._metadata.entries(_KIND).get((group_id,), {})
+        return as_stored(self._metadata.entries(_KIND).get((group_id,), {}), GROUP_CONFIGS)
 
     def group_ids(self) -> list[str]:
         """The groups for which anything is set."""

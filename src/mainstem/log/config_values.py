@@ -8,8 +8,8 @@ the type. ``as_parsed`` is the text that Kafka shows for a value: ``TRUE`` is sh
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
@@ -105,6 +105,35 @@ def throttled_replicas(text: str) -> list[str]:
     if "".join(words) != "*" and not all(_REPLICAS.fullmatch(word) for word in words):
         raise ValueError("must be * or a list of partition:broker with commas between")
     return words
+
+
+class Typed(Protocol):
+    """The definition of a config, of which this module needs the type alone."""
+
+    @property
+    def type(self) -> str: ...
+
+
+def as_stored(stored: Mapping[str, str], definitions: Mapping[str, Typed]) -> dict[str, str]:
+    """Configs that were stored, in the form that today's parsers take.
+
+    Earlier versions of Mainstem took and stored whatever Python reads as a number: ``1_000`` becomes ``1000``. So a
+    change of the rules for what may be set never keeps a node from starting.
+    """
+    return {
+        name: _today(definitions[name].type, text) if name in definitions else text for name, text in stored.items()
+    }
+
+
+def _today(kind: str, text: str) -> str:
+    try:
+        if kind in ("int", "long", "short"):
+            return str(int(text))
+        if kind == "double" and _DECIMAL.fullmatch(text.strip()) is None:
+            return str(float(text))
+    except ValueError:
+        return text  # no version took it: its parser says what is wrong
+    return text
 
 
 def as_parsed(kind: str, text: str) -> str:

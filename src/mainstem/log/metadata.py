@@ -23,6 +23,8 @@ from uuid import UUID, uuid4
 from mainstem.clock import Clock
 from mainstem.errors import ConfigError, InputError, StorageError, TopicExistsError, UnknownTopicError
 from mainstem.log.checkpoints import decode_uuid, encode_uuid
+from mainstem.log.config import CONFIGS
+from mainstem.log.config_values import as_stored
 from mainstem.log.partition_log import PartitionLog
 from mainstem.model import TopicPartition, is_topic_name
 from mainstem.record.header import iter_headers
@@ -202,7 +204,8 @@ class Metadata:
             self._deleted_ids.add(topic_id)
             self._deleted_names.add(name)
             return
-        topic = TopicMetadata(name, topic_id, int(value["partitions"]), dict(value["configs"]))
+        configs = as_stored(value["configs"], CONFIGS)
+        topic = TopicMetadata(name, topic_id, int(value["partitions"]), configs)
         self._topics[name] = self._topics_by_id[topic_id] = topic
 
     def _apply_entry(self, kind: str, key: EntryKey, value: Mapping[str, Any]) -> None:

@@ -160,9 +160,19 @@ def _only_own(step: Step, made: dict[str, Any], prefix: str) -> dict[str, Any]:
     if step.api in _LISTS_ALL:
         part, name = _LISTS_ALL[step.api]
         made[part] = [each for each in made[part] if prefix in str(each.get(name)) or not each.get(name)]
+    for topic in made["responses"] if step.api == "share_fetch" else ():
+        # Kafka leaves a partition without news out while it loads it.
+        topic["partitions"] = [each for each in topic["partitions"] if _has_news(each)]
+    if step.api == "share_fetch":
+        made["responses"] = [topic for topic in made["responses"] if topic["partitions"]]
     for result in made.get("results", ()) if step.api == "describe_log_dirs" else ():
         result["topics"] = [each for each in result["topics"] if prefix in each["name"]]
     return made
+
+
+def _has_news(partition: dict[str, Any]) -> bool:
+    parts = ("error_code", "acknowledge_error_code", "records", "acquired_records")
+    return any(partition[part] for part in parts)
 
 
 # ---- learning

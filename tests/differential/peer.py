@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from mainstem.errors import FrameError
-from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.apis import ApiKey, entity
 from mainstem.protocol.codec import decode_response, encode_request
 from mainstem.protocol.messages.api_versions import ApiVersionsRequest
 from mainstem.protocol.schema import Message, Versions
@@ -116,14 +116,15 @@ class Peer:
 
 
 def common_versions(peers: Iterable[Peer], known: Iterable[ApiKey]) -> dict[str, Versions]:
-    """The versions of each API that all of the brokers list."""
+    """The versions of each API that all of the brokers list, and that there are requests of."""
     listed = [peer.versions() for peer in peers]
     common = {}
     for key in known:
         ranges = [each.get(key, Versions(0, -1)) for each in listed]
         both = Versions(max(each.first for each in ranges), min(each.last for each in ranges))
         if both.first <= both.last:
-            common[key.name.lower()] = both
+            declared = entity(key, both.last, True).__versions__  # Produce is listed from 0 and served from 3
+            common[key.name.lower()] = Versions(max(both.first, declared.first), both.last)
     return common
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final, NamedTuple
 
+from mainstem.protocol.schema import ZERO_UUID
+
 ANY: Final = "…"
 """Stands for every answer."""
 
@@ -64,6 +66,31 @@ _NOT_FETCHED: Final = (
 _NO_SHARE_GROUP: Final = (
     "a share fetch of a group that is not there is GROUP_ID_NOT_FOUND; in Kafka UNKNOWN_SERVER_ERROR"
 )
+_APPEND_TIME: Final = (
+    "a produced batch that says LogAppendTime is INVALID_TIMESTAMP; Kafka means to refuse it, and takes one whose "
+    "times are in the topic's range, as CreateTime"
+)
+_NO_EPOCH: Final = "a produced batch of a producer without an epoch is INVALID_RECORD; Kafka takes it"
+_NO_CODEC: Final = "a produced batch of a codec that does not exist is INVALID_RECORD; in Kafka UNKNOWN_SERVER_ERROR"
+_STAYS_CONSUMER: Final = (
+    "an empty consumer group stays when a classic member is refused with UNKNOWN_MEMBER_ID, and says so to its own; "
+    "Kafka forgets the group until its next start, and says GROUP_ID_NOT_FOUND"
+)
+_UNKNOWN_FIRST: Final = (
+    "a partition that is not there is said before what is wrong with its records; Kafka first looks through all "
+    "records for transactional ones"
+)
+_KAFKA_FAILS: Final = "values below zero are served as nothing; Kafka fails, and says UNKNOWN_SERVER_ERROR"
+_VALIDATED: Final = "a topic that is only validated has no id; in Kafka one that nothing will have"
+_NEVER_COMMITTED: Final = (
+    "a group of which every commit was refused is GROUP_ID_NOT_FOUND; Kafka deletes it without an error, and lists none"
+)
+_NO_GROUP_NAME: Final = (
+    "offsets of a share group without a name are INVALID_GROUP_ID; Kafka fails, and says UNKNOWN_SERVER_ERROR"
+)
+_NO_NAME: Final = (
+    "a topic without a name is INVALID_TOPIC_EXCEPTION; in Kafka, which cannot, UNKNOWN_SERVER_ERROR of all"
+)
 
 DELIBERATE: Final = (
     DeliberateDifference("*", _OWN_CONFIGS, ANY, ABSENT, "Mainstem's own topic configs are listed"),
@@ -75,7 +102,20 @@ DELIBERATE: Final = (
         "share_group_describe", r"(group_epoch|assignment_epoch|member_epoch|assignment)", ANY, ANY, _SHARES_AT_ONCE
     ),
     DeliberateDifference("describe_share_group_offsets", r"(start_offset|lag)$", ANY, ANY, _START_KNOWN),
+    DeliberateDifference("describe_share_group_offsets", r"groups.*\]\.error_code$", 24, -1, _NO_GROUP_NAME),
+    DeliberateDifference("produce", r"error_code$", 32, 0, _APPEND_TIME, parts=True),
+    DeliberateDifference("produce", r"error_code$", 87, 0, _NO_EPOCH, parts=True),
+    DeliberateDifference("produce", r"error_code$", 87, -1, _NO_CODEC),
+    DeliberateDifference("consumer_group_heartbeat", r"error_code$", 25, 69, _STAYS_CONSUMER, parts=True),
+    DeliberateDifference("produce", r"error_code$", 3, 2, _UNKNOWN_FIRST),
+    DeliberateDifference("produce", r"error_code$", 100, 2, _UNKNOWN_FIRST),
+    DeliberateDifference("share_fetch", r"partitions.*error_code$", 0, -1, _KAFKA_FAILS, parts=True),
+    DeliberateDifference("describe_share_group_offsets", r"groups.*\]\.error_code$", 0, -1, _KAFKA_FAILS, parts=True),
+    DeliberateDifference("create_topics", r"topic_id$", ZERO_UUID, "<other uuid>", _VALIDATED),
+    DeliberateDifference("delete_groups", r"error_code$", 69, 0, _NEVER_COMMITTED),
+    DeliberateDifference("offset_delete", r"^error_code$", 69, 0, _NEVER_COMMITTED, parts=True),
     DeliberateDifference("offset_commit", r"error_code$", 113, ANY, _OLDER_EPOCHS, parts=True),
+    DeliberateDifference("describe_topic_partitions", r"error_code$", 17, -1, _NO_NAME, parts=True),
     DeliberateDifference("incremental_alter_configs", r"error_code$", 42, -1, _OPERATION),
     DeliberateDifference("share_fetch", r"^error_code$", 69, ANY, _NO_SHARE_GROUP, parts=True),
     DeliberateDifference("share_fetch", r"^error_code$", 0, -1, _NO_SHARED_TOPIC, parts=True),

@@ -120,6 +120,12 @@ class Topics:
         topic = self._by_name.get(name)
         if topic is None:
             _check_name(name)
+        return self.existing(name)
+
+    def existing(self, name: str) -> Topic:
+        """The topic of that name. Raises UnknownTopicError, also for a name that no topic can have."""
+        topic = self._by_name.get(name)
+        if topic is None:
             raise UnknownTopicError(f"there is no topic {name!r}")
         return topic
 

@@ -15,6 +15,7 @@ from mainstem.protocol.messages.consumer_group_describe import ConsumerGroupDesc
 from mainstem.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, RequestTopicPartitions
 from mainstem.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from mainstem.protocol.messages.delete_groups import DeleteGroupsRequest
+from mainstem.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from mainstem.protocol.messages.list_groups import ListGroupsRequest
 from mainstem.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -23,7 +24,7 @@ from mainstem.protocol.messages.offset_commit import (
 )
 from mainstem.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.broker.handlers.test_groups import join as join_classic
-from tests.broker.handlers.test_groups import sync
+from tests.broker.handlers.test_groups import join_request, sync
 from tests.broker.harness import Client, LogProcess, running, with_broker
 
 
@@ -242,3 +243,58 @@ def test_members_go_on_after_the_log_was_killed(tmp_path: Path) -> None:
 
     with LogProcess(tmp_path / "data") as log:
         asyncio.run(scenario(log))
+
+
+async def remove(client: Client, *members: tuple[str, str | None], version: int = 5) -> Any:
+    asked = [MemberIdentity(member_id=member_id, group_instance_id=instance_id) for member_id, instance_id in members]
+    if version < 3:
+        return await client.request(LeaveGroupRequest(group_id="g", member_id=members[0][0]), version)
+    return await client.request(LeaveGroupRequest(group_id="g", members=asked), version)
+
+
+def test_an_admin_removes_members_by_their_ids_and_they_stay_out(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as client:
+            await client.create_topic("t", partitions=2)
+            await beat(client, "a", 0, instance_id="one")
+            epoch = (await beat(client, "b", 0)).member_epoch
+            asked = (("z", None), ("b", "one"), ("", "two"), ("", "one"), ("a", None))
+            answer = await remove(client, *asked)
+            codes = [ErrorCode(member.error_code).name for member in answer.members]
+            assert codes == ["UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID", "UNKNOWN_MEMBER_ID", "NONE", "NONE"]
+            assert (await described(client)).group_epoch == epoch + 1
+            assert given_by(await beat(client, "b", epoch)) == [0, 1]
+
+    async def again() -> None:
+        async with running(tmp_path) as client:
+            assert [member.member_id for member in (await described(client)).members] == ["b"]
+            assert (await remove(client, ("b", None), version=2)).error_code == 0
+            assert (await remove(client, ("b", None), version=2)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+            assert (await described(client)).group_state == "Empty"
+
+    asyncio.run(scenario())
+    asyncio.run(again())
+
+
+@with_broker()
+async def test_a_member_is_shown_with_what_it_has_still_to_give_up(client: Client) -> None:
+    await client.create_topic("t", partitions=2)
+    epoch = (await beat(client, "a", 0)).member_epoch
+    await beat(client, "b", 0)
+    assert len(given_by(await beat(client, "a", epoch))) == 1
+    (member,) = [each for each in (await described(client)).members if each.member_id == "a"]
+    assert (given_by(member), len(member.target_assignment.topic_partitions[0].partitions)) == ([0, 1], 1)
+
+
+@with_broker()
+async def test_a_session_that_no_group_allows_is_named_before_the_group_s_type(client: Client) -> None:
+    await client.create_topic("t")
+    await beat(client, "a", 0)
+    answer = await client.request(join_request("x", session_ms=1), 7)
+    assert (answer.error_code, answer.member_id) == (ErrorCode.INVALID_SESSION_TIMEOUT, "x")
+
+
+@pytest.mark.parametrize("more", [{"group": ""}, {"group": " "}, {"instance_id": " "}])
+@with_broker()
+async def test_a_heartbeat_names_what_it_names(client: Client, more: dict[str, str]) -> None:
+    assert (await beat(client, "a", 0, **more)).error_code == ErrorCode.INVALID_REQUEST

@@ -191,3 +191,15 @@ async def test_records_without_a_key_are_refused_by_name_on_a_compacted_topic(cl
     old = await client.produce("t", b"a", version=7)
     assert old.error_code == ErrorCode.INVALID_RECORD
     assert (await client.produce("t", b"a", keys=[b"k"])).base_offset == 0
+
+
+@pytest.mark.parametrize(
+    ("topic", "code"),
+    [("t", ErrorCode.INVALID_REQUIRED_ACKS), ("none", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)],
+)
+@with_broker()
+async def test_a_topic_that_is_not_there_is_said_before_acks_that_there_are_not(
+    client: Client, topic: str, code: ErrorCode
+) -> None:
+    await client.create_topic("t")
+    assert (await client.produce(topic, b"v", acks=2)).error_code == code

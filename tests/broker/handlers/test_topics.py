@@ -390,3 +390,12 @@ async def test_the_earliest_offset_comes_with_the_epoch_of_its_record(client: Cl
     await client.request(DeleteRecordsRequest(topics=[deleted], timeout_ms=1000), 2)
     seen.append((await client.request(request, 11)).topics[0].partitions[0].leader_epoch)
     assert seen == [2, 2, 5]
+
+
+@with_broker()
+async def test_what_is_deleted_is_unknown_also_under_a_name_that_no_topic_can_have(client: Client) -> None:
+    records = DeleteRecordsTopic(name="a b", partitions=[DeleteRecordsPartition(partition_index=0, offset=0)])
+    answer = await client.request(DeleteRecordsRequest(topics=[records], timeout_ms=1), 2)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    deleted = await client.request(DeleteTopicsRequest(topic_names=["a b"], timeout_ms=1), 4)
+    assert deleted.responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -564,3 +564,12 @@ async def test_plain_records_of_a_transactional_producer_need_no_transaction(cli
     request.transactional_id = "tx"
     answer = await client.request(request, 9)
     assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+
+@with_broker()
+async def test_all_partitions_are_refused_when_records_of_a_transaction_lack_its_id(client: Client) -> None:
+    await client.create_topic("t")
+    producer = await Producer(client).ready()
+    stamp = ProducerStamp(producer.producer_id, producer.epoch, 0, is_transactional=True)
+    answer = await client.produce("t", b"v", partition=7, producer=stamp)
+    assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

@@ -151,8 +151,8 @@ def describe_topic_partitions(node: Node, call: Call, access: Access) -> Steps:
         kept = _from_cursor(body, kept)
     body.topics = kept
     answer = (yield) if kept else DescribeTopicPartitionsResponse(topics=[])
-    # As in Kafka: of a topic that is not there they are told, too, but not behind a cursor.
-    _tell_operations(access, [each for each in answer.topics if not (each.error_code and body.cursor)])
+    # As in Kafka: of a topic that is not there they are told, too, but not when the request makes no sense.
+    _tell_operations(access, [each for each in answer.topics if each.error_code != ErrorCode.INVALID_REQUEST])
     answer.topics = [*answer.topics, *refused_items(DescribeTopicPartitionsResponse, "topics", refused, _DENIED)]
     return answer
 

@@ -125,6 +125,7 @@ class ClassicCoordinator:
     def _find_to_join(self, request: JoinGroupRequest) -> ClassicGroup:
         if code := self._log.refusal(request.group_id):
             raise refusal(code)
+        classic_steps.check_session(request, self._settings)
         group = self._groups.get(request.group_id)
         if isinstance(group, ClassicGroup):
             return group

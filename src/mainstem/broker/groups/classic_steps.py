@@ -61,6 +61,16 @@ class Joiner:
 # ---- join
 
 
+def check_session(request: JoinGroupRequest, settings: Settings) -> None:
+    """Whether a session may be as long as a joiner asks for; whatever the group is. Raises RemoteError."""
+    low, high = settings.session_timeout_ms_min, settings.session_timeout_ms_max
+    if not low <= request.session_timeout_ms <= high:
+        raise refusal(
+            ErrorCode.INVALID_SESSION_TIMEOUT,
+            f"session_timeout_ms={request.session_timeout_ms}: must be from {low} to {high}",
+        )
+
+
 def join(group: ClassicGroup, request: JoinGroupRequest, joiner: Joiner, reply: Reply, now: Now) -> Effects:
     """A member wants to be in the next generation. Its answer comes when that generation begins."""
     effects = Effects()
@@ -81,8 +91,6 @@ def join(group: ClassicGroup, request: JoinGroupRequest, joiner: Joiner, reply: 
 def _check_joiner(group: ClassicGroup, request: JoinGroupRequest, names: list[str], settings: Settings) -> None:
     if group.state is GroupState.DEAD:
         raise refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    if not settings.session_timeout_ms_min <= request.session_timeout_ms <= settings.session_timeout_ms_max:
-        raise refusal(ErrorCode.INVALID_SESSION_TIMEOUT)
     known = request.member_id in group.members or request.member_id in group.pending_members
     if not known and len(group.members) + len(group.pending_members) >= settings.members_max:
         raise refusal(ErrorCode.GROUP_MAX_SIZE_REACHED)

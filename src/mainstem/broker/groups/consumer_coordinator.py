@@ -28,6 +28,7 @@ from mainstem.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from mainstem.protocol.messages.consumer_group_records import ConsumerGroupMetadataKey
+from mainstem.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from mainstem.clock import Clock
     from mainstem.protocol.schema import Message
 
+_MEMBERS_LEAVE_FROM: Final = 3
 _LOG: Final = logging.getLogger("mainstem.broker.groups")
 
 
@@ -126,6 +128,27 @@ class ConsumerCoordinator:
         self._log.run(request.group_id, effects)
         return await future
 
+    async def remove(self, call: Call) -> Message:
+        """LeaveGroup of members of a consumer group: answered when they are durably out."""
+        request: LeaveGroupRequest = call.body
+        is_one = call.api_version < _MEMBERS_LEAVE_FROM
+        asked = [(request.member_id, None)] if is_one else [(i.member_id, i.group_instance_id) for i in request.members]
+        try:
+            if code := self._log.refusal(request.group_id):
+                raise refusal(code)
+            group = self._groups.get(request.group_id)
+            assert isinstance(group, ConsumerGroup)
+            step, codes = steps.remove(group, asked, self._now(request.group_id))
+            self._keep(step, [])
+            await self._log.settled(request.group_id)
+        except MainstemError as error:
+            return LeaveGroupResponse(error_code=error_code(error))
+        members = [
+            MemberResponse(member_id=member_id, group_instance_id=instance_id, error_code=code)
+            for (member_id, instance_id), code in zip(asked, codes, strict=True)
+        ]
+        return LeaveGroupResponse(error_code=codes[0] if is_one else ErrorCode.NONE, members=members)
+
     async def _resolve_patterns(self, request: ConsumerGroupHeartbeatRequest) -> None:
         """Know what the patterns stand for that the step will look at. Raises RemoteError.
 
@@ -141,10 +164,10 @@ class ConsumerCoordinator:
             await self._catalog.resolve(patterns)
 
     def _step(self, request: ConsumerGroupHeartbeatRequest, call: Call, may_see: Callable[[str], bool]) -> steps.Step:
-        if code := self._log.refusal(request.group_id):
-            raise refusal(code)
         now = replace(self._now(request.group_id), may_see=may_see if request.member_epoch >= 0 else None)
         steps.check_request(request, call.api_version, now.settings)
+        if code := self._log.refusal(request.group_id):
+            raise refusal(code)
         if not request.member_id:
             request.member_id = str(uuid.uuid4())
         group, tombstones = self._find_or_create(request)

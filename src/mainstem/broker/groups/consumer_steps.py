@@ -28,6 +28,7 @@ from mainstem.broker.groups.consumer import (
     assignment_of,
 )
 from mainstem.broker.groups.effects import GroupRecord
+from mainstem.errors import RemoteError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.consumer_group_heartbeat import Assignment as AnswerAssignment
 from mainstem.protocol.messages.consumer_group_heartbeat import (
@@ -104,9 +105,10 @@ class Step:
 def check_request(request: ConsumerGroupHeartbeatRequest, version: int, settings: ConsumerSettings) -> None:
     """Whether a heartbeat makes sense by itself. Raises RemoteError."""
     for name in ("group_id", "instance_id", "rack_id"):
-        if getattr(request, name) == "":
+        value = getattr(request, name)
+        if value is not None and not value.strip():
             raise refusal(ErrorCode.INVALID_REQUEST, f"{name} is empty")
-    if not request.member_id and (version >= 1 or request.member_epoch != 0):
+    if not request.member_id.strip() and (version >= 1 or request.member_epoch != 0):
         raise refusal(ErrorCode.INVALID_REQUEST, "member_id is empty")
     if request.member_epoch == 0:
         _check_join(request)
@@ -406,11 +408,7 @@ def _answer(member: ConsumerMember, now: Moment, *, with_assignment: bool) -> Co
 
 def _leave(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now: Moment) -> Step:
     if request.instance_id is not None:
-        held_by = group.static_members.get(request.instance_id)
-        if held_by is None:
-            raise refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"nobody has the instance id {request.instance_id!r}")
-        if held_by != request.member_id:
-            raise refusal(ErrorCode.FENCED_INSTANCE_ID, f"member {held_by!r} has taken the instance id over")
+        _check_instance(group, request.instance_id, request.member_id)
     member = group.member(request.member_id)
     step = Step(group.copy(), now)
     if request.member_epoch == LEAVES_FOR_NOW:
@@ -427,6 +425,36 @@ def _leave(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now: Mo
         heartbeat_interval_ms=0,
     )
     return step
+
+
+def _check_instance(group: ConsumerGroup, instance_id: str, member_id: str) -> str:
+    """The member that has the instance id, and must be ``member_id``. Raises RemoteError."""
+    held_by = group.static_members.get(instance_id)
+    if held_by is None:
+        raise refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"no member has the instance id {instance_id!r}")
+    if held_by != member_id:
+        raise refusal(ErrorCode.FENCED_INSTANCE_ID, f"member {held_by!r} has taken the instance id over")
+    return held_by
+
+
+def remove(group: ConsumerGroup, asked: Iterable[tuple[str, str | None]], now: Moment) -> tuple[Step, list[ErrorCode]]:
+    """An admin removes members, by member id, by instance id (the member id is empty then) or both; a code for each."""
+    codes: list[ErrorCode] = []
+    found: dict[str, None] = {}
+    for member_id, instance_id in asked:
+        try:
+            if instance_id is None:
+                held_by = group.member(member_id).member_id
+            else:
+                held_by = _check_instance(group, instance_id, member_id or group.static_members.get(instance_id, ""))
+            found[held_by] = None
+            codes.append(ErrorCode.NONE)
+        except RemoteError as error:
+            codes.append(ErrorCode(error.code))
+    step = Step(group.copy(), now)
+    if found:
+        _fence(step, found)
+    return step, codes
 
 
 def expire(group: ConsumerGroup, now: Moment) -> Step:

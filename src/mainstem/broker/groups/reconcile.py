@@ -32,22 +32,21 @@ def next_member(member: ConsumerMember, aim: Aim, owned: Assignment | None) -> C
     """The member after a heartbeat with ``owned``; the same one when it cannot go on yet."""
     if member.state is MemberState.STABLE:
         if member.member_epoch != aim.epoch:
-            return _towards(member, member.member_epoch, aim, owned)
+            return _towards(member, aim, owned)
         return _without_unsubscribed(member, aim, owned) if aim.subscription_changed else member
-    if member.state is MemberState.UNREVOKED_PARTITIONS:
-        if _holds(owned, member.pending_revocation):
-            return _without_unsubscribed(member, aim, owned) if aim.subscription_changed else member
-        return _towards(member, min(member.member_epoch + 1, aim.epoch), aim, owned)
-    return _towards(member, member.member_epoch, aim, owned)
+    if member.state is MemberState.UNREVOKED_PARTITIONS and _holds(owned, member.pending_revocation):
+        return _without_unsubscribed(member, aim, owned) if aim.subscription_changed else member
+    return _towards(member, aim, owned)
 
 
-def _towards(member: ConsumerMember, epoch: int, aim: Aim, owned: Assignment | None) -> ConsumerMember:
+def _towards(member: ConsumerMember, aim: Aim, owned: Assignment | None) -> ConsumerMember:
+    """Nearer to its target; it stays at its epoch while there is more to give up, as in Kafka 4.3."""
     target = {topic_id: numbers for topic_id, numbers in aim.target.items() if topic_id in aim.topic_ids}
     kept = _both(member.assigned, target)
     given_up = _minus(member.assigned, kept)
     if given_up and _holds(owned, given_up):
         return replace(
-            member.at_epoch(epoch),
+            member,
             state=MemberState.UNREVOKED_PARTITIONS,
             assigned=kept,
             pending_revocation=given_up,

@@ -48,7 +48,7 @@ def _reassign(node: Node, topic: str, asked: ReassignablePartition) -> Reassigna
         partition_index=asked.partition_index, error_code=ErrorCode.NONE, error_message=None
     )
     try:
-        node.topics.find(topic).require(asked.partition_index)
+        node.topics.existing(topic).require(asked.partition_index)
         if asked.replicas is None:
             raise refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
         if list(asked.replicas) != [node.node_id]:

@@ -57,7 +57,7 @@ def _check(
     """Take down what can be altered, and answer for what cannot."""
     answer = AlterShareGroupOffsetsResponsePartition(partition_index=item.partition_index, error_code=ErrorCode.NONE)
     try:
-        topic = node.topics.find(name)
+        topic = node.topics.existing(name)
         log = topic.partition(item.partition_index)
         if not 0 <= item.start_offset <= log.high_watermark:
             raise refusal(

@@ -1,6 +1,7 @@
 """ConsumerGroupDescribe (69), versions 0–1: consumer groups with their members, what each has and what it shall have.
 
-A group that is not there, or is of another type, is GROUP_ID_NOT_FOUND.
+A group that is not there, or is of another type, is GROUP_ID_NOT_FOUND. A member has what it was given, and what it is
+to give up until it has.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
 from mainstem.broker.groups.assignors import Assignment as Partitions
-from mainstem.broker.groups.consumer import ConsumerGroup, ConsumerMember
+from mainstem.broker.groups.consumer import ConsumerGroup, ConsumerMember, assignment_of
 from mainstem.broker.slices import Slices
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
@@ -70,7 +71,7 @@ def _member(node: Node, group: ConsumerGroup, member: ConsumerMember) -> Member:
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topic_names),
         subscribed_topic_regex=member.pattern or "",
-        assignment=_assignment(node, member.assigned),
+        assignment=_assignment(node, assignment_of((topic_id, [number]) for topic_id, number in member.owned())),
         target_assignment=_assignment(node, group.targets.get(member.member_id, {})),
         member_type=_CONSUMER_MEMBER,
     )

@@ -51,7 +51,7 @@ def _delete(node: Node, name: str, item: DeleteRecordsPartition) -> DeleteRecord
         partition_index=item.partition_index, low_watermark=-1, error_code=ErrorCode.NONE
     )
     try:
-        topic = node.topics.find(name)
+        topic = node.topics.existing(name)
         if topic.is_internal:
             raise refusal(ErrorCode.INVALID_TOPIC_EXCEPTION)
         log = topic.partition(item.partition_index)

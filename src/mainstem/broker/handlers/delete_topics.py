@@ -60,7 +60,7 @@ def _find(node: Node, name: str | None, topic_id: UUID) -> Topic:
     if (name is None) == (topic_id == ZERO_UUID):
         raise refusal(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id, and not by both")
     if name is not None:
-        topic = node.topics.find(name)
+        topic = node.topics.existing(name)
     else:
         by_id = node.topics.by_id(topic_id)
         if by_id is None:

@@ -42,9 +42,12 @@ async def _describe(node: Node, asked: DescribeShareGroupOffsetsRequestGroup) ->
     answer = DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id, topics=[], error_code=ErrorCode.NONE)
     try:
         is_known = node.share.coordinator.group(asked.group_id) is not None
-        if asked.topics is not None and asked.group_id and not is_known:
+        names_any = any(node.topics.get(each.topic_name) is not None for each in asked.topics or ())
+        names_nothing = not asked.group_id and not names_any
+        if names_nothing or (asked.topics is not None and asked.group_id and not is_known):
             # As in Kafka: who names partitions learns that nothing is known of them.
-            answer.topics = [_topic(node, asked.group_id, each.topic_name, each.partitions) for each in asked.topics]
+            asked_topics = asked.topics or ()
+            answer.topics = [_topic(node, asked.group_id, each.topic_name, each.partitions) for each in asked_topics]
             return answer
         group = node.share.coordinator.find(asked.group_id)
         if asked.topics is None:

@@ -47,7 +47,7 @@ def _elect(node: Node, topic: str, number: int, election_type: int) -> Partition
     try:
         if election_type not in _ELECTION_TYPES:
             raise refusal(ErrorCode.INVALID_REQUEST, f"there is no election type {election_type}")
-        node.topics.partition(topic, number)
+        node.topics.existing(topic).partition(number)
         raise refusal(ErrorCode.ELECTION_NOT_NEEDED)
     except PartitionOfflineError as error:
         code: ErrorCode = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE

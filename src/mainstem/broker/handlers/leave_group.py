@@ -1,4 +1,8 @@
-"""LeaveGroup (13), versions 0–5: members of a classic group leave; from version 3 several, also by instance id."""
+"""LeaveGroup (13), versions 0–5: members of a group leave; from version 3 several, also by instance id.
+
+Members of a classic group leave themselves. Of a consumer group, whose members leave by their heartbeats, admins
+remove members so.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Answer, Api, Call
+from mainstem.broker.groups.consumer import ConsumerGroup
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.schema import Versions
 
@@ -15,6 +20,8 @@ if TYPE_CHECKING:
 
 def handle(node: Node, call: Call) -> Awaitable[Answer]:
     """Serve one request; the top of the file says how."""
+    if isinstance(node.groups.group(call.body.group_id), ConsumerGroup):
+        return node.groups.consumer.remove(call)
     return node.groups.classic.leave(call)
 
 

@@ -41,7 +41,7 @@ def handle(node: Node, call: Call) -> OffsetForLeaderEpochResponse:
 def _find(node: Node, name: str, item: OffsetForLeaderPartition) -> EpochEndOffset:
     answer = EpochEndOffset(partition=item.partition, error_code=ErrorCode.NONE)
     try:
-        log = node.topics.partition(name, item.partition)
+        log = node.topics.existing(name).partition(item.partition)
         if 0 <= item.current_leader_epoch < log.leader_epoch:
             raise refusal(ErrorCode.FENCED_LEADER_EPOCH)
         if item.current_leader_epoch > log.leader_epoch:

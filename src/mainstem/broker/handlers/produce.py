@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mainstem.broker.api import Answer, Api, Call
 from mainstem.broker.append_checks import Outcome, RequestRefusal, only_batch
-from mainstem.broker.failures import error_code
+from mainstem.broker.failures import error_code, refusal
 from mainstem.broker.topics import Topic
 from mainstem.broker.transactions.producing import ADDS_FROM, admit_records, transactional_producer
 from mainstem.broker.transactions.state import Producer
@@ -62,6 +62,7 @@ _WITHOUT_LOG_START: Final = frozenset(
 """The refusals of the log that Kafka answers without the log start offset."""
 _NEWEST: Final = 13
 _ALL: Final = -1
+_ACKS: Final = (0, 1, _ALL)
 _BY_ID_FROM: Final = 13
 
 
@@ -110,6 +111,8 @@ def _begin_checks(node: Node, call: Call) -> _Checks:
             try:
                 log = topic.partition(item.index)
                 records = item.records = only_batch(item.records, call.api_version)
+                if body.acks not in _ACKS:
+                    raise refusal(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={body.acks}: must be 0, 1 or {_ALL}")
             except MainstemError as error:
                 checks[at, item_at] = RequestRefusal(error)
             else:
@@ -143,12 +146,17 @@ def _settle(future: asyncio.Future[Answer], answer: Answer | asyncio.Future[Answ
 
 
 def _serve(node: Node, call: Call, checks: _Checks) -> Answer | asyncio.Future[Answer]:
+    body: ProduceRequest = call.body
+    transactional_id = body.transactional_id
+    if transactional_id is None:
+        if _has_transactional_records(body):
+            return _refuse_all(body, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return _append_all(node, call, checks, {})
     producers = _transactional_producers(node, call)
     if not producers:
         return _append_all(node, call, checks, {})
-    body: ProduceRequest = call.body
     admission = admit_records(
-        node.transactions, body.transactional_id, producers, call.api_version, adds=call.api_version >= ADDS_FROM
+        node.transactions, transactional_id, producers, call.api_version, adds=call.api_version >= ADDS_FROM
     )
     if admission.wait is None:
         return _append_all(node, call, checks, admission.codes)
@@ -159,7 +167,7 @@ def _serve(node: Node, call: Call, checks: _Checks) -> Answer | asyncio.Future[A
             codes: Mapping[TopicPartition, ErrorCode] = dict.fromkeys(producers, error_code(error))
         else:
             # What has happened to the transaction meanwhile counts, and what was refused before stays so.
-            again = admit_records(node.transactions, body.transactional_id, producers, call.api_version, adds=False)
+            again = admit_records(node.transactions, transactional_id, producers, call.api_version, adds=False)
             codes = {**again.codes, **admission.codes}
         _append_later(node, call, checks, codes, future)
 
@@ -167,11 +175,36 @@ def _serve(node: Node, call: Call, checks: _Checks) -> Answer | asyncio.Future[A
     return future
 
 
+def _has_transactional_records(body: ProduceRequest) -> bool:
+    return any(
+        isinstance(item.records, memoryview) and transactional_producer(item.records) is not None
+        for data in body.topic_data
+        for item in data.partition_data
+    )
+
+
+def _refuse_all(body: ProduceRequest, code: ErrorCode) -> Answer:
+    """Refuse every partition of the request, whatever it is."""
+    responses = [
+        TopicProduceResponse(
+            name=data.name,
+            topic_id=data.topic_id,
+            partition_responses=[_refused(item.index, code, None) for item in data.partition_data],
+        )
+        for data in body.topic_data
+    ]
+    response = ProduceResponse(responses=responses)
+    if body.acks:
+        return response
+    _check_unanswered(response)
+    return None
+
+
 def _transactional_producers(node: Node, call: Call) -> dict[TopicPartition, Producer]:
     """The partitions that are there and are sent records of a transaction, and whose."""
     body: ProduceRequest = call.body
     producers = {}
-    for data in body.topic_data:
+    for data in body.topic_data if body.acks in _ACKS else ():
         for item in data.partition_data:
             producer = transactional_producer(item.records) if isinstance(item.records, memoryview) else None
             if producer is not None:
@@ -213,9 +246,9 @@ def _append_all(
         topic, code = _find(node, call, body, data)
         partitions = []
         for item_at, item in enumerate(data.partition_data):
-            refusal = refused.get(TopicPartition(topic.name, item.index)) if topic is not None and refused else None
-            if topic is None or refusal is not None:
-                partitions.append(_refused(item.index, refusal or code, None))
+            why = refused.get(TopicPartition(topic.name, item.index)) if topic is not None and refused else None
+            if topic is None or why is not None:
+                partitions.append(_refused(item.index, why or code, None))
             else:
                 checked = checks.get((at, item_at))
                 partitions.append(_append(node, topic, item, checked, waiting, begins_at_zero=begins_at_zero))
@@ -239,8 +272,6 @@ def _check_unanswered(response: ProduceResponse) -> None:
 
 
 def _find(node: Node, call: Call, body: ProduceRequest, data: TopicProduceData) -> tuple[Topic | None, ErrorCode]:
-    if body.acks not in (0, 1, _ALL):
-        return None, ErrorCode.INVALID_REQUIRED_ACKS
     if call.api_version >= _BY_ID_FROM:
         topic = node.topics.by_id(data.topic_id)
         unknown = ErrorCode.UNKNOWN_TOPIC_ID

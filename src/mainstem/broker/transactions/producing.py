@@ -49,15 +49,13 @@ def transactional_producer(records: memoryview) -> Producer | None:
 
 def admit_records(
     coordinator: TransactionCoordinator,
-    transactional_id: str | None,
+    transactional_id: str,
     producers: Mapping[TopicPartition, Producer],
     version: int,
     *,
     adds: bool,
 ) -> ProduceAdmission:
     """Whether these producers may write to these partitions in the transaction, now or after a wait."""
-    if transactional_id is None:
-        return ProduceAdmission(dict.fromkeys(producers, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), None)
     codes: dict[TopicPartition, ErrorCode] = {}
     wait = None
     for producer in set(producers.values()):

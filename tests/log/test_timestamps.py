@@ -79,6 +79,19 @@ def test_log_append_time_answers_for_every_record_of_a_batch() -> None:
     assert found(node, NOW_MS + 1) == (1, NOW_MS + 10_000)
 
 
+def test_log_append_time_is_that_of_the_append_where_the_check_took_its_time() -> None:
+    node = Node(message_timestamp_type="LogAppendTime")
+    slow = node.log.start_append(batch(b"b"))
+    node.clock.advance(10)
+    node.commit(b"a")
+    node.clock.advance(10)
+    node.log.append_checked(slow.run())
+    node.log.flush()
+    times = [record.timestamp_ms for record in read_all(node.log, 0)]
+    assert times == [NOW_MS + 10_000, NOW_MS + 20_000]
+    assert found(node, NOW_MS + 10_001) == (1, NOW_MS + 20_000)
+
+
 def test_the_answer_names_the_leader_epoch() -> None:
     node = node_of([5])
     node.kill_and_start()

@@ -79,7 +79,6 @@ class CheckedAppend(NamedTuple):
     look: Look | None
     config: LogConfig
     features: AppendFeatures | None
-    now_ms: int
 
 
 class AppendCheck:
@@ -176,7 +175,7 @@ class AppendCheck:
         look = None if features is None else features.look(sent, plain)
         if is_changed:
             view, batches = _joined(view, batches, stored, config)
-        return CheckedAppend(view, sent, batches, look, config, features, self._now_ms)
+        return CheckedAppend(view, sent, batches, look, config, features)
 
 
 def _rules_of(config: LogConfig, now_ms: int) -> RecordRules:

@@ -185,10 +185,11 @@ class PartitionLog(PartitionReads):
                 duplicate.base_offset, duplicate.last_offset, duplicate.timestamp_ms, self.log_start_offset, True
             )
         self._producers.check(sent, checks_sequence=not from_coordinator, begins_at_zero=begins_at_zero)
+        now_ms = self._clock.time_ms()  # of the append: others may have been appended while these were checked
         if features is None or look is None:
-            return self._append(checked.view, checked.batches, checked.now_ms)
+            return self._append(checked.view, checked.batches, now_ms)
         features.check(look, self.log_end_offset)
-        result = self._append(checked.view, checked.batches, checked.now_ms)
+        result = self._append(checked.view, checked.batches, now_ms)
         features.appended(look, sent, result.base_offset, self.leader_epoch)
         return result
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.codec import encode_request
 from mainstem.protocol.messages.metadata import MetadataRequest
-from tests.broker.harness import Client, fetch_request, running, with_broker
+from tests.broker.harness import Client, fetch_request, produce_request, running, with_broker
 
 ALL_TOPICS = MetadataRequest(topics=None)
 
@@ -143,6 +144,25 @@ async def test_a_request_that_stands_still_is_closed_and_a_quiet_connection_is_n
     other.writer.write(struct.pack(">i", 1000) + b"x")
     assert await other.is_closed()
     assert (await client.request(ALL_TOPICS, 12)).error_code == 0
+
+
+@with_broker(queued_max_request_bytes="100000", mainstem_request_stall_ms="10000")
+async def test_a_request_on_a_slow_link_is_not_hurried_by_those_that_wait_for_answers_of_others(client: Client) -> None:
+    await client.create_topic("t")
+    slow, waiting = await client.another(), await client.another()
+    whole = b"".join(encode_request(produce_request("t", bytes(2000)), 9, correlation_id=1, client_id=None))
+    slow.writer.write(whole[:1000])
+    while not client.broker.node.request_memory.coming_bytes:
+        await asyncio.sleep(0)
+    poll = b"".join(encode_request(fetch_request("t", 0, max_wait_ms=2500), 11, correlation_id=1, client_id=None))
+    padded = poll[4:] + bytes(60_000)
+    client.writer.write(struct.pack(">i", len(padded)) + padded)
+    while not client.broker.node.request_memory.used_bytes:
+        await asyncio.sleep(0)
+    assert (await waiting.request(ALL_TOPICS, 12)).error_code == 0  # when the poll has ended
+    slow.writer.write(whole[1000:])
+    answer = await slow.receive(ApiKey.PRODUCE, 9)
+    assert answer.body.responses[0].partition_responses[0].error_code == 0
 
 
 @with_broker(connections_max_idle_ms="50")

@@ -29,7 +29,7 @@ from mainstem.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from mainstem.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from mainstem.protocol.scram import MECHANISMS, SHA_256, SHA_512, ScramClient, make_credential
 from mainstem.testing import ManualClock
-from tests.broker.harness import TIMEOUT_S, Client
+from tests.broker.harness import TIMEOUT_S, Client, fetch_request
 from tests.support.certificates import Authority
 
 FAST = {"connection.failed.authentication.delay.ms": "0"}
@@ -117,6 +117,42 @@ def test_the_right_password_opens_the_log(tmp_path: Path, mechanism: str, versio
             assert (answer.error_code, answer.session_lifetime_ms) == (0, 0)
             await client.create_topic("t")
             assert (await client.produce("t", b"v" * 100_000)).error_code == 0
+
+    scenario(main)
+
+
+def test_an_answer_takes_no_place_from_the_request_that_comes_behind_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with secured(tmp_path, settings={"queued.max.request.bytes": "100000"}) as client:
+            memory = client.broker.node.request_memory
+
+            async def alice() -> Client:
+                other = SecureClient(client.address, client.broker)
+                await other.connect()
+                assert (await other.log_in("PLAIN", "alice", "right")).error_code == 0
+                return other
+
+            async def until(is_so: Callable[[], bool]) -> None:
+                async with asyncio.timeout(TIMEOUT_S):
+                    while not is_so():
+                        await asyncio.sleep(0)
+
+            large, favoured, waiting, writing = [await alice() for _ in range(4)]
+            await writing.create_topic("t")
+            large.writer.write(struct.pack(">i", 60_000) + bytes(20_000))
+            await until(lambda: memory.coming_bytes >= 60_000)
+            full = memory.coming_bytes
+            favoured.send(fetch_request("t", 0, max_wait_ms=60_000), 11)
+            favoured.writer.write(struct.pack(">i", 60_000) + bytes(100))
+            await until(lambda: memory.coming_bytes > full)
+            full = memory.coming_bytes
+            waiting.writer.write(struct.pack(">i", 60_000) + bytes(100))
+            await until(lambda: any(each._memory.is_waiting for each in client.broker.connections))
+            assert (await writing.produce("t", b"v")).error_code == 0
+            assert (await favoured.receive(ApiKey.FETCH, 11)).body.error_code == 0
+            assert memory.coming_bytes == full
+            for each in (large, favoured, waiting, writing):
+                each.close()
 
     scenario(main)
 

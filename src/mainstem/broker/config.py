@@ -128,7 +128,7 @@ _OWN: Final = (
         "16384",
         _int(1),
         "Bytes a second by which a request must come after mainstem.request.stall.ms; ten times as fast while others "
-        "wait for memory. A slower one closes its connection",
+        "of its principal wait for room to receive. A slower one closes its connection",
     ),
     _own(
         "mainstem.queued.max.response.bytes",

@@ -5,7 +5,7 @@ As in Kafka, a connection's next request is begun when the one before it is answ
 
 Nothing piles up: reading pauses while the client does not read its answers, while more than ``_BEGUN_MAX`` requests
 wait, and while requests in flight fill ``RequestMemory``. A request that comes too slowly closes its connection, and
-sooner while others wait for the memory that it holds.
+sooner while others of its share wait for room to receive, which it holds.
 
 Concurrency: one event loop; a handler's future may be completed from it only.
 """
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("mainstem.broker")
 _BEGUN_MAX: Final = 100
 _AT_ONCE_ELEMENTS: Final = 2_000  # a request with more is read in a thread
-_HASTE: Final = 10  # while others wait for memory, a request must come that much faster
+_HASTE: Final = 10  # while others wait to receive, a request must come that much faster
 _TIMER_S: Final = 0.001  # a timer may come that much before its time
 _CHANGES: Final = frozenset(
     {
@@ -202,7 +202,7 @@ class Connection(asyncio.BufferedProtocol):
             return False
         allowed_s = self._node.stall_s_max
         by_rate_s = allowed_s + self._receiver.came_bytes / self._node.request_rate_min
-        if self._memory.share.is_short:
+        if self._memory.share.is_short_of_coming_room:
             allowed_s, by_rate_s = allowed_s / _HASTE, by_rate_s / _HASTE
         return silent_s > allowed_s or now_s - self._frame_since_s > by_rate_s
 
@@ -467,7 +467,8 @@ class Connection(asyncio.BufferedProtocol):
         if authentication.state is State.DONE:
             self._receiver.frame_bytes_max = self._node.frame_bytes_max
             self._node.unauthenticated.pop(self, None)
-            self._memory.move(self._node.request_memory, str(authentication.principal))
+            if self._memory.share.memory is not self._node.request_memory:  # else it would lose its place among waits
+                self._memory.move(self._node.request_memory, str(authentication.principal))
         elif authentication.state is State.FAILED and self._transport is not None:
             _LOG.warning("authentication failed", extra=fields(connection=self._peer))
             self._transport.close()

@@ -99,9 +99,9 @@ class Share:
         return 2 * memory.coming_bytes < memory.limit_bytes and 2 * self.coming_bytes < memory.share_bytes
 
     @property
-    def is_short(self) -> bool:
-        """Whether connections of this share wait for room."""
-        return bool(self.waits or self.coming_waits)
+    def is_short_of_coming_room(self) -> bool:
+        """Whether connections of this share wait for room to receive: those that have it must use it quickly."""
+        return bool(self.coming_waits)
 
     def wake(self) -> bool:
         """Let those who wait go on while there is room, in the order in which they came; whether some still wait."""
@@ -113,7 +113,7 @@ class Share:
             if not self.has_coming_room and self.favoured is not None:
                 break
             self._wake_first(self.coming_waits)
-        return self.is_short
+        return bool(self.waits or self.coming_waits)
 
     @staticmethod
     def _wake_first(waits: deque[HeldMemory]) -> None:

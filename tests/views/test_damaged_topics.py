@@ -137,3 +137,16 @@ def test_past_states_and_watches_pass_skipped_damage(broker: EmbeddedBroker, log
             assert len(host.query(view, REQUESTS[view], past).rows) == 3
         setting.append("0", miles=99)
         assert host.query("kv", GET, ReadOptions(at_least=log.end(setting.topic))).rows[0]["miles"] == 1
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_state_as_of_a_time_passes_skipped_damage(
+    broker: EmbeddedBroker, log: Log, tmp_path: Path, how: Damage
+) -> None:
+    setting = Setting(log, tmp_path / "views", on_damaged="skip")
+    end = filled(setting)
+    damage(broker, setting, 0, how)
+    with setting.host() as host:
+        assert records_in(host, "kv", end) == 4
+        answer = host.query("kv", REQUESTS["kv"], ReadOptions(as_of=1))
+        assert (answer.rows, answer.position) == ([], Position.of(setting.topic, 0, 2))

@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from mainstem.client.decoding import Chunk
-from mainstem.client.wire.cluster import Isolation, WireClient
-from mainstem.errors import LogUnavailableError
-from mainstem.model import TopicPartition
+from mainstem.client.wire.cluster import EARLIEST, Isolation, WireClient
+from mainstem.errors import CorruptBatchError, DamagedRecordsError, LogUnavailableError
+from mainstem.model import OnDamaged, TopicPartition
 
 _WAIT_MS: Final = 500
 _FIRST_BYTES: Final = 16 * 1024
@@ -32,13 +32,20 @@ def first_records_at(
     ends: Mapping[TopicPartition, int],
     time_ms: int,
     isolation: Isolation = Isolation.READ_COMMITTED,
+    on_damaged: OnDamaged = "stop",
 ) -> dict[TopicPartition, int]:
     """The offset of each partition's first record before its end whose timestamp is at least ``time_ms``.
 
-    A partition without one is not in the answer. Raises UnknownTopicError, DamagedRecordsError, LogUnavailableError.
+    A partition without one is not in the answer. With ``on_damaged="skip"`` the search goes on behind records that
+    cannot be read. Raises UnknownTopicError, DamagedRecordsError, LogUnavailableError.
     """
-    begins = client.list_offsets(ends, time_ms, isolation) if ends else {}
-    return first_records(client, begins, ends, time_ms, isolation)
+    try:
+        begins = client.list_offsets(ends, time_ms, isolation) if ends else {}
+    except CorruptBatchError:  # the log's own search has met the damage, and does not say where
+        if on_damaged == "stop":
+            raise
+        begins = client.list_offsets(ends, EARLIEST)
+    return first_records(client, begins, ends, time_ms, isolation, on_damaged)
 
 
 def first_records(
@@ -47,6 +54,7 @@ def first_records(
     ends: Mapping[TopicPartition, int],
     time_ms: int | None = None,
     isolation: Isolation = Isolation.READ_COMMITTED,
+    on_damaged: OnDamaged = "stop",
 ) -> dict[TopicPartition, int]:
     """The same between two offsets of each partition; without ``time_ms``, the first record of any time."""
     left = {tp: offset for tp, offset in begins.items() if offset < ends[tp]}
@@ -62,14 +70,22 @@ def first_records(
             read_committed=isolation is Isolation.READ_COMMITTED,
         )
         for tp, part in fetched.items():
-            if part.error is not None and not part.heals:
-                raise part.error
-            chunk = Chunk(tp, part, left.pop(tp), ends[tp], since_ms=time_ms)
-            first = next((each for each in chunk if time_ms is None or each.timestamp_ms >= time_ms), None)
-            if first is not None:
-                found[tp] = first.offset
-            elif chunk.next_offset < ends[tp]:
-                left[tp] = chunk.next_offset
+            try:
+                if part.error is not None and not part.heals:
+                    raise part.error
+                chunk = Chunk(tp, part, left.pop(tp), ends[tp], since_ms=time_ms)
+                first = next((each for each in chunk if time_ms is None or each.timestamp_ms >= time_ms), None)
+                if first is not None:
+                    found[tp] = first.offset
+                    continue
+                next_offset = chunk.next_offset
+            except DamagedRecordsError as damage:
+                if on_damaged == "stop" or damage.last_offset is None:
+                    raise
+                left.pop(tp, None)
+                next_offset = damage.last_offset + 1
+            if next_offset < ends[tp]:
+                left[tp] = next_offset
         empty = empty + 1 if left == before else 0
         if empty == _EMPTY_FETCHES_MAX:
             tp, offset = next(iter(left.items()))

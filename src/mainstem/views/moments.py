@@ -20,7 +20,7 @@ from mainstem.client.start import end_offsets, partitions_of
 from mainstem.client.time_search import first_records, first_records_at
 from mainstem.client.wire.cluster import EARLIEST, WireClient
 from mainstem.errors import HistoryRemovedError, InputError, PositionError
-from mainstem.model import Position, TopicPartition
+from mainstem.model import OnDamaged, Position, TopicPartition
 
 Moment: TypeAlias = Position | int
 """A position, or a time in milliseconds since the epoch."""
@@ -48,7 +48,7 @@ def read_moment(text: str) -> Moment:
         ) from error
 
 
-def position_at(client: WireClient, topic: str, moment: Moment) -> Position:
+def position_at(client: WireClient, topic: str, moment: Moment, on_damaged: OnDamaged = "stop") -> Position:
     """The position of ``topic``, with every partition in it, that ``moment`` is.
 
     Raises PositionError, HistoryRemovedError, UnknownTopicError, LogUnavailableError.
@@ -56,7 +56,7 @@ def position_at(client: WireClient, topic: str, moment: Moment) -> Position:
     tps = partitions_of(client, [topic])
     ends = end_offsets(client, tps, read_committed=True)
     if isinstance(moment, int):
-        return _at_time(client, ends, moment)
+        return _at_time(client, ends, moment, on_damaged)
     for tp in moment:
         if tp not in ends:
             raise PositionError(f"the position names {tp}, but topic {topic} of the view has no such partition")
@@ -71,11 +71,11 @@ def position_at(client: WireClient, topic: str, moment: Moment) -> Position:
     return moment
 
 
-def _at_time(client: WireClient, ends: dict[TopicPartition, int], time_ms: int) -> Position:
-    found = first_records_at(client, ends, time_ms)
+def _at_time(client: WireClient, ends: dict[TopicPartition, int], time_ms: int, on_damaged: OnDamaged) -> Position:
+    found = first_records_at(client, ends, time_ms, on_damaged=on_damaged)
     offsets = {tp: found.get(tp, end) for tp, end in ends.items()}
     starts = {tp: start for tp, start in client.list_offsets(ends, EARLIEST).items() if start > 0}
-    older = first_records(client, starts, offsets)
+    older = first_records(client, starts, offsets, on_damaged=on_damaged)
     for tp, offset in offsets.items():
         if tp in starts and tp not in older:
             raise HistoryRemovedError(

@@ -344,7 +344,7 @@ class View:
         if not isinstance(kind, KeyValue | SQL):
             raise QueryError(f"a {kind.kind} view answers for now only: as_of and diff are for key-value and SQL views")
         with self._client() as client:
-            return position_at(client, self.topic, moment)
+            return position_at(client, self.topic, moment, self.definition.on_damaged)
 
     @property
     def _scratch(self) -> Path:

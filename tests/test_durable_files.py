@@ -11,12 +11,21 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from mainstem.durable_files import LOCAL_FILES, DirectoryLock, FileSystem, private_directory, remove_file, replace_file
+from mainstem.durable_files import (
+    LOCAL_FILES,
+    DirectoryLock,
+    FileSystem,
+    move_file,
+    private_directory,
+    remove_file,
+    replace_file,
+)
 from mainstem.errors import DirectoryLockedError, StorageError
 from mainstem.gateway.tokens import Grants, new_token, write_tokens
 from mainstem.log.small_files import make_directory, read_file
 from mainstem.pipelines.kinds import KeyValue
-from mainstem.spark import fingerprint
+from mainstem.spark import class_archive, fingerprint
+from mainstem.spark.java import Java
 from mainstem.testing.disk import FaultyDisk, PowerCutError
 from mainstem.views.store import StoreDefinition
 from mainstem.views.versions import Versions
@@ -148,6 +157,30 @@ def test_the_local_file_system_syncs_the_file_before_the_rename_and_the_director
     steps.clear()
     remove_file(tmp_path / "state")
     assert steps == [f"sync {tmp_path.name}"]
+    steps.clear()
+    (tmp_path / "made").write_bytes(b"by another program")
+    move_file(tmp_path / "made", tmp_path / "state")
+    assert steps == ["sync made", "rename made", f"sync {tmp_path.name}"]
+
+
+def test_the_class_archive_gets_its_name_when_its_bytes_are_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[bytes] = []
+    fsync = os.fsync
+
+    def watched_fsync(descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        if path.suffix == ".jsa":
+            synced.append(path.read_bytes())
+        fsync(descriptor)
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(os, "fsync", watched_fsync)
+    monkeypatch.setattr(class_archive, "_train", lambda _, made: made.write_bytes(b"an archive"))
+    monkeypatch.setattr(class_archive, "find_java", lambda: Java(Path("/java"), "17.0.1"))
+    assert class_archive.build().read_bytes() == b"an archive"
+    assert synced == [b"an archive"]
 
 
 def test_a_replaced_file_is_for_its_owner_only_whatever_lay_beside_it(tmp_path: Path) -> None:

@@ -126,6 +126,17 @@ def replace_file(files: FileSystem, path: PurePath, data: bytes, *, sync: bool =
         files.sync_directory(path.parent)
 
 
+def move_file(source: Path, target: Path) -> None:
+    """Put a file that another program has written in ``target``'s place, durably: its bytes, then its name.
+
+    Both are on one file system. Raises StorageError.
+    """
+    with _as_storage_error("sync", source):
+        _sync(source)
+    LOCAL_FILES.rename(source, target)
+    sync_directory(target.parent)
+
+
 def remove_file(path: Path) -> None:
     """Remove a file durably; nothing happens when it is missing. Raises StorageError."""
     with _as_storage_error("remove", path):

@@ -26,7 +26,9 @@ BLOCKS = [
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: re.search(r'App\("(.*?)"\)', block)[1])
-def test_an_app_of_the_page_runs(block: str, spark: SparkSession, tmp_path: Path) -> None:
+def test_an_app_of_the_page_runs(
+    block: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from mainstem.spark.runner import Runner
 
     names: dict[str, Any] = {}
@@ -34,6 +36,7 @@ def test_an_app_of_the_page_runs(block: str, spark: SparkSession, tmp_path: Path
     exec(compile(block, "page", "exec"), names)
     app = next(value for value in names.values() if isinstance(value, App))
     with EmbeddedBroker() as broker:
+        monkeypatch.setenv("MAINSTEM_BOOTSTRAP", broker.bootstrap)  # as the pipelines' process does
         Runner(app, broker.bootstrap, checkpoints=tmp_path, spark=spark).run(once=True)
 
 

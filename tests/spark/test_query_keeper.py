@@ -50,6 +50,7 @@ class FakeQuery:
         self.pipeline = SimpleNamespace(name="p", function=lambda: None, where="p.py:1")
         self.checkpoint = "a directory that is not there"
         self.written_rows = 0
+        self.watermark_held_by: str | None = None
         self.handles: list[FakeHandle] = []
         self.away = False
 

@@ -48,6 +48,27 @@ def test_two_columns_of_one_name_are_both_answered(store: SqlStore) -> None:
     assert rows(store, "SELECT 1 AS a, 2 AS a") == [{"a": 1, "a_2": 2}]
 
 
+@pytest.mark.parametrize(
+    ("query", "quoted"),
+    [
+        ("SELECT * FROM by-id", '"by-id"'),
+        ('SELECT at, miles FROM "by-id"', '"at"'),
+        ("SELECT max(at) FROM by-id", '"at", "by-id"'),
+    ],
+)
+def test_a_name_that_needs_quotes_is_named_in_the_parser_s_error(tmp_path: Path, query: str, quoted: str) -> None:
+    schema = TopicSchema((Column("at", "INT"), Column("miles", "INT")))
+    opened = SqlStore(tmp_path / "store", StoreDefinition("by-id", SQL(), schema))
+    with pytest.raises(QueryError, match="syntax error") as caught:
+        rows(opened, query)
+    assert str(caught.value).endswith(f"; write in double quotes: {quoted}")
+    with pytest.raises(QueryError) as caught:
+        rows(opened, 'SELEC "at" FROM "by-id"')
+    assert "double quotes" not in str(caught.value)
+    assert rows(opened, 'SELECT "at" FROM "by-id"') == []
+    opened.close()
+
+
 WRITES = [
     "INSERT INTO routes VALUES ('9', 'X', 'Y', 1)",
     "UPDATE routes SET miles = 0",

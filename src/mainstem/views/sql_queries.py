@@ -11,6 +11,7 @@ table functions only those are let through that make rows out of their arguments
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -84,6 +85,10 @@ UNSAFE_FUNCTIONS: Final = frozenset(
 """Functions that could stop or crash the process (seen with DuckDB 2.0.0; docs/decisions/0027)."""
 _UNSAFE_TYPE: Final = "VARIANT"  # casting deeply nested JSON to it overflows the stack
 
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_KEYWORDS: Final = "SELECT lower(keyword_name) FROM duckdb_keywords() WHERE keyword_category <> 'unreserved'"
+_NAMES: Final = "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal"
+
 _CALLS = """
 SELECT json_extract_string(tree, '$.error_message'), json_extract_string(tree, '$..function.function_name'),
        json_extract_string(tree, '$..function_name'), json_extract_string(tree, '$..type_name')
@@ -130,6 +135,8 @@ def _refuse_all_but_one_select(cursor: duckdb.DuckDBPyConnection, query: str) ->
         statements = cursor.extract_statements(query)
     except duckdb.InterruptException:
         raise
+    except duckdb.ParserException as error:
+        raise QueryError(_one_line(error) + _quotes_hint(cursor, query)) from error
     except (duckdb.Error, UnicodeEncodeError) as error:
         raise QueryError(_one_line(error)) from error
     if len(statements) != 1:
@@ -184,6 +191,19 @@ def _distinct(names: list[str]) -> list[str]:
         seen[name] = seen.get(name, 0) + 1
         distinct.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
     return distinct
+
+
+def _quotes_hint(cursor: duckdb.DuckDBPyConnection, query: str) -> str:
+    """For a text that is no SQL: which names of the view and its columns stand in it and lack the quotes they need."""
+    keywords = {word for (word,) in cursor.execute(_KEYWORDS).fetchall()}
+    names = {name for row in cursor.execute(_NAMES).fetchall() for name in row}
+    lacking = [
+        f'"{name}"'
+        for name in sorted(names)
+        if (not _PLAIN_NAME.fullmatch(name) or name.lower() in keywords)
+        and re.search(rf'(?<!["\w]){re.escape(name)}(?!["\w])', query, re.IGNORECASE)
+    ]
+    return f"; write in double quotes: {', '.join(lacking)}" if lacking else ""
 
 
 def _one_line(error: BaseException) -> str:

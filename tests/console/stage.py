@@ -136,9 +136,7 @@ def tell_of_pipeline(log: Log, source: Position, sink: Position) -> None:
         now_ms + 3_600_000,
         Counts(10, FLIGHTS, 5, 0, 5),
         250.0,
-        None,
-        None,
-        batches,
+        recent=batches,
     )
     progress = Progress("con-count", 9, source, sink, Position(), ("con-flights",), ("con-carriers",))
     for topic, (key, value) in ((PROGRESS_TOPIC, progress.to_record()), (STATES_TOPIC, state.to_record())):

@@ -7,9 +7,8 @@ import resource
 from pathlib import Path
 
 from mainstem.log.metadata import METADATA_PARTITION
-from mainstem.log.segment import OPEN_FILES_MAX
 from mainstem.model import TopicPartition
-from mainstem.open_files import raise_open_files_limit
+from mainstem.open_files import SEGMENT_FILES_MAX, raise_open_files_limit
 from mainstem.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from mainstem.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.harness import LogProcess, running
@@ -73,7 +72,7 @@ def test_open_files_stay_few_when_all_partitions_are_used_and_the_process_is_kil
                 producer.produce("t", b"v", partition=partition, on_delivery=lambda error, _: failed.append(error))
                 producer.poll(0)
             assert producer.flush(90) == 0
-            assert open_files(process.pid) < OPEN_FILES_MAX + 100
+            assert open_files(process.pid) < SEGMENT_FILES_MAX + 100
             process.kill()
             process.start()
             assert open_files(process.pid) < 100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from mainstem.client.log import Log
-from mainstem.errors import DamagedRecordsError, InputError
+from mainstem.client.records import NewRecord
+from mainstem.errors import DamagedRecordsError, InputError, MainstemError
 from mainstem.model import TopicPartition
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.support.damage import DAMAGES, Damage, plant
@@ -144,3 +146,15 @@ def test_an_unknown_word_for_damage_is_refused(log: Log) -> None:
     fill(log)
     with pytest.raises(InputError, match="invalid on_damaged 'maybe': use one of stop, skip"):
         log.read(TOPIC, on_damaged="maybe")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_time_is_found_behind_damage_that_a_read_may_skip(broker: EmbeddedBroker, log: Log, how: Damage) -> None:
+    log.create_topic(TOPIC, partitions=1)
+    for number in range(3):
+        log.append_many(TOPIC, [NewRecord(str(number), timestamp_ms=1_000 * number)])
+    damage(broker, 1, how)
+    reader = log.read(TOPIC, start=datetime.datetime.fromtimestamp(1.5, datetime.UTC), on_damaged="skip")
+    assert [record.value for record in reader] == [b"2"]
+    with pytest.raises(MainstemError):
+        list(log.read(TOPIC, start=datetime.datetime.fromtimestamp(1, datetime.UTC)))

@@ -190,8 +190,8 @@ class Log:
             if wanted is not None and not every_partition:
                 partitions = [partitions[partition_for(wanted, len(partitions))]]
             ends = end_offsets(client, partitions, read_committed=True)
-            begin = start_offsets(client, ends, start, existing=existing)
-            bound = bounds(client, ends, end)
+            begin = start_offsets(client, ends, start, existing=existing, on_damaged=on_damaged)
+            bound = bounds(client, ends, end, on_damaged)
         if wanted is not None and not every_partition:
             return KeyReader(self._pool, begin, bound, key=wanted, limit=limit, on_damaged=on_damaged)
         return BoundedReader(
@@ -221,8 +221,8 @@ class Log:
             partitions = partitions_of(client, [topic])
             number = partition_for(wanted, len(partitions)) if partition is None else partition
             ends = end_offsets(client, [TopicPartition(topic, number)], read_committed=True)
-            begin = start_offsets(client, ends, start, existing=partitions)
-            bound = bounds(client, ends, end)
+            begin = start_offsets(client, ends, start, existing=partitions, on_damaged=on_damaged)
+            bound = bounds(client, ends, end, on_damaged)
         return KeyReader(self._pool, begin, bound, key=wanted, limit=limit, on_damaged=on_damaged)
 
     def follow(

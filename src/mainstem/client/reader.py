@@ -203,7 +203,7 @@ class Follower(Iterator[Record]):
         self._clock = clock
         self._is_closed = False
         ends = end_offsets(client, partitions_of(client, topics), read_committed=True)
-        self._chunks = _Chunks(start_offsets(client, ends, start), on_damaged)
+        self._chunks = _Chunks(start_offsets(client, ends, start, on_damaged=on_damaged), on_damaged)
         self._looked_s = clock.monotonic_s()
 
     @property

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from mainstem.client.time_search import first_records_at
 from mainstem.client.wire.cluster import EARLIEST, LATEST, Isolation, WireClient
 from mainstem.errors import InputError, OffsetOutOfRangeError, UnknownTopicError
-from mainstem.model import Position, TopicPartition
+from mainstem.model import OnDamaged, Position, TopicPartition
 
 Moment: TypeAlias = str | int | Position | datetime.datetime
 """``"earliest"``, ``"latest"``, an offset (of every partition), a position (also in its text form), or a time."""
@@ -36,9 +36,16 @@ def end_offsets(client: WireClient, partitions: Iterable[TopicPartition], *, rea
 
 
 def start_offsets(
-    client: WireClient, ends: Mapping[TopicPartition, int], start: Moment, *, existing: Iterable[TopicPartition] = ()
+    client: WireClient,
+    ends: Mapping[TopicPartition, int],
+    start: Moment,
+    *,
+    existing: Iterable[TopicPartition] = (),
+    on_damaged: OnDamaged = "stop",
 ) -> Offsets:
     """The offset in each partition of ``ends`` where ``start`` is; a position may name other ``existing`` ones, too.
+
+    ``on_damaged`` says whether the search for a time steps over records that cannot be read.
 
     Raises OffsetOutOfRangeError for an offset or a position beyond the end; a partition that a position does not name
     starts at its beginning.
@@ -48,7 +55,7 @@ def start_offsets(
     if start == "latest":
         return dict(ends)
     if isinstance(start, datetime.datetime):
-        return offsets_at_time(client, ends, start)
+        return offsets_at_time(client, ends, start, on_damaged)
     if isinstance(start, int) and not isinstance(start, bool):
         return _from_offset(ends, start)
     beginnings = client.list_offsets(ends, EARLIEST)
@@ -59,7 +66,9 @@ def start_offsets(
     raise InputError(f"start={start!r}: give 'earliest', 'latest', an offset, a position or a datetime")
 
 
-def bounds(client: WireClient, ends: Mapping[TopicPartition, int], end: Moment | None) -> Offsets:
+def bounds(
+    client: WireClient, ends: Mapping[TopicPartition, int], end: Moment | None, on_damaged: OnDamaged = "stop"
+) -> Offsets:
     """Where a bounded reader ends in each partition: at ``end``, but never past the log's."""
     if end is None or end == "latest":
         return dict(ends)
@@ -70,11 +79,16 @@ def bounds(client: WireClient, ends: Mapping[TopicPartition, int], end: Moment |
     if isinstance(end, Position):
         return {tp: min(offset, end.get(tp, 0)) for tp, offset in ends.items()}
     if isinstance(end, datetime.datetime):
-        return offsets_at_time(client, ends, end)
+        return offsets_at_time(client, ends, end, on_damaged)
     return {tp: min(offset, end) for tp, offset in ends.items()}
 
 
-def offsets_at_time(client: WireClient, ends: Mapping[TopicPartition, int], time: datetime.datetime) -> Offsets:
+def offsets_at_time(
+    client: WireClient,
+    ends: Mapping[TopicPartition, int],
+    time: datetime.datetime,
+    on_damaged: OnDamaged = "stop",
+) -> Offsets:
     """The offset of each partition's first record (``time_search``) at or after ``time``; its end when there is none.
 
     A datetime without a zone is taken as UTC.
@@ -85,7 +99,7 @@ def offsets_at_time(client: WireClient, ends: Mapping[TopicPartition, int], time
         return client.list_offsets(ends, EARLIEST)
     stable = end_offsets(client, ends, read_committed=True)  # an open transaction's records are none yet
     committed = {tp: min(end, stable[tp]) for tp, end in ends.items()}
-    found = first_records_at(client, committed, timestamp_ms)
+    found = first_records_at(client, committed, timestamp_ms, on_damaged=on_damaged)
     return {tp: found.get(tp, end) for tp, end in committed.items()}
 
 

@@ -10,7 +10,6 @@ import struct
 from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any, Final
-from uuid import UUID
 
 from mainstem.errors import CorruptBatchError, InputError
 from mainstem.log.batch_scan import Start, walk_past_damage
@@ -26,7 +25,7 @@ from mainstem.log.names import (
     TRANSACTION_INDEX,
     parse_offset_file,
 )
-from mainstem.log.producer_snapshot import decode_snapshot
+from mainstem.log.producer_snapshot import decode_snapshot, owner_of
 from mainstem.log.seal import decode_seal
 from mainstem.log.small_files import read_file
 from mainstem.record.header import BatchHeader, batch_crc
@@ -143,15 +142,14 @@ def _entries(data: bytes, base_offset: int, suffix: str) -> Iterator[dict[str, A
 
 
 def _producers(data: bytes, offset: int) -> Iterator[dict[str, Any]]:
-    trailer_at = data.find(b"MSPS")
-    identity = data[trailer_at + 12 : trailer_at + 32] if trailer_at >= 0 else bytes(20)
-    state = decode_snapshot(data, offset, UUID(bytes=identity[:16]), int.from_bytes(identity[16:20], "big"))
+    state = decode_snapshot(data, offset, *owner_of(data))
     for entry in state.entries():
         yield {
             "producer_id": entry.producer_id,
             "producer_epoch": entry.epoch,
             "last_sequence": entry.last_sequence,
             "last_timestamp_ms": entry.last_timestamp_ms,
+            "written_ms": entry.written_ms,
             "coordinator_epoch": entry.coordinator_epoch,
             "transaction_first_offset": entry.transaction_first_offset,
             "batches": [batch._asdict() for batch in entry.batches],

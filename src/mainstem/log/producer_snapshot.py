@@ -92,6 +92,19 @@ def decode_snapshot(data: bytes, end_offset: int, topic_id: UUID, partition: int
     return ProducerState(entries, end_offset)
 
 
+def owner_of(data: bytes) -> tuple[UUID, int]:
+    """The topic id and partition that a file says it belongs to; zeros in one without a trailer, which Kafka wrote.
+
+    Raises SnapshotError.
+    """
+    try:
+        _, rest = _decode_entries(memoryview(data)[_HEAD.size :])
+        _, _, topic_id, partition = _TRAILER.unpack_from(rest) if rest else (b"", 0, bytes(16), 0)
+    except struct.error as error:
+        raise SnapshotError(f"producer snapshot: {error}") from error
+    return UUID(bytes=topic_id), partition
+
+
 def _decode_entries(body: memoryview) -> tuple[list[ProducerEntry], memoryview]:
     (count,) = _COUNT.unpack_from(body)
     end = _COUNT.size + count * _ENTRY.size

@@ -85,7 +85,14 @@ def _bounds(client: WireClient, options: ReadOptions, found: Subscribed) -> tupl
     partitions = found.partitions
     ends, end = _ends(client, options, found)
     bound = options.starting or At("startingOffsets", EARLIEST)
-    start = resolve(client, partitions, bound, options.isolation, fails_without_match=options.fails_without_match)
+    start = resolve(
+        client,
+        partitions,
+        bound,
+        options.isolation,
+        fails_without_match=options.fails_without_match,
+        on_damaged=options.on_damaged,
+    )
     if isinstance(bound, ByOffset):
         require_within(start, ends, bound.option)
         start = _behind_losses(client, options, found, start)
@@ -97,7 +104,7 @@ def _ends(client: WireClient, options: ReadOptions, found: Subscribed) -> tuple[
     ends = Position(client.list_offsets(found.partitions, LATEST, options.isolation))
     if options.ending is None or (isinstance(options.ending, At) and options.ending.symbol == LATEST):
         return ends, ends
-    end = resolve(client, found.partitions, options.ending, options.isolation)
+    end = resolve(client, found.partitions, options.ending, options.isolation, on_damaged=options.on_damaged)
     require_within(end, ends, options.ending.option)
     return ends, end
 

@@ -14,7 +14,7 @@ from typing import Any
 from mainstem.client.time_search import first_records_at
 from mainstem.client.wire.cluster import EARLIEST, LATEST, Isolation, WireClient
 from mainstem.errors import ConfigError, PositionFormatError
-from mainstem.model import Position, TopicPartition
+from mainstem.model import OnDamaged, Position, TopicPartition
 from mainstem.spark.read_options import At, Bound, ByOffset, ByTime, ReadOptions
 
 _NOT_OURS = "it was made by another source or a later version; start the query with a checkpoint of its own"
@@ -85,8 +85,9 @@ def resolve(
     isolation: Isolation = Isolation.READ_COMMITTED,
     *,
     fails_without_match: bool = False,
+    on_damaged: OnDamaged = "stop",
 ) -> Position:
-    """The offset of each partition that ``bound`` says.
+    """The offset of each partition that ``bound`` says. ``on_damaged`` is for the search of a time.
 
     A partition without a record at or after a time stands at its end, or is a ConfigError with ``fails_without_match``.
     A map that leaves partitions out, or names others, is a ConfigError: which end it should then be is a guess.
@@ -95,7 +96,8 @@ def resolve(
     if isinstance(bound, At):
         return Position(client.list_offsets(asked, bound.symbol, isolation))
     if isinstance(bound, ByTime):
-        return _at_times(client, asked, bound, isolation, fails_without_match)
+        found, ends = _at_times(client, asked, bound, isolation, on_damaged)
+        return _matched(asked, bound, found, ends, fails_without_match=fails_without_match)
     _require_same(asked, bound.offsets, bound.option, "-2 is earliest, -1 is latest")
     found = {tp: offset for tp, offset in bound.offsets.items() if offset >= 0}
     for symbol in (EARLIEST, LATEST):
@@ -105,8 +107,9 @@ def resolve(
 
 
 def _at_times(
-    client: WireClient, asked: list[TopicPartition], bound: ByTime, isolation: Isolation, fails_without_match: bool
-) -> Position:
+    client: WireClient, asked: list[TopicPartition], bound: ByTime, isolation: Isolation, on_damaged: OnDamaged
+) -> tuple[dict[TopicPartition, int], Mapping[TopicPartition, int]]:
+    """Where the times are, in the partitions that have records so late; and the end of each partition."""
     if bound.everywhere_ms is None:
         _require_same(asked, bound.times_ms, bound.option, "each needs a time in milliseconds")
     by_time: dict[int, list[TopicPartition]] = {}
@@ -115,7 +118,18 @@ def _at_times(
     found: dict[TopicPartition, int] = {}
     ends = client.list_offsets(asked, LATEST, isolation) if asked else {}
     for time_ms, tps in by_time.items():
-        found.update(first_records_at(client, {tp: ends[tp] for tp in tps}, time_ms, isolation))
+        found.update(first_records_at(client, {tp: ends[tp] for tp in tps}, time_ms, isolation, on_damaged))
+    return found, ends
+
+
+def _matched(
+    asked: list[TopicPartition],
+    bound: ByTime,
+    found: dict[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    *,
+    fails_without_match: bool,
+) -> Position:
     unmatched = [tp for tp in asked if tp not in found]
     if unmatched and fails_without_match:
         raise ConfigError(
@@ -140,7 +154,14 @@ def initial_position(client: WireClient, partitions: Iterable[TopicPartition], o
     """Where a stream starts. Raises ConfigError for an offset behind the end of its partition."""
     asked = list(partitions)
     bound = options.starting or At("startingOffsets", LATEST)
-    start = resolve(client, asked, bound, options.isolation, fails_without_match=options.fails_without_match)
+    start = resolve(
+        client,
+        asked,
+        bound,
+        options.isolation,
+        fails_without_match=options.fails_without_match,
+        on_damaged=options.on_damaged,
+    )
     if isinstance(bound, ByOffset):
         require_within(start, Position(client.list_offsets(asked, LATEST, options.isolation)), bound.option)
     return start

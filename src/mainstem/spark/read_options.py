@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from mainstem.client.wire.cluster import EARLIEST, LATEST, Isolation
 from mainstem.errors import ConfigError
-from mainstem.model import TopicPartition, is_topic_name
+from mainstem.model import OnDamaged, TopicPartition, is_topic_name
 from mainstem.spark.columns import OFFERED_COLUMNS, RECORD_COLUMNS
 from mainstem.spark.options import COMMON_OPTIONS, WRITE_OPTIONS, Given, LogOptions
 from mainstem.spark.value_options import AVRO, VALUE_OPTIONS, ValueOptions
@@ -189,6 +189,11 @@ class ReadOptions:
             values=values,
             given=given.names_given,
         )._checked()
+
+    @property
+    def on_damaged(self) -> OnDamaged:
+        """The client's word for it."""
+        return "skip" if self.skips_damaged else "stop"
 
     def require_stream(self) -> None:
         """Raises ConfigError for what only a batch read can do."""

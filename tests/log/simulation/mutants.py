@@ -89,8 +89,8 @@ def flipping(kind: str) -> Run:
 
 
 def _decides_at_once(original: Any) -> Any:
-    def update(self: ProducerState, *arguments: Any) -> None:
-        original(self, *arguments)
+    def update(self: ProducerState, *arguments: Any, **options: Any) -> None:
+        original(self, *arguments, **options)
         self.decide(1 << 62)
 
     return update
@@ -132,8 +132,8 @@ def _keeps_batches(self: ProducerEntry, epoch: int) -> None:
 
 
 def _forgets_coordinator(original: Any) -> Any:
-    def update(self: ProducerState, header: Any, marker: Any = None) -> None:
-        original(self, header, marker._replace(coordinator_epoch=-1) if marker else None)
+    def update(self: ProducerState, header: Any, marker: Any = None, **options: Any) -> None:
+        original(self, header, marker._replace(coordinator_epoch=-1) if marker else None, **options)
 
     return update
 

@@ -112,6 +112,7 @@ def test_a_run_derives_and_applies_what_there_is_and_a_second_adds_what_is_new(t
 
 def test_a_run_beside_another_over_the_same_checkpoints_is_refused(tmp_path: Path) -> None:
     (tmp_path / "once_app.py").write_text(APP)
+    (tmp_path / "data").mkdir(mode=0o700)
     checkpoints = tmp_path / "data" / "checkpoints" / "once"
     with EmbeddedBroker() as broker, locked(checkpoints):
         done = run_once(tmp_path, broker.bootstrap)

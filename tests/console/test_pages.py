@@ -181,7 +181,7 @@ def test_a_bad_query_shows_the_problem_and_no_traceback(open_at: Open) -> None:
     page = open_at("/console/views/con_table")
     page.get_by_label("One SELECT").fill("DELETE FROM con_table")
     page.get_by_label("One SELECT").press("Control+Enter")
-    expect(page.get_by_role("alert").filter(has_text="The query").first).to_be_visible()
+    expect(page.get_by_role("alert").filter(has_text="Invalid query").first).to_be_visible()
     assert "Traceback" not in page.content()
 
 

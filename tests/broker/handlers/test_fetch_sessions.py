@@ -138,6 +138,23 @@ async def test_a_client_that_forgets_everything_or_says_goodbye_has_no_session(c
     assert client.broker.node.fetches.statistics() == {"waiting": 0, "partitions": 0}
 
 
+@pytest.mark.parametrize("partition", [0, 5])
+@with_broker()
+async def test_a_session_that_forgets_all_that_it_names_is_answered_once_more_and_ends(
+    client: Client, partition: int
+) -> None:
+    """As in Kafka: the request is then one without a session, for a partition that exists and for an unknown one."""
+    await client.create_topic("t")
+    await client.produce("t", b"a")
+    session = Session(client)
+    await session.fetch({partition: 0})
+    answered = await session.fetch({partition: 0}, forget=(partition,))
+    assert list(answered) == [partition]
+    assert len(answered[partition].records or b"") > 0 or answered[partition].error_code == 3
+    assert session.session_id == 0
+    assert client.broker.node.fetch_sessions.statistics()["sessions"] == 0
+
+
 @with_broker()
 async def test_a_full_request_replaces_the_session_that_it_names(client: Client) -> None:
     session = await started(client, 1)

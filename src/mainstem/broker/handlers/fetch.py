@@ -69,19 +69,24 @@ def _session(node: Node, call: Call) -> FetchSession:
     if body.session_epoch in (FULL_EPOCH, FINAL_EPOCH):
         if body.session_id:
             node.fetch_sessions.remove(body.session_id)
-        replica_id = max(body.replica_id, body.replica_state.replica_id)
-        session = FetchSession(node.fetches, by_id=by_id, privileged=replica_id >= 0)
-        session.update(body.topics, isolation_level=body.isolation_level)
-        return session
+        return _new_session(node, body, by_id=by_id)
     session = node.fetch_sessions.use(body.session_id, body.session_epoch, by_id=by_id)
     session.listen(None)
     session.update(body.topics, body.forgotten_topics_data, body.isolation_level)
     if session.partitions:
         node.fetch_sessions.touch(session, node.clock.monotonic_s())
         session.advance()
-    else:
-        # As in Kafka: a client that has forgotten everything has ended its session.
-        node.fetch_sessions.remove(session.session_id)
+        return session
+    # As in Kafka: a client that forgets everything ends its session, and is answered what this request names.
+    node.fetch_sessions.remove(session.session_id)
+    return _new_session(node, body, by_id=by_id)
+
+
+def _new_session(node: Node, body: FetchRequest, *, by_id: bool) -> FetchSession:
+    """A session of what the request names. It is not kept yet."""
+    replica_id = max(body.replica_id, body.replica_state.replica_id)
+    session = FetchSession(node.fetches, by_id=by_id, privileged=replica_id >= 0)
+    session.update(body.topics, isolation_level=body.isolation_level)
     return session
 
 
@@ -95,7 +100,7 @@ class _Fetch:
         self._advertised = call.advertised
         self._session = session
         self._epoch = session.epoch
-        self._is_incremental = self._body.session_epoch not in (FULL_EPOCH, FINAL_EPOCH)
+        self._is_incremental = session.session_id > 0
         self._max_bytes = max(0, min(self._body.max_bytes, node.fetch_bytes_max))
         self._found: dict[SessionPartition, PartitionData] = {}
 

@@ -13,7 +13,7 @@ from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
 from mainstem.gateway.app import create_app
 from mainstem.gateway.forwarding import ForwardingBackend
-from mainstem.gateway.guard import Limits
+from mainstem.gateway.limits import Limits
 from mainstem.model import Position
 from mainstem.testing.embedded import EmbeddedBroker
 from mainstem.views.read_options import ReadOptions

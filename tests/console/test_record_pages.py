@@ -17,7 +17,7 @@ from mainstem.console.requests import Asked
 from mainstem.gateway import reads
 from mainstem.gateway.app import create_app
 from mainstem.gateway.forwarding import ForwardingBackend
-from mainstem.gateway.guard import Limits
+from mainstem.gateway.limits import Limits
 from mainstem.model import Position
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.gateway.served import served

@@ -36,7 +36,7 @@ def test_the_gateways_own_password_is_not_told() -> None:
 def test_a_log_that_is_away_is_a_503() -> None:
     from mainstem.gateway.app import create_app
     from mainstem.gateway.forwarding import ForwardingBackend
-    from mainstem.gateway.guard import Limits
+    from mainstem.gateway.limits import Limits
     from tests.gateway.served import served
 
     with Log("127.0.0.1:1", timeout_s=0.2) as log, served(create_app(log, ForwardingBackend([]), Limits())) as api:

@@ -12,7 +12,7 @@ from mainstem.errors import ConfigError
 from mainstem.gateway.app import create_app
 from mainstem.gateway.cors import checked_origins
 from mainstem.gateway.forwarding import ForwardingBackend
-from mainstem.gateway.guard import Limits
+from mainstem.gateway.limits import Limits
 from tests.gateway.served import served
 from tests.gateway.test_bad_input import is_problem
 

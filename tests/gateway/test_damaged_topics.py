@@ -10,7 +10,7 @@ import pytest
 from mainstem.client.log import Log
 from mainstem.gateway.app import create_app
 from mainstem.gateway.forwarding import ForwardingBackend
-from mainstem.gateway.guard import Limits
+from mainstem.gateway.limits import Limits
 from mainstem.model import TopicPartition
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.cli.commands import Commands

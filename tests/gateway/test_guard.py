@@ -10,7 +10,8 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
-from mainstem.gateway.guard import Guard, Limits, Message, Receive, Scope, Send
+from mainstem.gateway.guard import Guard, Message, Receive, Scope, Send
+from mainstem.gateway.limits import Limits
 from mainstem.gateway.problem_responses import HttpError, http_problem
 
 

@@ -53,7 +53,9 @@ def test_a_body_in_slices_is_the_body_read_whole() -> None:
 
 
 def test_the_loop_turns_while_a_large_body_is_read() -> None:
-    body = json.dumps({"records": [{"key": str(n), "value": {"n": n, "text": "x" * 300}} for n in range(MANY)]}).encode()
+    body = json.dumps(
+        {"records": [{"key": str(n), "value": {"n": n, "text": "x" * 300}} for n in range(MANY)]}
+    ).encode()
 
     async def turns() -> tuple[int, AppendBody]:
         reading = asyncio.create_task(read_json(request_of(body), AppendBody))

@@ -15,8 +15,8 @@ import pytest
 from mainstem.client.log import Log
 from mainstem.gateway.app import create_app
 from mainstem.gateway.forwarding import ForwardingBackend
-from mainstem.gateway.guard import Limits
 from mainstem.gateway.host_app import create_host_app
+from mainstem.gateway.limits import Limits
 from mainstem.gateway.log_metrics import LogMetrics
 from mainstem.gateway.serving import listen_unix
 from tests.gateway.served import listening_on, served

@@ -19,7 +19,7 @@ import httpx
 from mainstem.client.log import Log
 from mainstem.gateway.app import create_app
 from mainstem.gateway.forwarding import ForwardingBackend
-from mainstem.gateway.guard import Limits
+from mainstem.gateway.limits import Limits
 from mainstem.model import Position
 from tests.gateway.served import served
 from tests.views.hosting import DDL

@@ -11,7 +11,7 @@ from mainstem.client.log import Log
 from mainstem.gateway.app import create_app
 from mainstem.gateway.description import ANSWERS
 from mainstem.gateway.forwarding import ForwardingBackend
-from mainstem.gateway.guard import Limits
+from mainstem.gateway.limits import Limits
 from mainstem.model import Position
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.testing.embedded import EmbeddedBroker

@@ -16,7 +16,7 @@ from mainstem.clock import SystemClock
 from mainstem.errors import RequestExpiredError
 from mainstem.gateway.app import create_app
 from mainstem.gateway.forwarding import ForwardingBackend
-from mainstem.gateway.guard import Limits
+from mainstem.gateway.limits import Limits
 from mainstem.gateway.request_reply import REPLY_RETENTION_MS, Requests
 from mainstem.model import Position
 from tests.gateway.answering import answer_by_hand, working

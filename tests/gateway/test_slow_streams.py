@@ -15,7 +15,7 @@ from mainstem.client.records import NewRecord
 from mainstem.gateway.addresses import bound_address
 from mainstem.gateway.app import assemble
 from mainstem.gateway.event_stream import Streams
-from mainstem.gateway.guard import Limits
+from mainstem.gateway.limits import Limits
 from mainstem.gateway.serving import listen_tcp
 from mainstem.gateway.stream_routes import stream_router
 from mainstem.gateway.topic_routes import topic_router

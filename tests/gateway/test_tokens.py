@@ -16,8 +16,8 @@ from mainstem.errors import AuthenticationError, AuthorizationError, ConfigError
 from mainstem.gateway.access_rules import RULES, rule_for
 from mainstem.gateway.app import create_app
 from mainstem.gateway.forwarding import ForwardingBackend
-from mainstem.gateway.guard import Limits
 from mainstem.gateway.key_paths import KEY
+from mainstem.gateway.limits import Limits
 from mainstem.gateway.tokens import Grants, TokenFile, digest_of, new_token, read_tokens, write_tokens
 from tests.gateway.served import served
 from tests.gateway.test_bad_input import is_problem

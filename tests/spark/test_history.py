@@ -14,8 +14,8 @@ from mainstem.client.wire.cluster import WireClient
 from mainstem.errors import ConfigError
 from mainstem.gateway.app import create_app
 from mainstem.gateway.forwarding import ForwardingBackend
-from mainstem.gateway.guard import Limits
 from mainstem.gateway.host_app import create_host_app
+from mainstem.gateway.limits import Limits
 from mainstem.gateway.serving import listen_unix
 from mainstem.pipelines.app import App
 from mainstem.pipelines.kinds import Lake

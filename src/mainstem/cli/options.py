@@ -61,7 +61,11 @@ Insecure: TypeAlias = Annotated[
 ]
 Settings: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A broker setting by Kafka's own name; repeatable."),
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="A setting of the log, by Kafka's own name, or of the gateway (mainstem.gateway.…); repeatable.",
+    ),
 ]
 LogFormat: TypeAlias = Annotated[
     str,

@@ -10,6 +10,7 @@ import typer
 
 from mainstem.cli import options
 from mainstem.cli.output import note, out, out_json
+from mainstem.errors import InputError
 from mainstem.exit_codes import DONE
 
 if TYPE_CHECKING:
@@ -44,10 +45,12 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     http_tls_cert: options.HttpTlsCert = None,
     http_tls_key: options.HttpTlsKey = None,
     no_console: options.NoConsole = False,
+    settings: options.Settings = None,
     json: options.Json = False,
 ) -> int:
     """Run an App. It gets its own log unless --bootstrap names one, a Spark driver, a view host and the gateway."""
     from mainstem.cli.foreground import stay_up, stopping_cleanly
+    from mainstem.gateway.limits import divided
     from mainstem.node.extras import require
     from mainstem.node.roles import HttpAccess
     from mainstem.node.stack import Stack
@@ -55,10 +58,13 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     from mainstem.pipelines.load import load_app
 
     require("spark", "views", "gateway")
+    of_log, of_gateway = divided(settings or ())
+    if bootstrap is not None and of_log:
+        raise InputError(f"--set {of_log[0]} is for a log, and --bootstrap names one that runs: set it there")
     declared = load_app(app)
     Choices.parse(changed or ()).require_known(declared.pipelines)
     with stopping_cleanly(), Stack(data, note) as stack:
-        ready = {"kafka": bootstrap or stack.start_log(listen)}
+        ready = {"kafka": bootstrap or stack.start_log(listen, of_log)}
         deploy_app(app, ready["kafka"])
         if declared.pipelines:
             stack.launch_pipelines(
@@ -68,7 +74,7 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
             return _finish_once(stack, app.resolve(), declared, ready["kafka"], json=json)
         if declared.views:
             stack.launch_views(app.resolve(), ready["kafka"])
-        access = HttpAccess(http_tokens, tuple(cors_origin or ()), http_tls_cert, http_tls_key)
+        access = HttpAccess(http_tokens, tuple(cors_origin or ()), http_tls_cert, http_tls_key, settings=of_gateway)
         ready["http"] = stack.launch_gateway(
             ready["kafka"], http, views=bool(declared.views), access=access, console=not no_console
         )

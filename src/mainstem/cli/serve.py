@@ -32,6 +32,7 @@ def serve(  # noqa: PLR0913 - a command's options are its parameters
 ) -> None:
     """Start the log and the HTTP gateway; ctrl-C stops them. With --http-for the gateway alone, for another log."""
     from mainstem.cli.foreground import stay_up, stopping_cleanly
+    from mainstem.gateway.limits import divided
     from mainstem.node.extras import require
     from mainstem.node.roles import HttpAccess, LogOutput
     from mainstem.node.stack import Stack
@@ -40,12 +41,17 @@ def serve(  # noqa: PLR0913 - a command's options are its parameters
         raise InputError("--no-http and --http-for together leave nothing to start")
     if not no_http:
         require("gateway", otherwise=", or start the log alone with --no-http")
+    of_log, of_gateway = divided(settings or ())
+    if http_for is not None and of_log:
+        raise InputError(f"--set {of_log[0]} is for a log, and --http-for starts none: set it where that log runs")
     with stopping_cleanly(), Stack(data, note) as stack:
         output = LogOutput.parse(log_format)
-        address = http_for or stack.launch_log(listen, settings or (), insecure=insecure, output=output)
+        address = http_for or stack.launch_log(listen, of_log, insecure=insecure, output=output)
         ready = {"kafka": address}
         if not no_http:
-            access = HttpAccess(http_tokens, tuple(cors_origin or ()), http_tls_cert, http_tls_key, insecure)
+            access = HttpAccess(
+                http_tokens, tuple(cors_origin or ()), http_tls_cert, http_tls_key, insecure, of_gateway
+            )
             ready["http"] = stack.launch_gateway(address, http, access=access, console=not no_console)
         if http_for is None:
             stack.supervisor.wait_ready("log")

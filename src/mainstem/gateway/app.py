@@ -17,7 +17,8 @@ from mainstem.gateway.description import completed
 from mainstem.gateway.event_stream import Streams
 from mainstem.gateway.forwarding import ForwardingBackend
 from mainstem.gateway.gate import Gate
-from mainstem.gateway.guard import Guard, Limits
+from mainstem.gateway.guard import Guard
+from mainstem.gateway.limits import Limits
 from mainstem.gateway.log_metrics import LogMetrics, metrics_router
 from mainstem.gateway.operation_routes import operation_router
 from mainstem.gateway.problem_pages import problem_pages_router

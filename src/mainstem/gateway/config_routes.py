@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mainstem.client.cluster_admin import BrokerDescription
     from mainstem.client.log import Log
     from mainstem.client.wire.configs import BrokerSetting
-    from mainstem.gateway.guard import Limits
+    from mainstem.gateway.limits import Limits
 
 _THREADS_MAX: Final = 2
 _SECRETS: Final = frozenset({"sasl.password", "ssl.key.password"})
@@ -54,6 +54,9 @@ def _gateway(log: Log, limits: Limits) -> dict[str, Any]:
         "bodies_bytes_max": limits.bodies_bytes_max,
         "answers_bytes_max": limits.answers_bytes_max,
         "requests_max": limits.requests_max,
+        "streams_max": limits.streams_max,
+        "websockets_max": limits.websockets_max,
+        "body_pause_s": limits.body_pause_s,
         "origins": sorted(limits.origins),
         "host_names": None if limits.host_names is None else sorted(limits.host_names),
     }

@@ -15,7 +15,8 @@ from starlette.datastructures import MutableHeaders
 from starlette.responses import Response
 
 from mainstem.errors import ConfigError
-from mainstem.gateway.guard import AsgiApp, Limits, Message, Receive, Scope, Send
+from mainstem.gateway.guard import AsgiApp, Message, Receive, Scope, Send
+from mainstem.gateway.limits import Limits
 
 _ORIGIN = re.compile(r"https?://(\[[0-9a-f:]+\]|[a-z0-9.-]+)(:\d{1,5})?")
 _METHODS: Final = "GET, HEAD, POST, DELETE"

@@ -22,12 +22,11 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from mainstem.errors import OutcomeUnknownError, UnavailableError
-from mainstem.gateway.addresses import LOOPBACK_NAMES
+from mainstem.gateway.limits import Limits
 from mainstem.gateway.problem_responses import HttpError, error_response, http_problem
 
 Scope = MutableMapping[str, Any]
@@ -36,9 +35,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-STREAMS_MAX: Final = 2_048
 PIECE_BYTES: Final = 256 << 10
-_REQUESTS_MAX: Final = 512
 _STREAM = re.compile(r"/(?:topics|views)/[^/]+/stream")
 _DATA = re.compile(r"/(?:topics|views|requests|pipelines|groups|metrics|config)(?:/.*)?", re.DOTALL)
 _OTHER_SITES = frozenset({"cross-site", "same-site"})  # same-site: another port of this host
@@ -46,30 +43,6 @@ _ONCE = (b"host", b"origin", b"sec-fetch-site")
 _APPEND = re.compile(r"/topics/[^/]+/(?:records|requests)")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _UPGRADE = "websocket"  # stands for the method of a request that is none of the safe ones
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The bounds of one process's HTTP. ``host_names`` None serves any host name."""
-
-    body_bytes_max: int = 4 << 20
-    bodies_bytes_max: int = 64 << 20
-    answers_bytes_max: int = 256 << 20
-    requests_max: int = _REQUESTS_MAX
-    streams_max: int = STREAMS_MAX
-    websockets_max: int = 64
-    body_pause_s: float = 30.0
-    host_names: frozenset[str] | None = LOOPBACK_NAMES
-    origins: frozenset[str] = frozenset()
-
-    def lets_in(self, origin: str) -> bool:
-        """Whether pages of another origin may do what others may."""
-        return "*" in self.origins or origin in self.origins
-
-
-def streams_max(open_files_max: int) -> int:
-    """How many streams a process may serve that may have so many files open: two files a stream of a view, and rest."""
-    return max(1, min(STREAMS_MAX, (open_files_max - _REQUESTS_MAX) // 2))
 
 
 class Guard:

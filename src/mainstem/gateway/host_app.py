@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from mainstem.gateway.app import assemble
 from mainstem.gateway.backend import LocalBackend
 from mainstem.gateway.event_stream import Streams
-from mainstem.gateway.guard import Limits
+from mainstem.gateway.limits import Limits
 from mainstem.gateway.view_routes import view_router
 
 if TYPE_CHECKING:

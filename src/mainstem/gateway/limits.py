@@ -55,12 +55,15 @@ SETTINGS: Final = {
 }
 
 
-def is_gateway_setting(text: str) -> bool:
-    """Whether ``NAME=VALUE`` is for the gateway and not for the log."""
-    return text.startswith(PREFIX)
+def divided(settings: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The settings of the log, and those of the gateway, which are checked here. Raises ConfigError."""
+    all_settings = tuple(settings)
+    of_gateway = tuple(text for text in all_settings if text.startswith(PREFIX))
+    limits_of(of_gateway)
+    return tuple(text for text in all_settings if not text.startswith(PREFIX)), of_gateway
 
 
-def limits_of(settings: Iterable[str], limits: Limits = Limits()) -> Limits:  # noqa: B008  # immutable
+def limits_of(settings: Iterable[str], limits: Limits = Limits()) -> Limits:  # immutable
     """``limits`` with ``NAME=VALUE`` settings applied; the last of one name counts. Raises ConfigError."""
     changes: dict[str, float] = {}
     for text in settings:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,7 @@ def main(argv: Sequence[str] | None = None, mount: Mount | None = None) -> int:
     parser.add_argument("--cors-origin", action="append", default=[], metavar="ORIGIN", help="pages that are let in")
     parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="the certificate chain, PEM")
     parser.add_argument("--tls-key", type=Path, metavar="FILE", help="its key, if it is in another file")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a limit, by its name")
     parser.add_argument("--insecure", action="store_true", help="listen on other addresses than loopback")
     parser.add_argument("--stop-with-parent", action="store_true", help="stop when standard input ends")
     options = parser.parse_args(argv)
@@ -66,7 +68,7 @@ def run(options: argparse.Namespace, mount: Mount | None = None) -> None:
     from mainstem.gateway.cors import checked_origins
     from mainstem.gateway.forwarding import ForwardingBackend
     from mainstem.gateway.front_page import add_front_page
-    from mainstem.gateway.guard import Limits, streams_max
+    from mainstem.gateway.limits import Limits, limits_of, streams_bound
     from mainstem.gateway.log_metrics import LogMetrics
     from mainstem.gateway.tokens import TokenFile
 
@@ -75,11 +77,9 @@ def run(options: argparse.Namespace, mount: Mount | None = None) -> None:
     tokens = TokenFile(options.tokens) if options.tokens is not None else None
     with Log(options.bootstrap, timeout_s=_LOG_TIMEOUT_S, client_id="mainstem-gateway") as log:
         metrics = LogMetrics(options.metrics_socket) if options.metrics_socket is not None else None
-        limits = Limits(
-            host_names=names,
-            streams_max=streams_max(raise_open_files_limit()),
-            origins=checked_origins(options.cors_origin, has_tokens=tokens is not None),
-        )
+        origins = checked_origins(options.cors_origin, has_tokens=tokens is not None)
+        limits = limits_of(options.set, Limits(host_names=names, origins=origins))
+        limits = replace(limits, streams_max=streams_bound(limits, raise_open_files_limit()))
         app = create_app(log, ForwardingBackend(options.view_host), limits, metrics, tokens)
         (mount or add_front_page)(app)
         serve(app, listening, f"ready: http {bound_address(listening)}", tls, websockets=mount is not None)

@@ -81,19 +81,21 @@ def log_role(
 
 @dataclass(frozen=True, slots=True)
 class HttpAccess:
-    """Who is let in by HTTP, and how: tokens, pages of other origins, TLS."""
+    """Who is let in by HTTP, and how: tokens, pages of other origins, TLS, and the limits that are set."""
 
     tokens: Path | None = None
     origins: tuple[str, ...] = ()
     tls_cert: Path | None = None
     tls_key: Path | None = None
     insecure: bool = False
+    settings: tuple[str, ...] = ()
 
     def arguments(self) -> list[str]:
         """What the gateway process is told."""
         files = {"--tokens": self.tokens, "--tls-cert": self.tls_cert, "--tls-key": self.tls_key}
         told = [word for name, path in files.items() if path is not None for word in (name, str(path.absolute()))]
         told += [word for origin in self.origins for word in ("--cors-origin", origin)]
+        told += [word for setting in self.settings for word in ("--set", setting)]
         return [*told, "--insecure"] if self.insecure else told
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 
-from mainstem.cli.output import note
+from mainstem.cli.output import note, out, out_json
 from mainstem.node.stack import Stack
 
 
@@ -32,3 +32,11 @@ def stay_up(stack: Stack) -> None:
         stack.supervisor.wait()
     except KeyboardInterrupt:
         note("stopping")
+
+
+def say_ready(ready: Mapping[str, str], *, as_json: bool) -> None:
+    """Print the addresses of what accepts now, by name."""
+    if as_json:
+        out_json({"ready": dict(ready)})
+    else:
+        out("ready: " + " ".join(f"{name} {address}" for name, address in ready.items()))

@@ -49,7 +49,7 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     json: options.Json = False,
 ) -> int:
     """Run an App. It gets its own log unless --bootstrap names one, a Spark driver, a view host and the gateway."""
-    from mainstem.cli.foreground import stay_up, stopping_cleanly
+    from mainstem.cli.foreground import say_ready, stay_up, stopping_cleanly
     from mainstem.gateway.limits import divided
     from mainstem.node.extras import require
     from mainstem.node.roles import HttpAccess
@@ -80,10 +80,7 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
         )
         for name in ("gateway", *(["views"] if declared.views else []), *(["pipelines"] if declared.pipelines else [])):
             stack.supervisor.wait_ready(name)
-        if json:
-            out_json({"ready": ready})
-        else:
-            out("ready: " + " ".join(f"{name} {address}" for name, address in ready.items()))
+        say_ready(ready, as_json=json)
         stay_up(stack)
     return DONE
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mainstem.cli import options
-from mainstem.cli.output import note, out, out_json
+from mainstem.cli.output import note
 from mainstem.errors import InputError
 
 
@@ -31,7 +31,7 @@ def serve(  # noqa: PLR0913 - a command's options are its parameters
     json: options.Json = False,
 ) -> None:
     """Start the log and the HTTP gateway; ctrl-C stops them. With --http-for the gateway alone, for another log."""
-    from mainstem.cli.foreground import stay_up, stopping_cleanly
+    from mainstem.cli.foreground import say_ready, stay_up, stopping_cleanly
     from mainstem.gateway.limits import divided
     from mainstem.node.extras import require
     from mainstem.node.roles import HttpAccess, LogOutput
@@ -57,8 +57,5 @@ def serve(  # noqa: PLR0913 - a command's options are its parameters
             stack.supervisor.wait_ready("log")
         if not no_http:
             stack.supervisor.wait_ready("gateway")
-        if json:
-            out_json({"ready": ready})
-        else:
-            out("ready: " + " ".join(f"{name} {address}" for name, address in ready.items()))
+        say_ready(ready, as_json=json)
         stay_up(stack)

@@ -14,7 +14,9 @@ The steps, the same after a clean end as after a crash (after a clean end, the l
 5. *Leader epochs* come from their file, or from the batches when it does not reach the last of them.
 
 *Producer state* and the transactions that are open are known at the start of step 2 from the newest snapshot that is
-not past it, and the proven batches from there on; from then on each batch that is walked is taken into them.
+not past it, and the proven batches from there on; from then on each batch that is walked is taken into them. Where
+damage was passed, markers may be in it: how the transactions stood behind it is taken from the segment's seal and its
+transaction index. Where these are lost, too, a transaction may stay open without a marker: it is named in an error.
 
 Concurrency: one call, in the thread that will own the partition log.
 """
@@ -52,6 +54,7 @@ from mainstem.log.partition_reads import PartitionState
 from mainstem.log.producer_snapshot import read_newest_snapshot
 from mainstem.log.producer_state import ProducerState
 from mainstem.log.segment import BatchPlace, Segment, SegmentContext
+from mainstem.log.seal import Seal
 from mainstem.log.segment_indexes import SegmentIndexes, read_seal
 from mainstem.log.small_files import read_file, sync_file
 from mainstem.log.swap import finish_swaps
@@ -126,6 +129,9 @@ class _Recovery:
         self._segments: list[Segment] = []
         self._producers = ProducerState()
         self._cut_files = 0
+        self._damaged_from: int | None = None
+        self._sealed: tuple[Segment, Seal] | None = None
+        self._are_known = False
         self._recovery_point = 0
         self._names_are_durable = last_known.was_clean
 
@@ -138,6 +144,7 @@ class _Recovery:
         link(self._segments)
         trusted = self._first_suspect()
         kept_end, log_end = self._recover_from(trusted)
+        self._report_doubtful()
         log_start = min(max(self._last_known.log_start_offset, self._segments[0].base_offset), log_end)
         epochs = self._rebuild_leader_epochs(kept_end, log_start)
         return PartitionState(
@@ -200,7 +207,11 @@ class _Recovery:
         indexes.rewind(self._segments[slot].file(), self._recovery_point)
         self._restore_producers(slot, indexes)
         indexes.open_transactions = self._producers.open_transactions.copy()
+        seal = read_seal(self._disk, self._directory, indexes.base_offset)
+        self._sealed = (self._segments[slot], seal) if seal is not None else None
         is_damaged = self._walk_trusted(self._segments[slot], indexes)
+        if seal is not None and seal.end_offset <= self._recovery_point:
+            self._restore_transactions(indexes)
         while True:
             segment = self._segments[slot]
             trusted_end = indexes.log_bytes
@@ -210,6 +221,7 @@ class _Recovery:
                 problem = self._walk_suspect(segment, indexes) or self._gap_before(slot + 1, indexes)
                 if problem is not None:
                     return indexes.end_offset, self._cut(slot, indexes, trusted_end, problem)
+            self._restore_transactions(indexes)
             self._rewrite(segment, trusted_end, segment.size_bytes)
             if slot + 1 == len(self._segments):
                 break
@@ -234,15 +246,54 @@ class _Recovery:
         start = self._producers.end_offset
         behind = [each for each, segment in enumerate(self._segments[: slot + 1]) if segment.base_offset <= start]
         for segment in self._segments[behind[-1] if behind else 0 : slot]:
-            for place in segment.walk_proving(segment.indexes().offsets.lookup(start)):
-                self._take_again(place, start)
-        segment = self._segments[slot]
-        for place in segment.walk_proving(indexes.offsets.lookup(start), end.file_position):
-            self._take_again(place, start)
+            self._walk_again(segment, segment.indexes(), start, segment.size_bytes)
+            if self._damaged_from is not None:
+                self._producers.restore_transactions(segment.indexes().open_transactions)
+        self._walk_again(self._segments[slot], indexes, start, end.file_position)
 
-    def _take_again(self, place: BatchPlace, start: int) -> None:
-        if place.header.last_offset >= start:
-            self._producers.replay(place.header, place.marker)
+    def _walk_again(self, segment: Segment, indexes: SegmentIndexes, start: int, end: int) -> None:
+        """Take the producers of what lies from the offset ``start`` to the file position ``end``."""
+        first = indexes.offsets.lookup(start)
+        file_position = first.file_position
+        for place in segment.walk_proving(first, end):
+            self._note_gap(place, file_position)
+            file_position = place.file_position + place.header.size_bytes
+            if place.header.last_offset >= start:
+                self._producers.replay(place.header, place.marker)
+        if file_position < end and self._damaged_from is None:
+            self._damaged_from = self._producers.end_offset
+
+    def _note_gap(self, place: BatchPlace, file_position: int) -> None:
+        """Remember where the first damage begins."""
+        if place.file_position != file_position and self._damaged_from is None:
+            self._damaged_from = self._producers.end_offset
+
+    def _restore_transactions(self, indexes: SegmentIndexes) -> None:
+        """Where damage was passed: let the transactions be as the seal says that they stood where it ends."""
+        if self._sealed is None or self._damaged_from is None:
+            return
+        (segment, seal), self._sealed = self._sealed, None
+        if seal.end_offset > max(self._recovery_point, indexes.end_offset):
+            return
+        if indexes.restore_transactions(self._disk, self._directory, seal, segment.file()):
+            self._producers.restore_transactions(indexes.open_transactions)
+            self._are_known = True
+
+    def _report_doubtful(self) -> None:
+        """Name the transactions whose markers may be in damage: they hold the last stable offset."""
+        if self._damaged_from is None or self._are_known:
+            return
+        for producer_id, first_offset in self._producers.open_transactions.entries():
+            if first_offset < self._damaged_from:
+                _logger.error(
+                    "%s: the transaction of producer %d from offset %d has no marker left, perhaps because of the "
+                    "damage at offset %d; it holds the last stable offset. If its coordinator does not end it, end it "
+                    "with kafka-transactions.sh abort",
+                    self._name,
+                    producer_id,
+                    first_offset,
+                    self._damaged_from,
+                )
 
     def _walk_trusted(self, segment: Segment, indexes: SegmentIndexes) -> bool:
         """Index the batches before the recovery point; whether any of them is damaged or missing."""
@@ -251,6 +302,7 @@ class _Recovery:
         while indexes.end_offset < self._recovery_point:
             place = next(places, None)
             if place is None:
+                self._damaged_from = self._damaged_from or indexes.end_offset
                 return True
             is_damaged = is_damaged or place.file_position != indexes.log_bytes
             if place.header.base_offset >= self._recovery_point:
@@ -260,6 +312,9 @@ class _Recovery:
 
     def _take(self, place: BatchPlace, indexes: SegmentIndexes) -> None:
         """The next batch of what is kept."""
+        self._note_gap(place, indexes.log_bytes)
+        if self._sealed is not None and place.header.base_offset >= self._sealed[1].end_offset:
+            self._restore_transactions(indexes)
         indexes.add(place.header, place.file_position, place.marker)
         self._producers.replay(place.header, place.marker)
 

@@ -233,6 +233,14 @@ class ProducerState:
             self._undecided.append(ended)
         self._find_first_unstable()
 
+    def restore_transactions(self, open_transactions: OpenTransactions) -> None:
+        """Let these be the transactions that are open at ``end_offset``: markers before it could not be replayed."""
+        self.open_transactions = open_transactions.copy()
+        for entry in self._entries.values():
+            first_offset = open_transactions.first_offset_of(entry.producer_id)
+            entry.transaction_first_offset = -1 if first_offset is None else first_offset
+        self._find_first_unstable()
+
     def decide(self, high_watermark: int) -> None:
         """Markers below the high watermark cannot be taken back: what they end is stable."""
         if self._undecided and self._undecided[0].last_offset < high_watermark:

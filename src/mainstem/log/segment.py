@@ -210,6 +210,9 @@ class Segment:
             self._is_damaged = self._is_damaged or place.file_position != indexes.log_bytes
             indexes.add(place.header, place.file_position, place.marker)
         seal = read_seal(self._context.disk, self.directory, self.base_offset)
+        if seal is not None and indexes.log_bytes != known and seal.end_offset >= indexes.end_offset:
+            # Markers may be in damage that was passed.
+            indexes.restore_transactions(self._context.disk, self.directory, seal, self.file())
         if seal is not None and seal.log_bytes > self.size_bytes:
             self._lost_until = seal.end_offset
         self._is_damaged = self._is_damaged or indexes.log_bytes != self.size_bytes or self._lost_until > 0

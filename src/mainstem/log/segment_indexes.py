@@ -33,7 +33,7 @@ from mainstem.log.transaction_index import ENTRY_BYTES as TRANSACTION_ENTRY_BYTE
 from mainstem.log.transaction_index import TransactionIndex
 from mainstem.log.transactions import OpenTransactions
 from mainstem.record.constants import HEADER_BYTES, NO_TIMESTAMP
-from mainstem.record.header import BatchHeader, read_header
+from mainstem.record.header import BatchHeader, read_header, verify
 from mainstem.record.reader import EndMarker
 
 
@@ -181,6 +181,19 @@ class SegmentIndexes:
         self.end_offset = last_offset + 1
         self._forget_written()
 
+    def restore_transactions(self, disk: Disk, directory: PurePath, seal: Seal, log: DiskFile) -> bool:
+        """Take from the files how the transactions stood at the end of ``seal``; whether they say so.
+
+        For a log whose markers may be damaged. The batches up to there must have been added, and none behind.
+        """
+        aborted = None if _is_refuted(seal, log) else _read_aborted(disk, directory, seal)
+        if aborted is None:
+            return False
+        self.aborted = aborted
+        self._transactions_written = _Written()
+        self.open_transactions = OpenTransactions(seal.open_transactions)
+        return True
+
     def _forget_written(self) -> None:
         """Count as written only what the indexes still hold."""
         self._offsets_written = _Written(*_bytes_and_crc(self.offsets.encode(), self._offsets_written.bytes))
@@ -259,16 +272,11 @@ class SegmentIndexes:
             return None
         if _bytes_and_crc(times, seal.time_index_bytes) != (seal.time_index_bytes, seal.time_index_crc):
             return None
-        aborted = b""
-        if seal.transaction_index_bytes:
-            aborted = read_file(disk, directory / offset_file(base_offset, TRANSACTION_INDEX)) or b""
-        if _bytes_and_crc(aborted, seal.transaction_index_bytes) != (
-            seal.transaction_index_bytes,
-            seal.transaction_index_crc,
-        ):
+        aborted = _read_aborted(disk, directory, seal)
+        if aborted is None:
             return None
         indexes = cls(base_offset, interval_bytes, OpenTransactions(seal.open_transactions))
-        indexes.aborted = TransactionIndex.decode(aborted[: seal.transaction_index_bytes])
+        indexes.aborted = aborted
         indexes._transactions_written = _Written(seal.transaction_index_bytes, seal.transaction_index_crc)
         indexes.offsets = OffsetIndex.decode(base_offset, offsets[: seal.offset_index_bytes])
         indexes.times = TimeIndex.decode(base_offset, times[: seal.time_index_bytes])
@@ -288,6 +296,26 @@ def read_seal(disk: Disk, directory: PurePath, base_offset: int) -> Seal | None:
     """The segment's seal; None when there is none that is whole."""
     seal = decode_seal(read_file(disk, directory / offset_file(base_offset, SEAL)))
     return seal if seal is not None and seal.base_offset == base_offset else None
+
+
+def _read_aborted(disk: Disk, directory: PurePath, seal: Seal) -> TransactionIndex | None:
+    """The aborted transactions of the segment, if the seal vouches for their file; else None."""
+    data = b""
+    if seal.transaction_index_bytes:
+        data = read_file(disk, directory / offset_file(seal.base_offset, TRANSACTION_INDEX)) or b""
+    if _bytes_and_crc(data, seal.transaction_index_bytes) != (seal.transaction_index_bytes, seal.transaction_index_crc):
+        return None
+    return TransactionIndex.decode(data[: seal.transaction_index_bytes])
+
+
+def _is_refuted(seal: Seal, log: DiskFile) -> bool:
+    """Whether ``log`` holds another batch, whole and proven, where the seal's last one should be."""
+    try:
+        header = read_header(log.read(seal.last_batch_position, HEADER_BYTES))
+        verify(log.read(seal.last_batch_position, header.size_bytes), 0, header)
+    except CorruptBatchError:
+        return False
+    return seal.log_bytes > 0 and header.crc != seal.last_batch_crc
 
 
 def _is_of(seal: Seal, log: DiskFile) -> bool:

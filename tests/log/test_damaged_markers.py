@@ -1,4 +1,4 @@
-"""A damaged transaction marker: what it ended stays ended, and as it ended, as long as the segment's small files know."""
+"""A damaged transaction marker: what it ended stays ended, and as it ended, while the segment's small files know."""
 
 from __future__ import annotations
 

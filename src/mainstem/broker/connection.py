@@ -139,7 +139,7 @@ class Connection(asyncio.BufferedProtocol):
             self._must_prove = True
             self._receiver.frame_bytes_max = self._session.authentication.settings.frame_bytes_max
             self._memory.move(self._node.unauthenticated_memory, self._client_host)
-            self._make_room_for_login()
+            self._node.unauthenticated.add(self)
         elif self._session.principal is not ANONYMOUS:
             self._memory.move(self._node.request_memory, str(self._session.principal))
 
@@ -152,7 +152,7 @@ class Connection(asyncio.BufferedProtocol):
             task.cancel()
         self._begun.clear()
         self._next = None
-        self._node.unauthenticated.pop(self, None)
+        self._node.unauthenticated.discard(self)
         self._node.unread.resumed(self)
         self._memory.close()
 
@@ -447,15 +447,6 @@ class Connection(asyncio.BufferedProtocol):
     def _is_proven(self) -> bool:
         return self._session.authentication is not None and self._session.authentication.is_done
 
-    def _make_room_for_login(self) -> None:
-        """Connections without a user are few: one more than the limit closes the one that has been there longest."""
-        waiting = self._node.unauthenticated
-        waiting[self] = None
-        if len(waiting) > self._node.unauthenticated_max:
-            oldest = next(iter(waiting))
-            del waiting[oldest]
-            oldest.close("more connections without a user than mainstem.unauthenticated.connections.max came after it")
-
     @property
     def _takes_bare_token(self) -> bool:
         return self._session.authentication is not None and self._session.authentication.takes_bare_tokens
@@ -466,7 +457,7 @@ class Connection(asyncio.BufferedProtocol):
         assert authentication is not None
         if authentication.state is State.DONE:
             self._receiver.frame_bytes_max = self._node.frame_bytes_max
-            self._node.unauthenticated.pop(self, None)
+            self._node.unauthenticated.discard(self)
             if self._memory.share.memory is not self._node.request_memory:  # else it would lose its place among waits
                 self._memory.move(self._node.request_memory, str(authentication.principal))
         elif authentication.state is State.FAILED and self._transport is not None:

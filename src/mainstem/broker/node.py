@@ -32,6 +32,7 @@ from mainstem.broker.share.shares import Shares
 from mainstem.broker.topics import Topic, Topics
 from mainstem.broker.transactions.coordinator import TransactionCoordinator, TransactionSettings
 from mainstem.broker.transactions.markers import Markers
+from mainstem.broker.unauthenticated import Unauthenticated
 from mainstem.broker.unread_answers import UnreadAnswers
 from mainstem.errors import ConfigError
 from mainstem.log.node_log import NodeLog
@@ -40,7 +41,6 @@ from mainstem.open_files import connections_limit
 if TYPE_CHECKING:
     from mainstem.broker.api import Answer, Api, Call
     from mainstem.broker.config import BrokerConfig
-    from mainstem.broker.connection import Connection
     from mainstem.clock import Clock
     from mainstem.log.checkpoint_write import CheckpointWrite
     from mainstem.log.disk import Disk
@@ -75,8 +75,7 @@ class Node:
         self.request_rate_min = int(config.get("mainstem.request.rate.min"))
         self.request_memory = _request_memory(config)
         self.unauthenticated_memory = RequestMemory(int(config.get("mainstem.unauthenticated.request.bytes")))
-        self.unauthenticated: dict[Connection, None] = {}
-        self.unauthenticated_max = int(config.get("mainstem.unauthenticated.connections.max"))
+        self.unauthenticated = Unauthenticated(int(config.get("mainstem.unauthenticated.connections.max")))
         self.unread = UnreadAnswers(int(config.get("mainstem.queued.max.response.bytes")), self.idle_s_max)
         self.response_bytes_max = int(config.get("mainstem.response.max.bytes"))
         self.long_requests = asyncio.Semaphore(_LONG_REQUESTS)

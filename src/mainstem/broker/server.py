@@ -19,6 +19,7 @@ from mainstem.broker.connection import Connection
 from mainstem.broker.housekeeping import keep_offsets, keep_retention
 from mainstem.broker.listeners import Listener
 from mainstem.broker.node import Node
+from mainstem.broker.unauthenticated import TlsServer
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import AddressInUseError, ConfigError, MainstemError, StorageError
 from mainstem.log.disk import Disk, OsDisk
@@ -39,6 +40,7 @@ class Broker:
         self._node: Node | None = None
         self.listeners: list[Listener] = []
         self._servers: list[asyncio.Server] = []
+        self._tls_servers: list[TlsServer] = []
         self.connections: set[Connection] = set()
         self._chores = Chores(Counter())
 
@@ -57,8 +59,7 @@ class Broker:
         try:
             self.listeners = [await self._listen(self._node, each) for each in self.config.all_listeners]
         except MainstemError:
-            for server in self._servers:
-                server.close()
+            self._close_servers()
             await self._node.close()
             self._node = None
             raise
@@ -77,24 +78,37 @@ class Broker:
         context = node.security.context(listener)
         bound = listener
         loop = asyncio.get_running_loop()
+
+        def made() -> Connection:
+            return Connection(node, self.connections, bound)
+
         try:
-            server = await loop.create_server(
-                lambda: Connection(node, self.connections, bound),
-                listener.host,
-                listener.port,
-                backlog=_BACKLOG,
-                ssl=context,
-                ssl_handshake_timeout=None if context is None else node.security.timeout_s,
-            )
+            if context is None:
+                server = await loop.create_server(made, listener.host, listener.port, backlog=_BACKLOG)
+                self._servers.append(server)
+                port = int(server.sockets[0].getsockname()[1])
+            else:
+                timeout_s = node.security.timeout_s
+                tls = TlsServer(context, timeout_s, node.unauthenticated, made, lambda: self._has_room(node))
+                port = await tls.listen(listener.host, listener.port, _BACKLOG)
+                self._tls_servers.append(tls)
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise AddressInUseError(
                     f"{listener} is in use by another process; choose another port with --listen"
                 ) from error
             raise ConfigError(f"cannot listen on {listener}: {error.strerror or error}") from error
-        self._servers.append(server)
-        bound = replace(listener, port=int(server.sockets[0].getsockname()[1]))
+        bound = replace(listener, port=port)
         return bound
+
+    def _has_room(self, node: Node) -> bool:
+        """Whether one more socket may shake hands; a refusal is logged and counted."""
+        count = len(self.connections) + sum(map(len, self._tls_servers))
+        if count < node.connections_max:
+            return True
+        _LOG.warning("connection refused: %d are open", count)
+        node.meters.connections_refused += 1
+        return False
 
     async def _write_checkpoints(self, node: Node) -> None:
         """So that a start has little to recover. A disk that refuses is told of once, and asked again."""
@@ -122,10 +136,16 @@ class Broker:
                 connection.close_if_idle(now_s)
             self.node.unread.check(now_s)
 
-    async def stop(self) -> None:
-        """Close the connections, make everything durable, and release the directory."""
+    def _close_servers(self) -> None:
         for server in self._servers:
             server.close()
+        for tls_server in self._tls_servers:
+            tls_server.close()
+        self._tls_servers.clear()
+
+    async def stop(self) -> None:
+        """Close the connections, make everything durable, and release the directory."""
+        self._close_servers()
         await self._chores.stop()
         for connection in list(self.connections):
             connection.close()

@@ -53,8 +53,8 @@ from mainstem.log.partition_log import PartitionLog
 from mainstem.log.partition_reads import PartitionState
 from mainstem.log.producer_snapshot import read_newest_snapshot
 from mainstem.log.producer_state import ProducerState
-from mainstem.log.segment import BatchPlace, Segment, SegmentContext
 from mainstem.log.seal import Seal
+from mainstem.log.segment import BatchPlace, Segment, SegmentContext
 from mainstem.log.segment_indexes import SegmentIndexes, read_seal
 from mainstem.log.small_files import read_file, sync_file
 from mainstem.log.swap import finish_swaps

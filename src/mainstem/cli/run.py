@@ -66,14 +66,13 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     with stopping_cleanly(), Stack(data, note) as stack:
         ready = {"kafka": bootstrap or stack.start_log(listen, of_log)}
         deploy_app(app, ready["kafka"])
+        app = app.resolve()
         if declared.pipelines:
-            stack.launch_pipelines(
-                app.resolve(), declared.name, ready["kafka"], master, once=once, changed=changed or ()
-            )
+            stack.launch_pipelines(app, declared.name, ready["kafka"], master, once=once, changed=changed or ())
         if once:
-            return _finish_once(stack, app.resolve(), declared, ready["kafka"], json=json)
+            return _finish_once(stack, app, declared, ready["kafka"], json=json)
         if declared.views:
-            stack.launch_views(app.resolve(), ready["kafka"])
+            stack.launch_views(app, ready["kafka"])
         access = HttpAccess(http_tokens, tuple(cors_origin or ()), http_tls_cert, http_tls_key, settings=of_gateway)
         ready["http"] = stack.launch_gateway(
             ready["kafka"], http, views=bool(declared.views), access=access, console=not no_console

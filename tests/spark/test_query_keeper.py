@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from mainstem.errors import LogUnavailableError, PipelineFailedError
+from mainstem.pipelines.overview import Overview
 from mainstem.pipelines.state import Status
+from mainstem.spark import environment
 from mainstem.spark.query_keeper import QueryKeeper
 from mainstem.spark.query_watch import QueryWatch
 from mainstem.testing.clock import ManualClock
+from tests.spark.flights_app import Flights
+from tests.support.eventually import eventually
 
 
 class FakeHandle:
@@ -146,3 +153,31 @@ def test_a_query_that_was_to_run_once_fails_for_good(kept: Kept) -> None:
 def test_a_query_that_is_stopped_says_so(kept: Kept) -> None:
     kept.keeper.stop()
     assert (kept.keeper.state.status, kept.query.handles[-1].isActive) == (Status.STOPPED, False)
+
+
+@pytest.mark.spark
+def test_a_run_once_goes_on_when_a_python_process_starts_too_slowly(world: Flights) -> None:
+    """The fork server stands still for longer than Spark waits for the process that plans a stream."""
+    copies = f"{world.prefix}.copies"
+    world.app.pipeline(world.flights, into=copies, key="flight_id", name=copies)(lambda flights: flights)
+    world.fly(("UA", 1))
+    world.run_once()  # all that Spark waits for without limit is started
+    world.fly(("AA", 2))
+    [server] = [server for server in environment._FORK_SERVERS.values() if server.is_running]
+
+    def restarts() -> int:
+        states = Overview(world.log).latest()
+        return max((state.get("restarts", 0) for state in states if state["name"] == copies), default=0)
+
+    def go_on_after_a_failure() -> None:
+        try:
+            eventually(lambda: restarts() > 0, within_s=60, what="a restart")
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+
+    with ThreadPoolExecutor() as beside:
+        os.kill(server.pid, signal.SIGSTOP)
+        goes_on = beside.submit(go_on_after_a_failure)
+        world.run_once()
+        goes_on.result()
+    assert len(world.rows(copies)) == 2

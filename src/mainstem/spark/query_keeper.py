@@ -1,8 +1,10 @@
 """Keeps one pipeline's query going: starts it, sees when it fails, says why, and starts it again after a pause.
 
 The pause doubles from failure to failure, up to ``_PAUSE_S_MAX``, and is short again once a micro-batch went through,
-or the query has run for as long as the longest pause. A start that fails counts as a failure of the query. Owned by the
-runner's thread, which calls ``look`` now and then; a query that runs costs it a few calls to the JVM.
+or the query has run for as long as the longest pause. A start that fails counts as a failure of the query. A query that
+runs once is started again only where a Python process of Spark was too slow: Spark gives the one that plans a stream
+ten seconds to connect, whatever the load, and no setting changes that. Owned by the runner's thread, which calls
+``look`` now and then; a query that runs costs it a few calls to the JVM.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from mainstem.spark.query_watch import QueryWatch
 
 _PAUSE_S_FIRST = 1.0
 _PAUSE_S_MAX = 60.0
+_SLOW_STARTS_MAX = 5
+_TOO_SLOW = "Python worker failed to connect back"
 
 
 class QueryKeeper:
@@ -35,6 +39,7 @@ class QueryKeeper:
         self._pause_s = _PAUSE_S_FIRST
         self._next_try_s = 0.0
         self._started_s = 0.0
+        self._slow_starts = 0
 
     @property
     def state(self) -> PipelineState:
@@ -72,6 +77,12 @@ class QueryKeeper:
         if is_alive:
             return True
         error = self._handle.exception()
+        if error is not None and _TOO_SLOW in str(error) and self._slow_starts < _SLOW_STARTS_MAX:
+            self._slow_starts += 1
+            say(f"pipeline {self._name}: a Python process took more than Spark's 10 s to start; started again")
+            self._watch.started(again=True)
+            self._start(once=True)
+            return True
         if error is not None:
             raise PipelineFailedError(self.give_up(self._cause(str(error))))
         self._watch.ended(Status.FINISHED)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from mainstem.errors import DefinitionError, MainstemError
 from mainstem.pipelines.app import App
 from mainstem.pipelines.definitions import Topic
+from mainstem.pipelines.entries import EntryReader
 from mainstem.pipelines.kinds import Metrics
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.pipelines.state import STATES_TOPIC
@@ -52,10 +53,9 @@ def deploy(app: App, log: Log) -> None:
 def _drop_progress_of_former_pipelines(app: App, log: Log) -> None:
     writers = {topic.name: pipeline.name for pipeline in app.pipelines.values() for topic in pipeline.outputs}
     outputs: dict[str, tuple[str, ...]] = {}
-    for record in log.read(PROGRESS_TOPIC):
-        progress = Progress.from_record(record)
+    for key, progress in EntryReader(log, PROGRESS_TOPIC, Progress.from_record):
         if progress is None:
-            outputs.pop((record.key or b"").decode(), None)
+            outputs.pop(key, None)
         else:
             outputs[progress.pipeline] = progress.outputs
     for pipeline, derived in outputs.items():

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from mainstem.errors import SchemaError, UnknownTopicError
 from mainstem.model import Record, TopicPartition
+from mainstem.pipelines.entries import EntryReader
 from mainstem.pipelines.progress import PROGRESS_TOPIC
 
 if TYPE_CHECKING:
@@ -95,12 +96,11 @@ def record_losses(log: Log, losses: Iterable[Loss]) -> None:
 
 def recorded_losses(log: Log, reader: str | None = None) -> list[Loss]:
     """Every loss on record, or those of one reader, oldest first; none where there is no progress topic."""
-    found: dict[bytes, Loss] = {}
+    found: dict[str, Loss] = {}
     try:
-        for record in log.read(PROGRESS_TOPIC):
-            loss = Loss.from_record(record)
+        for key, loss in EntryReader(log, PROGRESS_TOPIC, Loss.from_record):
             if loss is not None and reader in (None, loss.reader):
-                found.setdefault(record.key or b"", loss)
+                found.setdefault(key, loss)
     except UnknownTopicError:
         return []
     return list(found.values())

@@ -16,6 +16,7 @@ from mainstem.client.log import Log
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import UnknownTopicError
 from mainstem.model import Position, Record
+from mainstem.pipelines.entries import EntryReader
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.pipelines.state import STATES_TOPIC, MicroBatch, PipelineState
 
@@ -76,15 +77,14 @@ class _Latest(Generic[_Entry]):
 
     def catch_up(self) -> dict[str, _Entry]:
         try:
-            reader = self._log.read(self._topic, start=self._read_up_to or "earliest")
+            reader = EntryReader(self._log, self._topic, self._parse, start=self._read_up_to)
         except UnknownTopicError:
             self._read_up_to = None
             self._latest.clear()
             return self._latest
-        for record in reader:
-            entry = self._parse(record)
+        for key, entry in reader:
             if entry is None:
-                self._latest.pop((record.key or b"").decode(), None)
+                self._latest.pop(key, None)
             else:
                 self._latest[entry.pipeline] = entry
         self._read_up_to = reader.position

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from mainstem.client.log import Log
 from mainstem.model import Position
 from mainstem.pipelines.definitions import Pipeline
+from mainstem.pipelines.entries import EntryReader
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.spark import fingerprint
 from mainstem.spark.checkpoint import has_run
@@ -89,11 +90,8 @@ def table_doubts(log: Log, pipeline: Pipeline, progress: Progress) -> Iterator[s
     """
     if not pipeline.tables:
         return
-    said = [
-        found
-        for record in log.read(PROGRESS_TOPIC, key=pipeline.name, every_partition=True)
-        if (found := Progress.from_record(record)) is not None
-    ]
+    entries = EntryReader(log, PROGRESS_TOPIC, Progress.from_record, key=pipeline.name)
+    said = [found for _, found in entries if found is not None]
     first_is_there = any(each.batch_id <= 0 for each in said)
     for topic in dict.fromkeys(topic.name for topic in pipeline.tables):
         versions = {each.tables.restrict([topic]) for each in said if each.batch_id >= 0}

@@ -73,7 +73,7 @@ def _is_told(log: Log, topic: str, pipeline: str) -> bool:
     """Whether the topic's last record of the pipeline is no tombstone."""
     last = None
     try:
-        for record in log.read(topic, key=pipeline, every_partition=True):
+        for record in log.read(topic, key=pipeline, every_partition=True, on_damaged="skip"):
             last = record.value
     except UnknownTopicError:
         return False

@@ -2,12 +2,15 @@
 
 Invariant: what is written is complete (every partition that was ever read or written stays in it), and never goes back
 but when a query starts afresh, without its checkpoint. That its topics were rebuilt stays in it even then.
+Where the newest record may be among those that cannot be read, ``sink`` goes on from the end of the outputs: it covers
+all that was written.
 Owned by one thread.
 """
 
 from __future__ import annotations
 
 from mainstem.model import Position
+from mainstem.pipelines.entries import EntryReader
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.spark.clients import opened
 from mainstem.spark.offsets import StreamOffsets
@@ -27,13 +30,15 @@ class ProgressLog:
         self._log = opened(log)
         self._last: Progress | None = None
         self._is_read = False
+        self._is_uncertain = False
 
     def last(self) -> Progress | None:
         """The pipeline's last progress; None when it has never run."""
         if not self._is_read:
-            for record in self._log.read(PROGRESS_TOPIC, key=self._pipeline, every_partition=True):
-                self._last = Progress.from_record(record)
-            self._is_read = True
+            entries = EntryReader(self._log, PROGRESS_TOPIC, Progress.from_record, key=self._pipeline)
+            for _, self._last in entries:
+                pass
+            self._is_read, self._is_uncertain = True, entries.is_uncertain
         return self._last
 
     def start(self, source: Position) -> None:
@@ -54,7 +59,7 @@ class ProgressLog:
     def advance(self, batch_id: int, offsets: StreamOffsets, written: Position) -> None:
         """Say that a micro-batch is done. ``written`` is where its own records end."""
         last = self.last()
-        before = last.sink if last is not None else self._end()
+        before = last.sink if last is not None and not self._is_uncertain else self._end()
         self._write(
             Progress(
                 pipeline=self._pipeline,
@@ -87,4 +92,4 @@ class ProgressLog:
     def _write(self, progress: Progress) -> None:
         key, value = progress.to_record()
         self._log.append(PROGRESS_TOPIC, value, key=key)
-        self._last, self._is_read = progress, True
+        self._last, self._is_read, self._is_uncertain = progress, True, False

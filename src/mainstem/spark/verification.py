@@ -42,6 +42,7 @@ from mainstem.errors import (
 from mainstem.model import Position
 from mainstem.pipelines.app import App
 from mainstem.pipelines.definitions import Input, Pipeline, Table
+from mainstem.pipelines.entries import EntryReader
 from mainstem.pipelines.progress import Progress
 from mainstem.pipelines.state import STATES_TOPIC, PipelineState
 from mainstem.schema.infer import schema_of
@@ -312,8 +313,8 @@ def _watermark_told(log: Log, pipeline: str) -> tuple[datetime.datetime | None, 
     """The watermark in the pipeline's newest state record, and the input that holds it back, in words."""
     state = None
     try:
-        for record in log.read(STATES_TOPIC, key=pipeline, every_partition=True):
-            state = PipelineState.from_record(record)
+        for _, state in EntryReader(log, STATES_TOPIC, PipelineState.from_record, key=pipeline):  # noqa: B007 - the last
+            pass
     except UnknownTopicError:
         return None, None
     if state is None:

@@ -1,8 +1,8 @@
 """Follows ``__mainstem_progress`` and keeps a Coverage up to date: one thread, from start to stop.
 
 It reads the topic from its beginning, so that after it has caught up every pipeline that ever reported is known. A log
-that is away is tried again; a topic that is not there yet is looked for now and then. ``TopicFollower`` does the same
-for any small compacted topic.
+that is away is tried again; a topic that is not there yet is looked for now and then. Records that cannot be read are
+stepped over, each with a line in the log. ``TopicFollower`` does the same for any small compacted topic.
 """
 
 from __future__ import annotations
@@ -62,14 +62,18 @@ class TopicFollower(ABC):
             self._stopping.wait(_RETRY_S)
 
     def _follow(self) -> None:
-        with self._log.follow(self._topic, start="earliest") as follower:
+        with self._log.follow(self._topic, start="earliest", on_damaged="skip") as follower:
             self._follower = follower
+            damaged = 0
             while not self._stopping.is_set():
                 try:
                     record = next(follower, None)
                 except LogUnavailableError:
                     self._stopping.wait(_RETRY_S)  # the follower goes on where it was
                     continue
+                for damage in follower.damaged[damaged:]:
+                    damaged += 1
+                    _LOGGER.warning("skipped: %s", damage)
                 if record is not None:
                     self.take(record)
 

@@ -11,6 +11,7 @@ import pytest
 from mainstem.pipelines.deploy import deploy
 from mainstem.pipelines.state import PipelineState
 from mainstem.schema.encoding import encode_key
+from mainstem.spark import input_watermarks
 from mainstem.spark.options import LogOptions
 from mainstem.spark.verification import Verification
 from tests.spark.flights_app import Flights
@@ -156,6 +157,33 @@ def test_an_input_that_is_idle_after_a_restart_holds_the_watermark_where_it_was(
     assert held is not None
     assert held.watermark_held_by is not None
     assert held.watermark_held_by.startswith(f"{events.topics[1].name}, whose newest time has not moved since 20")
+
+
+@pytest.mark.parametrize("missing", ["tracker", "field", "node"])
+def test_a_spark_that_does_not_show_the_inputs_watermarks_derives_without_them(
+    world: Flights, missing: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The names of this Spark's inside are asked for under ones that it does not have."""
+    if missing == "node":
+        monkeypatch.setattr(input_watermarks, "_nodes", lambda plan: [plan.watermarkOfAnother()])
+    else:
+        name = "_restore" if missing == "field" else "_has_moved"
+
+        def absent(watermarks: Any, _given: Any) -> None:
+            jvm = watermarks._frame.sparkSession._jvm
+            jvm.java.lang.Class.forName("java.lang.String").getDeclaredField("operatorToWatermarkMap")
+
+        monkeypatch.setattr(input_watermarks.InputWatermarks, name, absent)
+    events, name = outer_join(world)
+    events.happen(0, ("a", 1, 1), ("z", 90, 3))
+    events.happen(1, ("a", 2, 10), ("y", 91, 4))
+    world.run_once()
+    events.happen(0, ("z", 190, 3))
+    events.happen(1, ("y", 191, 4))
+    world.run_once()
+    assert {"id": "a", "n": 1, "m": 10} in events.derive("joined")
+    said = [record.message for record in caplog.records if "does not show the watermarks" in record.message]
+    assert len(said) == 2  # one for each run
 
 
 def test_a_topic_may_be_streamed_twice(world: Flights) -> None:

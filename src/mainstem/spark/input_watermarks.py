@@ -11,6 +11,9 @@ are missing for as long. Here the inputs' own watermarks are written beside the 
 3. What the inputs have now is written, durably, if it has changed. After a crash before Spark's commit the same
    micro-batch is run again: what is written holds for it, too.
 
+Spark has no public interface for this: it is done with what Spark 4.3 has inside. Where a Spark lacks that, one line in
+the log says so, and the query goes on as Spark alone would have it; so it does after a restart with another Spark.
+
 Queries with fewer than two watermarks cost nothing. Called in the query's own thread; ``held_by`` from any.
 """
 
@@ -18,17 +21,21 @@ from __future__ import annotations
 
 import datetime
 import json
+import logging
 import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame
 
 from mainstem.durable_files import LOCAL_FILES, replace_file
 from mainstem.spark.checkpoint import local_path
 
+_LOGGER = logging.getLogger("mainstem.spark")
+_SAID_CHARS_MAX: Final = 200
 FILE: Final = "mainstem-watermarks.json"
 _NODE: Final = "EventTimeWatermark"
 _TOPICS: Final = re.compile(r"\bsubscribe=([^,\]]+)")
@@ -66,16 +73,26 @@ class InputWatermarks:
         """Steps 1 to 3 of a micro-batch whose tasks are done. Raises StorageError."""
         if len(self._inputs) < 2:
             return
+        try:
+            has_moved = self._has_moved(query_id)
+        except (Py4JError, AttributeError, TypeError) as error:
+            self._inputs, self.held_by = [], None
+            _say_missing(error)
+            return
+        if has_moved:
+            document = [[each.topics, each.watermark_ms, each.moved_ms] for each in self._inputs]
+            replace_file(LOCAL_FILES, self._path, json.dumps(document).encode())  # 3
+        self.held_by = self._held_by()
+
+    def _has_moved(self, query_id: str) -> bool:
+        """Steps 1 and 2, and whether a watermark has moved. Raises what Py4J and PySpark do for a name they lack."""
         execution = self._frame.sparkSession._jsparkSession.streams().get(query_id).streamingQuery()
         tracker = execution.watermarkTracker()
         if self._is_first:
             self._restore(tracker)  # 1
             self._is_first = False
         tracker.updateWatermark(execution.lastExecution().executedPlan())  # 2
-        if self._take(_known(tracker)):
-            document = [[each.topics, each.watermark_ms, each.moved_ms] for each in self._inputs]
-            replace_file(LOCAL_FILES, self._path, json.dumps(document).encode())  # 3
-        self.held_by = self._held_by()
+        return self._take(_known(tracker))
 
     def _restore(self, tracker: Any) -> None:
         kept = self._read()
@@ -127,8 +144,20 @@ def _inputs(frame: DataFrame) -> list[_Input]:
     plan = frame._jdf.queryExecution().analyzed()
     if plan.toString().count(_NODE) < 2:
         return []
-    found = {node.nodeId().toString(): node for node in _nodes(plan) if node.nodeName() == _NODE}
+    try:
+        found = {node.nodeId().toString(): node for node in _nodes(plan) if node.nodeName() == _NODE}
+    except Py4JError as error:
+        _say_missing(error)
+        return []
     return [_Input(name, ", ".join(sorted(set(_TOPICS.findall(node.toString()))))) for name, node in found.items()]
+
+
+def _say_missing(error: Exception) -> None:
+    _LOGGER.warning(
+        "this Spark does not show the watermarks of a query's inputs (%s): a query with several of them, once it was "
+        "restarted, waits until each input has new rows; PySpark 4.3 shows them",
+        " ".join(str(error).split())[:_SAID_CHARS_MAX],
+    )
 
 
 def _nodes(plan: Any) -> Iterator[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -75,6 +76,34 @@ def test_a_stream_ends_at_damage_or_goes_on_behind_it(
         assert (error.name, error.data["type"]) == ("problem", "/problems/damaged-records")
     with reading(http, "/topics/flights/stream", from_="earliest", on_damaged="skip", **key) as reader:
         assert [event.data["offset"] for event in reader.take(len(GOOD))] == GOOD
+
+
+@pytest.mark.parametrize("key", [{}, {"key": "k"}])
+def test_a_live_stream_ends_at_damage_or_goes_on_behind_it(tmp_path: Path, key: dict[str, str]) -> None:
+    """Records that come to a stream live, and are damaged before it has them: the log is stopped in between."""
+    with EmbeddedBroker(tmp_path) as broker, Log(broker.bootstrap, timeout_s=10) as log:
+        log.create_topic("flights", partitions=1)
+        log.append("flights", {"n": 0}, key="k")
+        app = create_app(log, ForwardingBackend([]), Limits())
+        with (
+            served(app) as client,
+            reading(client, "/topics/flights/stream", from_="earliest", **key) as stopping,
+            reading(client, "/topics/flights/stream", from_="earliest", on_damaged="skip", **key) as skipping,
+        ):
+            assert [event.data["offset"] for event in (*stopping.take(1), *skipping.take(1))] == [0, 0]
+            log.append("flights", {"n": 1}, key="k")  # both follow the tail
+            assert [event.data["offset"] for event in (*stopping.take(1), *skipping.take(1))] == [1, 1]
+            broker._stop_broker()
+            with EmbeddedBroker(tmp_path) as elsewhere, Log(elsewhere.bootstrap, timeout_s=10) as other:
+                for number in range(2, 6):
+                    other.append("flights", {"n": number}, key="k")
+            plant(tmp_path, TopicPartition("flights", 0), 3, "checksum")
+            broker.start()
+            assert [event.data["offset"] for event in skipping.take(3)] == [2, 4, 5]
+            log.append("flights", {"n": 6}, key="k")
+            assert [event.data["offset"] for event in skipping.take(1)] == [6]
+            last, error = list(stopping)
+            assert (last.data["offset"], error.name, error.data["type"]) == (2, "problem", "/problems/damaged-records")
 
 
 def test_the_command_read_stops_at_damage_or_notes_what_it_skips(

@@ -6,12 +6,14 @@
 3. At the end of its past the reader joins the topic's tail (``topic_tail``), which it shares with all others.
 
 In each partition events come in the log's order, without a gap and without a repeat. Records that are in the log and
-cannot be read end a stream with an error; with ``on_damaged=skip`` its past is read on behind them. ``TopicStreams`` is
-for one event loop.
+cannot be read end a stream with an error. With ``on_damaged=skip`` a stream goes on behind them: the tail ends where it
+meets them, and the reader is at step 2 again, where its past is read on behind them, and then joins a tail that is new.
+``TopicStreams`` is for one event loop.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from mainstem.client.log import Log
     from mainstem.client.reader import BoundedReader
 
+_LOGGER: Final = logging.getLogger(__name__)
 _PAST_READERS_MAX: Final = 8
 _TAILS_MAX: Final = 64
 _PAST_BYTES: Final = 256 << 10
@@ -74,18 +77,23 @@ class TopicStreams:
         """The blocks of one stream."""
         reader = _Reader(start, self._log, self._past, self._beat_s)
         yield opening(reader.position)
-        async with self._holding(start.topic) as tail:
-            while True:
-                number, target = tail.number, tail.offsets
-                async for block in reader.past(target):
-                    yield block
-                if tail.join(number):
-                    break
-            try:
-                async for block in reader.follow(tail, number, target):
-                    yield block
-            finally:
-                tail.leave()
+        while True:
+            async with self._holding(start.topic) as tail:
+                while True:
+                    number, target = tail.number, tail.offsets
+                    async for block in reader.past(target):
+                        yield block
+                    if tail.join(number):
+                        break
+                try:
+                    async for block in reader.follow(tail, number, target):
+                        yield block
+                except DamagedRecordsError as error:
+                    if start.on_damaged == "stop":
+                        raise
+                    _LOGGER.warning("a stream goes on behind damage: %s", error)
+                finally:
+                    tail.leave()
 
     @asynccontextmanager
     async def _holding(self, topic: str) -> AsyncGenerator[TopicTail, None]:

@@ -8,12 +8,12 @@ from pathlib import PurePath
 
 import pytest
 
-from mainstem.errors import CorruptBatchError
+from mainstem.errors import CorruptBatchError, DamagedRecordsError
 from mainstem.log.names import LEADER_EPOCH_CHECKPOINT
 from mainstem.model import TopicPartition
 from mainstem.record.constants import LAST_OFFSET_DELTA_AT, LEADER_EPOCH_AT
 from mainstem.record.reader import iter_records
-from mainstem.testing.disk import PowerCutError
+from mainstem.testing.disk import FaultyFile, PowerCutError
 from tests.log.support import DATA, DIRECTORY, PARTITION, Node, batch, read_all, sent_by, values
 
 SIZE = len(batch(b"0" * 40))
@@ -504,3 +504,37 @@ def test_producers_are_not_restored_from_before_segments_that_are_gone() -> None
             node.overwrite(path, b"")
     log = node.kill_and_start()
     log.append(sent_by(1, 16, b"next"))
+
+
+def test_what_lies_behind_damage_is_searched_once_and_not_at_every_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node()
+    node.commit(b"before", b"d" * 1_000_000, b"behind")
+    path = node.files(".log")[0]
+    node.directory.close()
+    node.faulty.flip_bit(path, 500_000, bit=3)
+    log = node.start()
+    read_bytes = 0
+    read = FaultyFile.read
+
+    def counted(file: FaultyFile, file_position: int, length: int) -> bytes:
+        nonlocal read_bytes
+        data = read(file, file_position, length)
+        read_bytes += len(data)
+        return data
+
+    monkeypatch.setattr(FaultyFile, "read", counted)
+
+    def read_damage() -> int:
+        nonlocal read_bytes
+        read_bytes = 0
+        with pytest.raises(DamagedRecordsError) as caught:
+            log.read(1, 10_000)
+        assert (caught.value.first_offset, caught.value.last_offset) == (1, 1)
+        return read_bytes
+
+    read_damage()
+    searched = read_damage()
+    for _ in range(3):
+        assert read_damage() == searched
+    monkeypatch.setattr(log._segments[0], "_behind_damage", {})
+    assert read_damage() > searched + 900_000

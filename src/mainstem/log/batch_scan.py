@@ -9,9 +9,10 @@ stopped is the end of the last batch that they yielded. No state; whoever owns t
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 from mainstem.errors import CorruptBatchError
 from mainstem.log.disk import DiskFile
@@ -31,6 +32,9 @@ _MAGIC_BYTE = b"\x02"
 _OFFSETS_AHEAD_MAX = 2**32
 _STEP_CHUNK_BYTES = 8 * 1024
 _STEP = struct.Struct(">qi4xb6xi")  # base offset, batch length, magic, last offset delta
+
+Search: TypeAlias = Callable[[int, int, int], tuple[int, BatchHeader] | None]
+"""From a file position, an end and an offset to the batch that ``find_valid_batch`` finds."""
 
 
 class Start(NamedTuple):
@@ -147,10 +151,13 @@ def last_batch_end(file: DiskFile, start: int, limit: int) -> int:
     return file_position
 
 
-def walk_past_damage(file: DiskFile, start: Start, end: int, *, prove: bool) -> Iterator[tuple[int, BatchHeader]]:
+def walk_past_damage(
+    file: DiskFile, start: Start, end: int, *, prove: bool, search: Search | None = None
+) -> Iterator[tuple[int, BatchHeader]]:
     """As ``walk_headers`` or, with ``prove``, ``walk_verified``; but goes on behind damage, at the next proven batch.
 
-    Who sees a batch start behind the end of the one before it has passed damage.
+    Who sees a batch start behind the end of the one before it has passed damage. ``search`` finds that batch, where
+    its owner remembers it: by default ``find_valid_batch``, which may have to look through all of the file.
     """
     walk = walk_verified if prove else walk_headers
     while start.file_position < end:
@@ -159,7 +166,7 @@ def walk_past_damage(file: DiskFile, start: Start, end: int, *, prove: bool) -> 
                 yield at, header
                 start = Start(at + header.size_bytes, header.next_offset)
             return
-        found = find_valid_batch(file, start.file_position, end, start.offset_min)
+        found = (search or partial(find_valid_batch, file))(start.file_position, end, start.offset_min)
         if found is None:
             return
         yield found

@@ -24,7 +24,7 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from mainstem.errors import CorruptBatchError
-from mainstem.log.batch_scan import Start, last_batch_end, skip_before, walk_headers, walk_past_damage
+from mainstem.log.batch_scan import Start, find_valid_batch, last_batch_end, skip_before, walk_headers, walk_past_damage
 from mainstem.log.disk import Buffer, Disk, DiskFile
 from mainstem.log.file_ranges import FileRanges
 from mainstem.log.handles import LeastRecentlyUsed
@@ -40,6 +40,7 @@ from mainstem.record.reader import EndMarker, read_end_marker
 _logger = logging.getLogger(__name__)
 
 LOADED_INDEXES_MAX = 128
+_DAMAGED_PLACES_KEPT = 1000
 
 
 class SegmentContext:
@@ -82,6 +83,7 @@ class Segment:
     """Created empty (``create``) or opened from its files; lazily: nothing is read before it is needed."""
 
     __slots__ = (
+        "_behind_damage",
         "_context",
         "_file",
         "_index_holder",
@@ -111,6 +113,7 @@ class Segment:
         self._indexes: SegmentIndexes | None = None
         self._index_holder = _IndexHolder(self)
         self._proven = FileRanges()
+        self._behind_damage: dict[tuple[int, int, int], tuple[int, BatchHeader] | None] = {}
         self._max_timestamp_ms: int | None = None
         self._is_damaged = False
         self._lost_until = 0
@@ -225,9 +228,18 @@ class Segment:
     def walk_proving(self, start: Start, end: int | None = None) -> Iterator[BatchPlace]:
         """Every batch from ``start`` on that is whole, proven, and ends by ``end``; damage is passed over."""
         end = self.size_bytes if end is None else end
-        for file_position, header in walk_past_damage(self.file(), start, end, prove=True):
+        for file_position, header in walk_past_damage(self.file(), start, end, prove=True, search=self._search):
             self._proven.add(file_position, file_position + header.size_bytes)
             yield BatchPlace(file_position, header, self.marker_at(file_position, header))
+
+    def _search(self, start: int, end: int, first_offset: int) -> tuple[int, BatchHeader] | None:
+        """As ``find_valid_batch``, which looks through the file once for each damaged place and not at every read."""
+        place = (start, end, first_offset)
+        if place not in self._behind_damage:
+            if len(self._behind_damage) >= _DAMAGED_PLACES_KEPT:
+                self._behind_damage.clear()
+            self._behind_damage[place] = find_valid_batch(self.file(), *place)
+        return self._behind_damage[place]
 
     def marker_at(self, file_position: int, header: BatchHeader) -> EndMarker | None:
         """What the proven batch there ends, if it is a transaction marker."""
@@ -277,6 +289,7 @@ class Segment:
         """Recovery cuts the file off where ``indexes`` end."""
         self._size_bytes = indexes.log_bytes
         self._proven.cut(indexes.log_bytes)
+        self._behind_damage.clear()
 
     def append(
         self, headers: Sequence[BatchHeader], buffers: Sequence[Buffer], marker: EndMarker | None = None
@@ -405,7 +418,7 @@ class Segment:
                     return
 
     def _walk_past_damage(self, start: Start) -> Iterator[BatchPlace]:
-        walk = walk_past_damage(self.file(), start, self.size_bytes, prove=False)
+        walk = walk_past_damage(self.file(), start, self.size_bytes, prove=False, search=self._search)
         return (BatchPlace(file_position, header) for file_position, header in walk)
 
     def _damage(self, file_position: int, offset: int) -> CorruptBatchError:

@@ -1,8 +1,11 @@
 """The check of the records in a Produce request: at once where that is quick, else in a thread.
 
 What takes longer than a millisecond or two never runs on the event loop: large batches, compressed ones, batches that
-are to be compressed again, and the load of the native walker. A connection has one batch at a time in the threads, so a
-client that sends expensive ones delays others by one batch, not by all of its own.
+are to be compressed again. A connection has one batch at a time in the threads, so a client that sends expensive ones
+delays others by one batch, not by all of its own.
+
+The native walk over records is loaded at the start, in a millisecond. The first log on a machine that has to check many
+records compiles it, in a thread and a process of their own; until then the plain reader walks them.
 
 ``only_batch`` holds the rules of the request: one whole batch for a partition, of the current format.
 
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import threading
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -32,7 +36,7 @@ from mainstem.record.constants import (
     MAGIC_AT,
     Compression,
 )
-from mainstem.record.record_check import is_native_loaded, load_native
+from mainstem.record.record_check import is_native_loaded, load_kept, load_native
 
 _THREADS: Final = 2
 _LENGTH = struct.Struct(">i")
@@ -40,8 +44,8 @@ _UP_TO_MAGIC_BYTES: Final = MAGIC_AT + 1
 _LENGTH_MIN: Final = 14
 """The least length that any of Kafka's formats has had."""
 _ZSTD_FROM: Final = 7
-_PLAIN_RECORDS: Final = 20_000
-"""After so many records in small batches the native walker is loaded, which costs some 40 MB and a second, once."""
+_PLAIN_RECORDS: Final = 2_000
+"""After so many records the native walk is compiled where this machine has none, which takes some seconds, once."""
 
 
 class RequestRefusal(NamedTuple):
@@ -60,6 +64,8 @@ class AppendChecks:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="append-check")
         self._tasks: set[asyncio.Task[None]] = set()
         self._plain_records = 0
+        self._is_loading = False
+        load_kept()
 
     def begin(self, log: PartitionLog, records: memoryview) -> Outcome | AppendCheck:
         """Check them if that is quick; else the check, for ``finish``."""
@@ -70,18 +76,17 @@ class AppendChecks:
             checked = check.run_if_quick()
         except MainstemError as error:
             return error
-        if checked is None:
-            return check
-        if self._plain_records < _PLAIN_RECORDS and not is_native_loaded():
-            self._plain_records += sum(header.record_count for header in checked.sent)
+        if not is_native_loaded() and not self._is_loading:
+            self._plain_records += _PLAIN_RECORDS if checked is None else checked.sent[0].record_count
             if self._plain_records >= _PLAIN_RECORDS:
-                self._threads.submit(load_native)
-        return checked
+                self._is_loading = True
+                threading.Thread(target=load_native, name="append-check-load", daemon=True).start()
+        return check if checked is None else checked
 
     async def finish(self, check: AppendCheck) -> Outcome:
         """Run a check in a thread."""
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, check.run_natively)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, check.run)
         except MainstemError as error:
             return error
 

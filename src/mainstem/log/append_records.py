@@ -40,12 +40,10 @@ from mainstem.record.constants import (
 )
 from mainstem.record.header import BatchHeader, iter_headers, read_header
 from mainstem.record.record_check import (
-    PLAIN_RECORDS_MAX,
     RecordRules,
     RecordsChecked,
     check_records,
     is_native_loaded,
-    load_native,
 )
 from mainstem.record.writer import assemble_batch
 
@@ -63,6 +61,8 @@ _QUICK_BYTES: Final = 4 << 20
 _QUICK_COMPRESSED_BYTES: Final = 16 << 10
 _QUICK_PLAIN_BYTES: Final = 256 << 10
 _QUICK_RECORDS: Final = 50_000
+_QUICK_PLAIN_RECORDS: Final = 200
+"""While the native walk is not loaded."""
 _QUICK_FEATURE_RECORDS: Final = 1000
 FEATURE_RECORDS_MAX: Final = 100_000
 """How many records one append may have in a topic that looks at keys or headers of each: each becomes an object."""
@@ -112,7 +112,7 @@ class AppendCheck:
             return None
 
     def run(self) -> CheckedAppend:
-        """Check it, however long that takes.
+        """Check it, however long that takes; it may load the native walk.
 
         Raises CorruptBatchError, RecordTooLargeError, InvalidRecordError, InvalidTimestampError.
         """
@@ -125,15 +125,12 @@ class AppendCheck:
                 "decompressed: send smaller batches"
             ) from None
 
-    def run_natively(self) -> CheckedAppend:
-        """``run`` in a thread that may also load the native walker."""
-        load_native()
-        return self.run()
-
     def _looks_quick(self) -> bool:
+        if len(self._view) <= _QUICK_COMPRESSED_BYTES and self.features is None and is_native_loaded():
+            return True  # whatever it holds
         if len(self._view) > _QUICK_BYTES:
             return False
-        records_max = _QUICK_RECORDS if is_native_loaded() else PLAIN_RECORDS_MAX
+        records_max = _QUICK_RECORDS if is_native_loaded() else _QUICK_PLAIN_RECORDS
         if self.features is not None:
             records_max = min(records_max, _QUICK_FEATURE_RECORDS)
         records = compressed = 0

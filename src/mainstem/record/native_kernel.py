@@ -69,6 +69,27 @@ def kernel(*signature: Any, returns: Any) -> Callable[[_F], _F]:
     return compile_kernel
 
 
+def machine_code(function: Callable[..., Any], arguments: int, results: int) -> bytes:
+    """The function as machine code that runs at any address: for int64 arguments, with a tuple of int64 as its result.
+
+    It uses no instruction that only some x86-64 processors have, and calls nothing. It is called by numba's convention:
+    ``int32 (int64 *results, void *, int64 ...)``. Raises ValueError when this function does not come to such code.
+    """
+    signature = int64s(results)(*[types.int64] * arguments)
+    compiled: Any = _compile(signature, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    (overload,) = compiled.overloads.values()
+    module = llvmlite.binding.parse_assembly(overload.library.get_llvm_str())
+    defined = [one for one in module.functions if not one.is_declaration]
+    target = llvmlite.binding.Target.from_triple(module.triple)
+    plain_machine: Any = target.create_target_machine(cpu="x86-64", features="", opt=3, reloc="pic", codemodel="small")
+    parts: Any = llvmlite.binding.ObjectFileRef.from_data(plain_machine.emit_object(module)).sections()
+    sections = {(part.name() or b"").decode(): part.data() for part in parts if part.size()}
+    code = [data for name, data in sections.items() if name in (".text", ".ltext")]
+    if len(defined) != 1 or len(code) != 1 or any(name.startswith((".rel", ".rodata", ".data")) for name in sections):
+        raise ValueError(f"{function.__name__} is more than one piece of machine code: {', '.join(sections)}")
+    return bytes(code[0])
+
+
 def helper(function: _F) -> _F:
     """A function that is compiled into the kernels that call it."""
     return _compile(forceinline=True)(function)
@@ -125,6 +146,18 @@ def store_byte(typing_context: Any, address: Any, byte: Any) -> Any:
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         builder.store(builder.trunc(arguments[1], ir.IntType(8)), _pointer(builder, arguments[0], 8))
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@_intrinsic
+def store_word(typing_context: Any, address: Any, word: Any) -> Any:
+    """Write a 64-bit integer, in the machine's own order and at any alignment. Checks nothing."""
+    signature = types.void(types.int64, types.int64)
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        builder.store(arguments[1], _pointer(builder, arguments[0], 64), align=1)
         return context.get_dummy_value()
 
     return signature, generate

@@ -1,36 +1,20 @@
 """The native walk over the records of one batch: the one that the decoder, compaction and the check of appends share.
 
-A walk reads the length of each field and steps over the rest. ``check_records`` is the whole walk for a batch that a
-producer sent; it makes no Python object for a record.
+A walk reads the length of each field and steps over the rest. Only kernels call these functions (``native_decode``,
+``native_compact``, ``native_check``).
 
-Invariant: no read outside the records, no write outside ``found``, whatever the bytes say. What the plain reader
-(``reader``) accepts, a walk accepts, and nothing else.
+Invariant: no read outside the records, whatever the bytes say. What the plain reader (``reader``) accepts, a walk
+accepts, and nothing else.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from mainstem.record.constants import INT64_MAX, INT64_MIN, NO_TIMESTAMP, RECORD_BYTES_MIN, Buffer
-from mainstem.record.native_kernel import (
-    INT64_TABLE,
-    READ_ONLY_BYTES,
-    Native,
-    address_of,
-    helper,
-    int64s,
-    kernel,
-    load_byte,
-    rare,
-)
+from mainstem.record.constants import RECORD_BYTES_MIN
+from mainstem.record.native_kernel import Native, helper, load_byte, rare
 
 _HIGH_BIT = 0x80
-
-# How ``check_records`` ended.
-SOUND, BAD_RECORD, BAD_OFFSET, BAD_TIME, BYTES_LEFT = range(5)
-# Rows of ``found``: a column for each record that breaks a rule.
-INDEX, HAS_NO_KEY, TIMESTAMP = range(3)
-FOUND_ROWS = 3
 
 
 @rare
@@ -132,58 +116,3 @@ def walk_record(at: Native, end: Native, base_time: Native) -> Native:
     if key_at < 0:
         return bad
     return record_end, timestamp, time_fits, delta, delta_at, key_at, key_size, value_size
-
-
-@kernel(READ_ONLY_BYTES, int64s(5), INT64_TABLE, returns=int64s(4))
-def check_records(records: Native, rules: Native, found: Native) -> Native:
-    """Walk the plain records of a producer's batch, of which ``rules`` are:
-
-    (record count, base timestamp, whether each record needs a key, the least and the greatest timestamp). Timestamps
-    count only where those two are not the least and the greatest that there are; -1, no timestamp, is always taken.
-    Offset deltas must be 0, 1, 2 and so on.
-
-    Returns (how it ended, records walked, the greatest timestamp or -1, records that break a rule). The first of those
-    are noted in ``found``, as many as it has columns.
-    """
-    count, base_time, needs_key, oldest, newest = rules
-    checks_times = oldest != INT64_MIN or newest != INT64_MAX
-    at = address_of(records)
-    end = at + records.size
-    max_time: Native = np.int64(NO_TIMESTAMP)
-    broken: Native = np.int64(0)
-    for index in range(count):
-        at, timestamp, time_fits, delta, _, _, key_size, _ = walk_record(at, end, base_time)
-        if at < 0:
-            return np.int64(BAD_RECORD), np.int64(index), max_time, broken
-        if delta != index:
-            return np.int64(BAD_OFFSET), np.int64(index), max_time, broken
-        if checks_times and time_fits == 0:
-            return np.int64(BAD_TIME), np.int64(index), max_time, broken
-        if checks_times:
-            max_time = max(max_time, timestamp)
-        has_no_key = needs_key != 0 and key_size < 0
-        if has_no_key or (checks_times and timestamp != NO_TIMESTAMP and (timestamp < oldest or timestamp > newest)):
-            if broken < found.shape[1]:
-                found[INDEX, broken], found[TIMESTAMP, broken] = index, timestamp
-                found[HAS_NO_KEY, broken] = np.int64(has_no_key)
-            broken += 1
-    if at != end:
-        return np.int64(BYTES_LEFT), np.int64(count), max_time, broken
-    return np.int64(SOUND), np.int64(count), max_time, broken
-
-
-def check(records: Buffer, rules: tuple[int, ...], found_max: int) -> tuple[int, int, int, int, list[list[int]]]:
-    """``check_records`` over any buffer: what it returns, and (index, has no key, timestamp) of what it found."""
-    array = np.frombuffer(records, np.uint8)
-    array.flags.writeable = False
-    status, walked, max_time, broken = check_records(array, rules, _NOTHING_FOUND)
-    if status != SOUND or not broken:
-        return status, walked, max_time, broken, []
-    found = np.empty((FOUND_ROWS, min(broken, found_max)), np.int64)
-    check_records(array, rules, found)
-    return status, walked, max_time, broken, found.T.tolist()
-
-
-_NOTHING_FOUND = np.empty((FOUND_ROWS, 0), np.int64)
-is_loaded = True
-"""Stands last: another thread that sees it may call what is above."""

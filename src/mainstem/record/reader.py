@@ -151,32 +151,35 @@ class _Cursor:
         return name.decode("utf-8", "replace"), self.nullable_bytes()
 
 
-def parse_records(header: BatchHeader, data: memoryview, *, ignores_time: bool = False) -> list[DecodedRecord]:
-    """The records of the batch whose plain (decompressed) records these are.
+def parse_records(header: BatchHeader, data: memoryview) -> list[DecodedRecord]:
+    """The records of the batch whose plain (decompressed) records these are. Raises CorruptBatchError."""
+    return list(iter_parsed(header, data))
 
-    With ``ignores_time`` a timestamp may be one that 64 bits do not hold. Raises CorruptBatchError.
+
+def iter_parsed(header: BatchHeader, data: memoryview, *, ignores_time: bool = False) -> Iterator[DecodedRecord]:
+    """``parse_records``, one after the other: what it raises may come behind good records.
+
+    With ``ignores_time`` a timestamp may be one that 64 bits do not hold.
     """
     if not 0 <= header.record_count <= len(data) // RECORD_BYTES_MIN:
         raise CorruptBatchError(
             f"record batch at offset {header.base_offset}: {header.record_count} records in {len(data)} bytes"
         )
     cursor = _Cursor(data)
-    records: list[DecodedRecord] = []
     delta_before = -1
+    index = 0
     try:
         for _ in range(header.record_count):
             record = _parse_record(header, cursor, ignores_time)
             if not delta_before < record.offset - header.base_offset <= header.last_offset_delta:
                 raise CorruptBatchError(f"offset {record.offset} is out of order")
             delta_before = record.offset - header.base_offset
-            records.append(record)
+            yield record
+            index += 1
         if cursor.at != cursor.end:
             raise CorruptBatchError(f"{cursor.end - cursor.at} bytes behind the last record")
     except CorruptBatchError as error:
-        raise CorruptBatchError(
-            f"record batch at offset {header.base_offset}, record {len(records)}: {error}"
-        ) from None
-    return records
+        raise CorruptBatchError(f"record batch at offset {header.base_offset}, record {index}: {error}") from None
 
 
 def _parse_record(header: BatchHeader, cursor: _Cursor, ignores_time: bool) -> DecodedRecord:

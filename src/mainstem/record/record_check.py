@@ -1,31 +1,49 @@
 """The check of each record that a producer sends, as Apache Kafka's LogValidator does it.
 
 Contract: records that pass can be read, compacted and compressed again. Every length, every offset delta and the bytes
-behind the last record are checked. Two walkers give the same verdict: the native one (``native_walk``), and the plain
-reader for few records while the native one is not loaded. Loading takes a second, and on a new machine some seconds
-more to compile: ``load_native`` does it, in a thread of the caller's choice. No walker makes an object for each record
-of a large batch.
+behind the last record are checked. Two walkers give the same verdict: the native one, and the plain reader while the
+native one is not loaded. No walker keeps an object for each record.
 
-Memory: the native walker adds nothing to the records. Pure functions, but for the loading; safe from any thread.
+The native walker is machine code that is kept on the machine (``walk_code``): ``load_kept`` loads it in a millisecond.
+Where none is kept yet, ``load_native`` compiles it in a process of its own, and on other kinds of machines with numba
+in this process: both take seconds, in a thread of the caller's choice. Where neither works, the plain reader goes on.
+
+Memory: the native walker adds nothing to records in writable memory, and copies others. Pure functions, but for the
+loading; safe from any thread.
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib
-import sys
+import logging
+import subprocess
+import threading
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from mainstem.errors import CorruptBatchError
 from mainstem.record.constants import INT64_MAX, INT64_MIN, NO_TIMESTAMP, RECORD_BYTES_MIN, Buffer
 from mainstem.record.header import BatchHeader
-from mainstem.record.reader import parse_records
+from mainstem.record.reader import iter_parsed
+from mainstem.record.walk_code import ASKED, Walk, build_walk, kept_walk
 
-PLAIN_RECORDS_MAX: Final = 200
-"""How many records of a batch are walked in plain Python, at some microseconds each."""
+PLAIN_RECORDS_MAX: Final = 10_000
+"""How many records of a batch the plain reader walks (10 µs each) rather than wait for the native walk."""
 BROKEN_RECORDS_MAX: Final = 1000
 """How many records that break a rule are named; the count says how many there are."""
-_NATIVE: Final = "mainstem.record.native_walk"
+_KERNEL: Final = "mainstem.record.native_check"
+_FOUND_FIELDS: Final = 3
+_SHORT_BYTES: Final = 1 << 20
+"""A walk over so many bytes takes less time than handing the interpreter's lock to another thread and back."""
+_MEMORY: Final = ctypes.c_char * 0
+_logger = logging.getLogger(__name__)
+_loading = threading.Lock()
+_walk: Walk | None = None
+_is_tried = False
+
+# How the native walk ended.
+SOUND, BAD_RECORD, BAD_OFFSET, BAD_TIME, BYTES_LEFT = range(5)
 
 
 class RecordRules(NamedTuple):
@@ -59,31 +77,60 @@ class RecordsChecked(NamedTuple):
 
 def is_native_loaded() -> bool:
     """Whether a check of many records costs nanoseconds for each, and no loading."""
-    return getattr(sys.modules.get(_NATIVE), "is_loaded", False)
+    return _walk is not None
+
+
+def load_kept() -> None:
+    """Load the native walker if its code is kept on this machine: a millisecond."""
+    global _walk
+    try:
+        _walk = _walk or kept_walk()
+    except OSError as error:
+        _logger.debug("no kept code of the walk over records: %s", error)
 
 
 def load_native() -> None:
     """Load the native walker, if it is not loaded yet. May take seconds: not for an event loop."""
-    importlib.import_module(_NATIVE)
+    global _walk, _is_tried
+    with _loading:
+        if _walk is None and not _is_tried:
+            _walk = _load()
+            _is_tried = True
+
+
+def _load() -> Walk | None:
+    try:
+        return kept_walk() or build_walk()
+    except (OSError, subprocess.SubprocessError) as error:
+        _logger.info("the walk over records is compiled in this process: %s", error)
+    try:
+        kernel: Any = importlib.import_module(_KERNEL)
+        walk: Walk = kernel.compiled_walk()
+    except Exception as error:  # noqa: BLE001 - without it records are checked slower, and the same
+        _logger.warning("records are checked in plain Python, which is slow: no native code can run: %s", error)
+        return None
+    return walk
 
 
 def check_records(header: BatchHeader, records: Buffer, rules: RecordRules) -> RecordsChecked:
-    """Check the batch's plain (decompressed) records. Loads the native walker where there are many.
+    """Check the batch's plain (decompressed) records. Loads the native walker for more than PLAIN_RECORDS_MAX.
 
     Raises CorruptBatchError: they do not add up, or their offset deltas are not 0, 1, 2 and so on.
     """
     if not 0 <= header.record_count <= len(records) // RECORD_BYTES_MIN:
         raise CorruptBatchError(f"{header.record_count} records in {len(records)} bytes")
-    if header.record_count <= PLAIN_RECORDS_MAX and not is_native_loaded():
+    if _walk is None and header.record_count > PLAIN_RECORDS_MAX:
+        load_native()
+    if _walk is None:
         return _check_plainly(header, records, rules)
-    return _check_natively(header, records, rules)
+    return _check_natively(_walk, header, records, rules)
 
 
 def _check_plainly(header: BatchHeader, records: Buffer, rules: RecordRules) -> RecordsChecked:
     broken = []
     max_timestamp = NO_TIMESTAMP
     ignores_time = not rules.bounds_time
-    for index, record in enumerate(parse_records(header, memoryview(records), ignores_time=ignores_time)):
+    for index, record in enumerate(iter_parsed(header, memoryview(records), ignores_time=ignores_time)):
         if record.offset - header.base_offset != index:
             raise _bad_offset(index)
         time_ms = record.timestamp_ms
@@ -97,23 +144,33 @@ def _check_plainly(header: BatchHeader, records: Buffer, rules: RecordRules) -> 
     return RecordsChecked(max_timestamp, len(broken), tuple(broken))
 
 
-def _check_natively(header: BatchHeader, records: Buffer, rules: RecordRules) -> RecordsChecked:
-    native: Any = sys.modules[_NATIVE] if is_native_loaded() else importlib.import_module(_NATIVE)
-    status, walked, max_timestamp, broken_count, broken = native.check(
-        records, (header.record_count, header.base_timestamp, *rules), BROKEN_RECORDS_MAX
-    )
-    if status == native.SOUND and not broken_count:
+def _check_natively(walk: Walk, header: BatchHeader, records: Buffer, rules: RecordRules) -> RecordsChecked:
+    buffer = bytearray(records) if memoryview(records).readonly else records
+    memory = _MEMORY.from_buffer(buffer)
+    at = ctypes.addressof(memory)
+    end = at + len(buffer)
+    is_short = len(buffer) <= _SHORT_BYTES
+    asked = (header.record_count, header.base_timestamp, *rules)
+    status, walked, max_timestamp, broken_count = walk(ASKED.pack(at, end, 0, 0, *asked), is_short)
+    if status == SOUND and not broken_count:
         return RecordsChecked(max_timestamp)
-    if status == native.BAD_OFFSET:
+    if status == BAD_OFFSET:
         raise _bad_offset(walked)
-    if status == native.BYTES_LEFT:
+    if status == BYTES_LEFT:
         raise CorruptBatchError("bytes are left behind the last record")
-    if status == native.BAD_TIME:
+    if status == BAD_TIME:
         raise CorruptBatchError(f"record {walked}: a timestamp of more than 64 bits")
-    if status != native.SOUND:
+    if status != SOUND:
         raise CorruptBatchError(f"record {walked}: its lengths do not add up")
-    named = tuple(BrokenRecord(at, bool(has_no_key), time_ms) for at, has_no_key, time_ms in broken)
-    return RecordsChecked(max_timestamp, broken_count, named)
+    count = min(broken_count, BROKEN_RECORDS_MAX)
+    found = (ctypes.c_int64 * (count * _FOUND_FIELDS))()
+    walk(ASKED.pack(at, end, ctypes.addressof(found), count, *asked), is_short)
+    rows = zip(*[iter(found)] * _FOUND_FIELDS, strict=True)
+    return RecordsChecked(
+        max_timestamp,
+        broken_count,
+        tuple(BrokenRecord(at, bool(has_no_key), time_ms) for at, has_no_key, time_ms in rows),
+    )
 
 
 def _bad_offset(index: int) -> CorruptBatchError:

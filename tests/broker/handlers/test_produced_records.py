@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import platform
 import struct
+import sys
 import threading
 import time
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -20,7 +23,7 @@ from mainstem.record.constants import HEADER_BYTES, NO_PRODUCER_ID, Compression
 from mainstem.record.header import read_header
 from mainstem.record.record_check import load_native
 from mainstem.record.writer import NewRecord, ProducerStamp, assemble_batch, build_batch
-from tests.broker.harness import Client, with_broker
+from tests.broker.harness import Client, LogProcess, with_broker
 from tests.broker.transactions.producer import Producer
 
 CODECS = [codec for codec in Compression if codec]
@@ -343,3 +346,23 @@ async def test_configs_that_change_while_records_are_checked_hold(client: Client
     answer = (await client.receive(0, NEWEST)).body.responses[0].partition_responses[0]
     assert (answer.error_code, len(answer.record_errors)) == (ErrorCode.INVALID_RECORD, 1000)
     other.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux" or platform.machine() != "x86_64", reason="where code is kept")
+def test_a_log_checks_large_batches_without_loading_numba(tmp_path: Path) -> None:
+    """Numba would take some 100 MB, and hold up all clients while it is loaded."""
+    process = LogProcess(tmp_path / "data").start()
+
+    async def produce_many() -> None:
+        host, _, port = process.bootstrap.rpartition(":")
+        client = await Client((host, int(port)), cast(Any, None)).connect()
+        await create(client, "t")
+        for codec in Compression:
+            answer = await produce(client, "t", good(LARGE, compression=codec))
+            assert answer.error_code == ErrorCode.NONE
+        client.close()
+
+    asyncio.run(produce_many())
+    maps = Path(f"/proc/{process.pid}/maps").read_text()
+    assert process.stop() == 0
+    assert not [name for name in ("llvmlite", "numba", "numpy") if name in maps]

@@ -5,6 +5,8 @@ VENV := .venv
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 ARGS ?=
+# Python keeps what it has compiled: without that each process of the tests compiles everything again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## Show this help
@@ -26,14 +28,19 @@ demo: $(READY) ## A year of real flights through the log, Spark and the views
 serve: $(READY) ## Start the log and the HTTP gateway in ./mainstem-data
 	@exec $(BIN)/mainstem serve $(ARGS)
 
+.PHONY: quick
+quick: $(READY) ## Run the tests for while you work: under two minutes on two cores
+	@exec $(BIN)/python -m pytest -n 2 -q -m 'not (slow or spark or browser or endtoend or maven)' $(ARGS)
+
 .PHONY: test
-test: $(READY) ## Run every test (ARGS="tests/log -k recovery" for some, ARGS="-n 2" for two at a time)
+test: $(READY) ## Run every test, two at a time (ARGS="tests/log -k recovery" for some, one at a time)
 	@scripts/setup-tests || printf 'make: the tests that need it are skipped\n' >&2
-	@exec $(BIN)/python -m pytest $(ARGS)
+	@exec $(BIN)/python -m pytest $(or $(ARGS),-n 2)
 
 .PHONY: cluster-test
 cluster-test: $(READY) ## The example on a Spark and an Apache Kafka cluster that lose members (minutes, 5 GB)
 	@exec $(BIN)/python -m pytest -m cluster tests/cluster $(ARGS)
+
 .PHONY: torture
 torture: $(READY) ## Kill Spark and the log 200 times, and see that nothing is lost or twice
 	@$(BIN)/python -m tests.torture.scenes
@@ -42,6 +49,10 @@ torture: $(READY) ## Kill Spark and the log 200 times, and see that nothing is l
 .PHONY: fuzz
 fuzz: $(READY) ## Send wrong requests of every API for an hour (MAINSTEM_FUZZ_S=60 for a minute)
 	@MAINSTEM_FUZZ_S=$${MAINSTEM_FUZZ_S:-3600} exec $(BIN)/python -m pytest -q tests/hostile/test_fuzz_requests.py $(ARGS)
+
+.PHONY: history
+history: $(READY) ## Judge what real clients see of a log that is killed, for an hour (MAINSTEM_HISTORY_S=300)
+	@MAINSTEM_HISTORY_S=$${MAINSTEM_HISTORY_S:-3600} exec $(BIN)/python -m pytest -q tests/history $(ARGS)
 
 .PHONY: differential
 differential: $(READY) ## Compare answers with Apache Kafka's for an hour (ARGS="--seed N" for one sequence)

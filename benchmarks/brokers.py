@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Protocol
 
 from tests.broker.harness import child_environment
-from tests.support.apache_kafka import ensure_jars, free_port, run_tool
+from tests.support.apache_kafka import ensure_jars, run_tool
+from tests.support.ports import free_port
 
 START_S_MAX = 90.0
 _TICKS = os.sysconf("SC_CLK_TCK")

@@ -8,10 +8,8 @@ import asyncio
 import functools
 import inspect
 import os
-import random
 import select
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -33,17 +31,15 @@ from mainstem.protocol.messages.produce import PartitionProduceData, ProduceRequ
 from mainstem.protocol.schema import Message
 from mainstem.record.reader import iter_records
 from mainstem.record.writer import NewRecord, build_batch
+from tests.support.ports import free_port
 
 TIMEOUT_S = 20
 _START_S = 120
-_CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def child_environment() -> dict[str, str]:
     """The environment for child processes: they may keep compiled modules, as installed ones do."""
-    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(_CHECKOUT / ".cache" / "pycache")}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    return environment
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 class Client:
@@ -198,20 +194,6 @@ def with_broker(**settings: str) -> Callable[[Callable[..., Awaitable[None]]], C
     return decorate
 
 
-def port_for_restarts() -> int:
-    """A port that is free, and that no client is given for its own end of a connection.
-
-    While a log that was killed is away, a client that tries its port again and again may be given that very port for
-    its own end, be connected to itself, and keep the log from coming back.
-    """
-    first_given = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    while True:
-        port = random.randrange(10_000, first_given)
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) != 0:
-                return port
-
-
 class LogProcess:
     """The log process as a child; ``kill`` is SIGKILL, after which ``start`` runs it again on the same port."""
 
@@ -219,7 +201,7 @@ class LogProcess:
         self.data_dir = data_dir
         self._settings = {name.replace("_", "."): value for name, value in settings.items()}
         self._process: subprocess.Popen[bytes] | None = None
-        self.bootstrap = f"127.0.0.1:{port_for_restarts()}"
+        self.bootstrap = f"127.0.0.1:{free_port()}"
 
     @property
     def pid(self) -> int:

@@ -32,8 +32,8 @@ from mainstem.errors import PositionTimeoutError, UnavailableError
 from mainstem.model import Position
 from mainstem.pipelines.progress import PROGRESS_TOPIC
 from tests.endtoend.test_demo import QUERIES, equal, rows_of
-from tests.support.apache_kafka import free_port
 from tests.support.kafka_cluster import KafkaCluster
+from tests.support.ports import free_port
 from tests.support.spark_cluster import SparkCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.maven, pytest.mark.timeout(2400)]

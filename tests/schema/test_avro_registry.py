@@ -6,8 +6,8 @@ import pytest
 
 from mainstem.errors import LogUnavailableError, SchemaError
 from mainstem.schema.avro_registry import AvroRegistry
-from tests.support.apache_kafka import free_port
 from tests.support.avro_values import registry
+from tests.support.ports import free_port
 
 SCHEMA = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "long"}]}
 

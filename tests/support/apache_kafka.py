@@ -15,6 +15,8 @@ import time
 import uuid
 from pathlib import Path
 
+from tests.support.ports import free_port
+
 KAFKA_VERSION = "4.3.1"
 _CHECKOUT = Path(__file__).resolve().parents[2]
 JARS = Path(os.environ.get("MAINSTEM_KAFKA_JARS", _CHECKOUT / ".cache" / f"kafka-{KAFKA_VERSION}"))
@@ -67,13 +69,6 @@ def run_tool(
     return subprocess.run(
         tool_argv(main_class, *arguments), input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False
     )
-
-
-def free_port() -> int:
-    """A TCP port on loopback that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class ApacheKafka:

@@ -10,7 +10,8 @@ import time
 import uuid
 from pathlib import Path
 
-from tests.support.apache_kafka import free_port, run_tool, tool_argv
+from tests.support.apache_kafka import run_tool, tool_argv
+from tests.support.ports import free_port
 
 _START_TIMEOUT_S = 180
 _STOP_TIMEOUT_S = 20

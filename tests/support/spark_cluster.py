@@ -12,7 +12,7 @@ from pathlib import Path
 import pyspark
 
 from mainstem.spark.java import find_java
-from tests.support.apache_kafka import free_port
+from tests.support.ports import free_port
 
 _HOST = "127.0.0.1"
 _START_TIMEOUT_S = 180

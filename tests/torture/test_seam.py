@@ -14,7 +14,7 @@ import pytest
 from tests.broker.harness import child_environment
 
 SEED = int(os.environ.get("MAINSTEM_TORTURE_SEED", "1"))
-HISTORIES = int(os.environ.get("MAINSTEM_TORTURE_HISTORIES", "8"))
+HISTORIES = int(os.environ.get("MAINSTEM_TORTURE_HISTORIES", "5"))
 _TIMEOUT_S = 220 + 30 * HISTORIES
 # A mutant, the step at which the driver is killed, and what a reader sees of it.
 MUTANTS = [

@@ -98,6 +98,7 @@ class Torture:
         self.log_is_away_s = 0.0
         """How long the log stays away when it has been killed."""
         self._keeper: threading.Thread | None = None
+        self._keeper_failure: Exception | None = None
 
     @property
     def driver(self) -> Driver:
@@ -128,6 +129,8 @@ class Torture:
         driver.do(work)
         while True:
             assert time.monotonic() < deadline_s, f"{work} does not come to an end"
+            if self._keeper_failure is not None:
+                raise AssertionError("the log did not start again") from self._keeper_failure
             said = driver.said(0.1)
             if said is not None and "done" in said:
                 return
@@ -163,7 +166,13 @@ class Torture:
         return None
 
     def _keep_log(self, log: LogProcess) -> None:
-        """In a thread of its own: start the log again whenever it was killed."""
+        """In a thread of its own: start the log again whenever it was killed; ``do`` raises what it fails with."""
+        try:
+            self._restart_log(log)
+        except Exception as failure:  # noqa: BLE001 - whatever it is, the test has failed, and says so at once
+            self._keeper_failure = failure
+
+    def _restart_log(self, log: LogProcess) -> None:
         self.orders.name_process("log", log.pid)
         while not self._stopped.wait(_LOOK_EVERY_S):
             if not log.is_alive:

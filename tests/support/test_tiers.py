@@ -1,0 +1,45 @@
+"""The markers of the tiers name tests that exist, and a test that ends its process is not run again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import sharing, tiers
+
+_CHECKOUT = Path(__file__).resolve().parents[2]
+_ENDS_ITS_PROCESS = """
+import os
+from pathlib import Path
+
+def test_before(): pass
+
+def test_that_ends_its_process():
+    with Path("runs").open("a") as runs:
+        runs.write("run\\n")
+    os._exit(3)
+
+def test_after(): pass
+"""
+
+
+@pytest.mark.parametrize("place", sorted({*tiers._BY_PLACE, *sharing._TOGETHER, *sharing._LONGEST_FIRST}))
+def test_each_place_is_there(place: str) -> None:
+    assert (_CHECKOUT / "tests" / place).exists(), f"{place} was moved: correct its name in tests/support"
+
+
+@pytest.mark.slow
+def test_a_test_that_ends_its_process_fails_once_and_the_others_are_run(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_one.py").write_text(_ENDS_ITS_PROCESS)
+    (tmp_path / "test_two.py").write_text("def test_other(): pass\n")
+    argv = [sys.executable, "-m", "pytest", "-n", "2", "-p", "tests.support.sharing", "-p", "no:cacheprovider"]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environment = {**kept, "PYTHONPATH": str(_CHECKOUT)}
+    done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert "1 failed, 3 passed" in done.stdout.splitlines()[-1], done.stdout + done.stderr
+    assert (tmp_path / "runs").read_text() == "run\n"

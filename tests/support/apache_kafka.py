@@ -6,6 +6,7 @@ needs them. Everything listens on loopback and every subprocess has a time limit
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import socket
@@ -45,6 +46,15 @@ def fetch_jars(pom: Path, name: str, timeout_s: int = 600) -> Path:
     jars = JARS.parent / name
     if (jars / ".complete").exists():
         return jars
+    jars.mkdir(parents=True, exist_ok=True)
+    with (jars / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests in several processes may want them at once
+        if not (jars / ".complete").exists():
+            _copy_jars(pom, jars, timeout_s)
+    return jars
+
+
+def _copy_jars(pom: Path, jars: Path, timeout_s: int) -> None:
     for command in ("java", "mvn"):
         if shutil.which(command) is None:
             raise KafkaUnavailableError(f"{command} is not on PATH")
@@ -54,7 +64,6 @@ def fetch_jars(pom: Path, name: str, timeout_s: int = 600) -> Path:
     if done.returncode != 0:
         raise KafkaUnavailableError(f"mvn exited with {done.returncode}: {done.stdout[-2000:]}")
     (jars / ".complete").touch()
-    return jars
 
 
 def tool_argv(main_class: str, *arguments: str, heap_mb: int = 256) -> list[str]:

@@ -13,10 +13,12 @@ import pytest
 
 _BY_FIXTURE = {"spark": "spark", "browser": "browser", "apache_kafka": "maven", "kafka_jars": "maven"}
 _SLOW = (
+    "broker/groups/test_slow_members.py",
     "broker/handlers/test_fetch_sessions.py",
     "broker/test_compaction.py",
     "broker/test_crash_points.py",
     "broker/test_durability.py",
+    "broker/test_faults.py",
     "broker/test_fuzz.py",
     "broker/test_log_features.py",
     "broker/test_many_partitions.py",
@@ -38,6 +40,8 @@ _SLOW = (
     "gateway/test_many_streams.py",
     "gateway/test_never_stale.py",
     "gateway/test_process.py",
+    "gateway/test_request_heads.py",
+    "gateway/test_slow_streams.py",
     "history/test_histories.py",
     "hostile",
     "house/test_docs.py",
@@ -52,8 +56,11 @@ _SLOW = (
     "spark/test_fork_server.py",
     "spark/test_local_segments.py",
     "spark/test_transaction_outcome.py",
+    "spark/test_transactions.py",
+    "testing/test_broker_process.py",
     "testing/test_plugin.py",
     "torture/test_seam.py",
+    "views/test_compacted_topics.py",
     "views/test_damaged_topics.py",
     "views/test_host.py",
     "views/test_lake.py",
@@ -65,7 +72,7 @@ _SLOW = (
     "views/test_store_snapshots.py",
     "views/test_verify.py",
 )
-"""Directories, and files that take more than some five seconds of a core: soaks, kills, processes, real clients."""
+"""Directories, and files that take or wait more than some five seconds: soaks, kills, processes, real clients."""
 _BY_PLACE = {
     **dict.fromkeys(_SLOW, "slow"),
     "endtoend": "endtoend",

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.exit_codes import NOT_NOW, REFUSED
+from mainstem.exit_codes import REFUSED
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.hostile.serving import Process, WellBehaved, client, filled, get, statuses, view_host
 
@@ -83,19 +83,34 @@ def test_an_answer_is_bounded_in_bytes_and_not_gathered_before(host: Process) ->
     assert host.memory_peak_mib() - before < 900, "some chunks and the answer's limit, and not the whole"
 
 
-def test_a_query_that_cannot_be_interrupted_ends_the_process_to_be_started_again(
-    mainstem_broker: EmbeddedBroker, tmp_path: Path
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT length(lpad('a', 1000000000, 'b'))",
+        "SELECT length(replace(string_agg('a', ''), 'a', string_agg('b', ''))) FROM range(300000)",
+    ],
+    ids=["time", "memory"],
+)
+def test_a_query_that_cannot_be_interrupted_is_one_error_and_harms_no_other_view(
+    mainstem_broker: EmbeddedBroker, tmp_path: Path, query: str
 ) -> None:
     with Log(mainstem_broker.bootstrap, timeout_s=10.0) as log:
         position = filled(log)
-    endless = "SELECT length(replace(string_agg('a', ''), 'a', string_agg('b', ''))) FROM range(300000)"
-    little = {"MAINSTEM_VIEW_MEMORY_MAX": str(600 << 20)}
+    little = {"MAINSTEM_VIEW_MEMORY_MAX": str(1 << 30)}
     with view_host(tmp_path, mainstem_broker.bootstrap, little) as process, client(process) as api:
-        ready = api.post(f"/views/sheet/sql?at_least={position}&timeout=60", json={"query": "SELECT 1 FROM sheet"})
-        assert ready.status_code == 200
-        with pytest.raises(httpx.HTTPError):
-            api.post("/views/sheet/sql", json={"query": endless, "timeout_s": 0.5})
-        assert process.child.wait(60) == NOT_NOW
+        fresh = f"at_least={position}&timeout=60"
+        assert api.get(f"/views/rows/keys?{fresh}").status_code == 200
+        assert api.post(f"/views/sheet/sql?{fresh}", json={"query": "SELECT 1"}).status_code == 200
+        with WellBehaved(process, "/views/rows/keys/1") as neighbor:
+            neighbor.wait()
+            before = len(neighbor.answers)
+            said = refused(api.post("/views/sheet/sql", json={"query": query, "timeout_s": 0.5}))
+            assert len(neighbor.answers) - before > 50, "asked every 10 ms for over 5 s"
+        assert "could not be interrupted" in said
+        assert set(neighbor.answers) == {200}
+        rows = api.post("/views/sheet/sql", json={"query": "SELECT count(*) AS n FROM sheet"}).json()["rows"]
+        assert rows == [{"n": 3}]
+        assert process.child.poll() is None
 
 
 def test_a_wrong_memory_limit_is_one_clear_line(mainstem_broker: EmbeddedBroker, tmp_path: Path) -> None:

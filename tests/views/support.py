@@ -39,6 +39,8 @@ class KindUnderTest:
     keeps_everything: bool = False
     keyed: bool = True
     """Whether it has a row for each key."""
+    for_users: bool = False
+    """Whether the store is opened as for users."""
 
     @property
     def poison(self) -> tuple[KeyAndValue, ...]:
@@ -52,7 +54,7 @@ class KindUnderTest:
         return sum(int(row["records"]) for row in snapshot.query(self.everything))
 
     def open(self, path: Path) -> ViewStore:
-        return open_store(path, StoreDefinition("routes", self.kind, SCHEMA))
+        return open_store(path, StoreDefinition("routes", self.kind, SCHEMA), for_users=self.for_users)
 
 
 def flown(state: dict[str, Any], record: FoldRecord) -> dict[str, Any]:
@@ -63,6 +65,7 @@ def flown(state: dict[str, Any], record: FoldRecord) -> dict[str, Any]:
 KINDS = (
     KindUnderTest("key-value", KeyValue(), Range(limit=10_000)),
     KindUnderTest("sql", SQL(), Sql("SELECT * FROM routes ORDER BY _key")),
+    KindUnderTest("sql in a process", SQL(), Sql("SELECT * FROM routes ORDER BY _key"), for_users=True),
     KindUnderTest("search", Search("origin", "dest"), SearchQuery("*", limit=10_000)),
     KindUnderTest("graph", Graph(source="origin", target="dest"), Neighbors("A", hops=16, direction="both")),
     KindUnderTest("fold", KeyValue(fold=flown, initial={"flights": 0}), Range(limit=10_000), counts=True),

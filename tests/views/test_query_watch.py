@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from mainstem.views.query_watch import QueryWatch, machine_memory_bytes, private_bytes
+from mainstem.views.query_watch import QueryWatch, WatchedQuery, machine_memory_bytes, private_bytes
 
 
 class Cursor:
@@ -39,7 +39,7 @@ def test_a_process_that_is_short_of_memory_ends_its_queries() -> None:
 def test_a_query_that_goes_on_is_a_runaway_and_named() -> None:
     watch, reasons, ran_away = QueryWatch(overrun_s=0.01), [], threading.Event()
 
-    def on_runaway(reason: str) -> None:
+    def on_runaway(_query: WatchedQuery, reason: str) -> None:
         reasons.append(reason)
         ran_away.set()
 

@@ -3,10 +3,10 @@
 ``python -m mainstem.gateway.view_host_process --app FILE --bootstrap HOST:PORT --data DIR --socket PATH``. Prints
 ``ready: views PATH`` when it accepts, one line ``error: …`` when it cannot start. Stores lie in ``DATA/views/<app>``.
 ``MAINSTEM_VERIFY_SHARE`` is the share of a processor that verifies the views in the background (0.02; 0: none does).
-``MAINSTEM_VIEW_MEMORY_MAX`` is how many bytes the process may hold before queries are ended (half of the machine's).
+``MAINSTEM_VIEW_MEMORY_MAX`` is how many bytes each process may hold before queries are ended (half of the machine's).
 
-A query that cannot be interrupted ends the process, with exit code 3: its parent starts it again
-(`views.query_watch`).
+A query over a SQL view runs in a process of that view (`views.sql_process`). What runs here and cannot be interrupted
+ends the process, with exit code 3: its parent starts it again (`views.query_watch`).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from mainstem.open_files import raise_open_files_limit
 from mainstem.pipelines.load import load_app
 
 if TYPE_CHECKING:
+    from mainstem.views.query_watch import WatchedQuery
     from mainstem.views.sampling import Sampling
 
 # A thread that computes must hand the interpreter lock over soon: appliers and stores take it for every record.
 _SWITCH_INTERVAL_S = 1e-4
 _VERIFY_SHARE = "MAINSTEM_VERIFY_SHARE"
 _SHARE = 0.02
-_MEMORY_MAX = "MAINSTEM_VIEW_MEMORY_MAX"
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -56,16 +56,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(options: argparse.Namespace) -> None:
     """Serve the views; the host stops, with its stores closed, when serving ends."""
-    memory_max = _memory_max()
+    from mainstem.views.query_watch import WATCH, memory_limit
+
+    WATCH.memory_max = memory_limit() or WATCH.memory_max
+    WATCH.on_runaway = _end_process
     app = load_app(options.app)
 
     from mainstem.gateway.host_app import create_host_app
     from mainstem.gateway.serving import listen_unix, serve, stop_with_parent
     from mainstem.views.host import ViewHost
-    from mainstem.views.query_watch import WATCH
+    from mainstem.views.sql_process import interrupt_queries
 
-    WATCH.memory_max = memory_max or WATCH.memory_max
-    WATCH.on_runaway = _end_process
     raise_open_files_limit()
     listening = listen_unix(options.socket)
     if options.stop_with_parent:
@@ -78,21 +79,13 @@ def run(options: argparse.Namespace) -> None:
         serve(create_host_app(host), listening, f"ready: views {options.socket}")
     finally:
         WATCH.stop()
+        interrupt_queries()
         host.stop()
 
 
-def _end_process(reason: str) -> None:
+def _end_process(_query: WatchedQuery, reason: str) -> None:
     _LOGGER.critical("the view host ends, to be started again: %s", reason)
     os._exit(NOT_NOW)
-
-
-def _memory_max() -> int | None:
-    text = os.environ.get(_MEMORY_MAX, "")
-    if not text:
-        return None
-    if not text.isdecimal() or int(text) == 0:
-        raise ConfigError(f"invalid {_MEMORY_MAX}={text!r}: give a number of bytes, such as 4294967296")
-    return int(text)
 
 
 def _sampling() -> Sampling | None:

@@ -76,7 +76,7 @@ class PastBuilder:
 
         None, and nothing there, when compaction left gaps, or when the store is somewhere else.
         """
-        store = open_store(path, self.definition)
+        store = open_store(path, self.definition, for_users=True)
         try:
             is_new = not store.position
             if store.position != start:

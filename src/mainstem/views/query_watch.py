@@ -4,8 +4,8 @@ DuckDB checks for an interrupt between pieces of work only: one call of a functi
 interrupted, and some functions allocate outside of DuckDB's own memory limit. So there are two steps:
 
 1. A query over its time, and all queries when the process holds more than ``memory_max`` bytes, are interrupted.
-2. A query that still runs ``OVERRUN_S`` after its interrupt calls ``on_runaway``: a view host's process then ends
-   itself and is started again. Stores are crash safe, and readers ask again after ``503``. By default it is logged.
+2. A query that still runs ``OVERRUN_S`` after its interrupt calls ``on_runaway``: the process that runs it then ends
+   itself and is started again (`views.sql_server`; a view host for what it runs itself). By default it is logged.
 
 One instance for each process; its thread runs while queries do. Thread-safe.
 """
@@ -23,10 +23,12 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from mainstem.background import failed
+from mainstem.errors import ConfigError
 
 _LOGGER = logging.getLogger("mainstem.views")
 OVERRUN_S: Final = 5.0
 _LOOK_S: Final = 0.05
+_MEMORY_MAX: Final = "MAINSTEM_VIEW_MEMORY_MAX"
 _GROUP_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
 _MEMORY: Final = Path("/proc/self/statm")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
@@ -58,7 +60,7 @@ class QueryWatch:
         """``memory_max``: bytes that the process may hold; half of the machine's memory unless given."""
         self.memory_max = memory_max or machine_memory_bytes() // 2
         self.overrun_s = overrun_s
-        self.on_runaway: Callable[[str], None] = _LOGGER.error
+        self.on_runaway: Callable[[WatchedQuery, str], None] = lambda query, reason: _LOGGER.error(reason)
         self._changed = threading.Condition()
         self._running: list[WatchedQuery] = []
         self._is_looking = False
@@ -113,9 +115,20 @@ class QueryWatch:
 
     def _run_away(self, query: WatchedQuery) -> None:
         self.on_runaway(
+            query,
             f"a query still runs {self.overrun_s:g} s after it was interrupted, because of its {query.ended_by}: "
-            f"{query.text[:500]!r}"
+            f"{query.text[:500]!r}",
         )
+
+
+def memory_limit() -> int | None:
+    """What ``MAINSTEM_VIEW_MEMORY_MAX`` sets; None without it. Raises ConfigError."""
+    text = os.environ.get(_MEMORY_MAX, "")
+    if not text:
+        return None
+    if not text.isdecimal() or int(text) == 0:
+        raise ConfigError(f"invalid {_MEMORY_MAX}={text!r}: give a number of bytes, such as 4294967296")
+    return int(text)
 
 
 def machine_memory_bytes() -> int:

@@ -1,246 +1,85 @@
-"""SQL views: a table under the view's name, typed from the topic's schema, in DuckDB.
+"""SQL views: a table under the view's name, typed from the topic's schema, in DuckDB (`views.sql_table`).
 
-Layout: the table has the record's key as ``_key``, its primary key, and the schema's columns; the bookmark is the one
-row of ``_mainstem.bookmark``. ``apply`` is one transaction: the last record of each key replaces its row, a tombstone
-deletes it. At most 50,000 rows go into one statement, because larger replaces are erratic.
+The store reads records; the table holds rows and answers queries. ``SqlStore.isolated`` keeps the table in a process of
+its own (`views.sql_process`), so that no query can end or block the process that opened the store. ``apply`` is one
+transaction: the last record of each key replaces its row, a tombstone deletes it.
 
-**Read-only by construction**: a query runs in a transaction that DuckDB itself holds read-only, on a cursor of its own,
-in a database that may neither touch a file nor the network, load an extension, see a variable of this process, nor
-change a setting. Before that, anything but one SELECT is refused with a clear word. A watchdog interrupts it in time.
-
-The account is a seal (`views.seal`): DuckDB lets no other process open its file, and digests a row in 0.25 µs, so what
-was there at closing is digested, and digested again at opening.
-
-Concurrency: as `views.store` says: one connection writes; each snapshot has a cursor of its own.
+Concurrency: as `views.store` says.
 """
 
 from __future__ import annotations
 
-import shutil
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pyarrow.compute as pc
 
-from mainstem.errors import QueryError, StorageError
 from mainstem.views.json_reader import JsonReader, last_of_each_key
-from mainstem.views.requests import Request, Sql, wrong_kind
-from mainstem.views.rows import plain
-from mainstem.views.seal import Proof, Seal
-from mainstem.views.sql_queries import FETCH_ROWS, answer, watched
+from mainstem.views.requests import Request
+from mainstem.views.sql_process import IsolatedTable
+from mainstem.views.sql_table import SqlTable, TableDefinition
 from mainstem.views.sql_types import SqlColumns, identifier
-from mainstem.views.store import Bookmark, Bucket, DeadLetters, Digest, Row, Snapshot, StoreDefinition, ViewStore
+from mainstem.views.store import Answer, Bookmark, DeadLetters, Snapshot, StoreDefinition, ViewStore
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_FILE = "view.duckdb"
-_WRITE_AHEAD_LOG = "view.duckdb.wal"
-_STATEMENT_ROWS_MAX = 50_000
-# So few rows go as values of a statement: to replace rows out of an Arrow table takes DuckDB twice as long.
 _FEW_ROWS = 8
-_PROOF_S_MAX = 5.0
-_CONFIG: dict[str, Any] = {
-    "threads": 2,
-    "memory_limit": "1GB",
-    "max_temp_directory_size": "1GB",
-    "checkpoint_threshold": "128MB",
-    "enable_external_access": False,
-    "autoload_known_extensions": False,
-    "autoinstall_known_extensions": False,
-    "python_enable_replacements": False,
-}
 
 
 class SqlStore(ViewStore):
-    """See the module."""
+    """See the module. Opening it raises StorageError."""
 
     keeps_past = True
 
-    def __init__(self, path: Path, definition: StoreDefinition) -> None:
+    def __init__(self, path: Path, definition: StoreDefinition, *, is_isolated: bool = False) -> None:
         columns = SqlColumns.of(definition.schema)
-        self._table = identifier(definition.view)
-        self._insert = (
-            f"INSERT OR REPLACE INTO {self._table} SELECT key, {columns.selection()} FROM upserts "
-            f"LIMIT {_STATEMENT_ROWS_MAX} OFFSET ?"
+        table = TableDefinition(
+            identifier(definition.view), columns.table_ddl(), columns.selection(), len(columns.fields) or 1
         )
-        self._row = f"({', '.join('?' * (1 + (len(columns.fields) or 1)))})"
-        self._path = path
-        path.mkdir(parents=True, exist_ok=True)
-        file = path / _FILE
-        is_new = not file.exists()
-        try:
-            self._connection = duckdb.connect(str(file), config=_CONFIG)
-            self._create(columns)
-        except duckdb.Error as error:
-            raise StorageError(f"the SQL store in {path} cannot be opened: {error}") from error
-        self._readers = self._connection.cursor()  # a connection that is at work cannot be asked for a cursor
-        self._readers_lock = threading.Lock()
         self._reader = JsonReader(columns.fields, text=not columns.fields)
-        self._bookmark = _read_bookmark(self._connection)
-        self._seal = Seal(path, self._proof, is_new=is_new)
+        self._table: SqlTable | IsolatedTable = (IsolatedTable if is_isolated else SqlTable)(path, table)
+
+    @classmethod
+    def isolated(cls, path: Path, definition: StoreDefinition) -> SqlStore:
+        """A store whose table is in a process of its own."""
+        return cls(path, definition, is_isolated=True)
 
     def apply(self, arrow_batch: pa.RecordBatch, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
         read = self._reader.read(arrow_batch)
         if read.poisons:
             dead_letters(read.poisons)
-        bookmark = bookmark.after(self._bookmark, read.poisons)
-        try:
-            self._write(last_of_each_key(read.table), bookmark)
-        except duckdb.Error as error:
-            raise StorageError(f"the SQL store cannot be written: {error}") from error
-        self._bookmark = bookmark
+        bookmark = bookmark.after(self._table.bookmark, read.poisons)
+        table = last_of_each_key(read.table)
+        rows = _rows(table) if len(table) <= _FEW_ROWS else None
+        if rows is None:
+            self._table.write(table, bookmark)
+        else:
+            self._table.write_few(table.column("key").to_pylist(), rows, bookmark)
 
-    def snapshot(self) -> SqlSnapshot:
-        with self._readers_lock:
-            cursor = self._readers.cursor()
-        return SqlSnapshot(cursor, self._table, self._seal)
+    def snapshot(self) -> Snapshot:
+        return self._table.snapshot()
+
+    def query(self, request: Request) -> Answer:
+        return self._table.answer(request)
 
     def copy_to(self, path: Path) -> int:
-        # The file and its write-ahead log are one state while nobody writes, and only the applier does: it does not
-        # have to wait for a checkpoint, which waits for readers.
-        path.mkdir()
-        size_bytes = 0
-        for name in (_FILE, _WRITE_AHEAD_LOG):
-            if (self._path / name).exists():
-                shutil.copyfile(self._path / name, path / name)
-                size_bytes += (path / name).stat().st_size
-        return size_bytes
+        return self._table.copy_to(path)
 
     @property
     def bookmark(self) -> Bookmark:
-        return self._bookmark
+        return self._table.bookmark
 
     def vouch(self) -> None:
-        self._seal.vouch()
+        self._table.vouch()
 
     def close(self) -> None:
-        self._seal.close()
-        self._readers.close()
-        self._connection.close()
-
-    def _proof(self) -> Proof | None:
-        """The digest of what is stored, unless it takes too long to open or close a view for it."""
-        cursor = self._connection.cursor()
-        try:
-            with watched(cursor, "the digest of what is stored", _PROOF_S_MAX):
-                digest = _digest(cursor, self._table)
-        except QueryError:
-            return None
-        finally:
-            cursor.close()
-        return f"duckdb {duckdb.__version__}", f"{digest.entries} {digest.checksum}"
-
-    def _create(self, columns: SqlColumns) -> None:
-        connection = self._connection
-        connection.execute("SET GLOBAL TimeZone = 'UTC'")  # a TIMESTAMP is an instant: shown in UTC on any machine
-        connection.execute("SET lock_configuration = true")
-        connection.execute("BEGIN")
-        connection.execute("CREATE SCHEMA IF NOT EXISTS _mainstem")
-        connection.execute("CREATE TABLE IF NOT EXISTS _mainstem.bookmark (document VARCHAR NOT NULL)")
-        connection.execute(
-            f"CREATE TABLE IF NOT EXISTS {self._table} (_key VARCHAR PRIMARY KEY, {columns.table_ddl()})"
-        )
-        connection.execute(
-            "INSERT INTO _mainstem.bookmark SELECT ? WHERE NOT EXISTS (FROM _mainstem.bookmark)", [Bookmark().to_text()]
-        )
-        connection.execute("COMMIT")
-
-    def _write(self, table: pa.Table, bookmark: Bookmark) -> None:
-        connection = self._connection
-        deletions = table.filter(table.column("tombstone"))
-        upserts = table if len(deletions) == 0 else table.filter(pc.invert(table.column("tombstone")))
-        connection.execute("BEGIN")
-        try:
-            rows = _rows(upserts) if len(table) <= _FEW_ROWS else None
-            if rows is None:
-                self._replace(deletions, upserts)
-            else:
-                self._replace_few(table.column("key").to_pylist(), rows)
-            connection.execute("UPDATE _mainstem.bookmark SET document = ?", [bookmark.to_text()])
-            connection.execute("COMMIT")
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
-        finally:
-            connection.unregister("deletions")
-            connection.unregister("upserts")
-
-    def _replace(self, deletions: pa.Table, upserts: pa.Table) -> None:
-        connection = self._connection
-        if len(deletions):
-            connection.register("deletions", deletions.select(["key"]))
-            connection.execute(f"DELETE FROM {self._table} WHERE _key IN (SELECT key FROM deletions)")
-        if len(upserts):
-            connection.register("upserts", upserts)
-            for first_row in range(0, len(upserts), _STATEMENT_ROWS_MAX):
-                connection.execute(self._insert, [first_row])
-
-    def _replace_few(self, keys: list[str], rows: list[tuple[Any, ...]]) -> None:
-        """``keys``: of all rows, those that are deleted too. DuckDB deletes and inserts a key in one transaction."""
-        if keys:
-            marks = ", ".join("?" * len(keys))
-            self._connection.execute(f"DELETE FROM {self._table} WHERE _key IN ({marks})", keys)
-        if rows:
-            insert = f"INSERT INTO {self._table} VALUES {', '.join([self._row] * len(rows))}"
-            self._connection.execute(insert, [value for row in rows for value in row])
+        self._table.close()
 
 
-class SqlSnapshot(Snapshot):
-    """One state of a SqlStore: a read-only transaction on a cursor of its own."""
-
-    def __init__(self, cursor: duckdb.DuckDBPyConnection, table: str, seal: Seal) -> None:
-        self._cursor = cursor
-        self._table = table
-        self._seal = seal
-        cursor.execute("BEGIN TRANSACTION READ ONLY")
-        self.bookmark = _read_bookmark(cursor)  # the first read fixes what the transaction sees
-
-    def query(self, request: Request) -> list[Row]:
-        if not isinstance(request, Sql):
-            raise wrong_kind(request, "SQL")
-        return answer(self._cursor, request)
-
-    def digest(self) -> Digest:
-        return _digest(self._cursor, self._table)
-
-    def intact(self) -> bool | None:
-        return self._seal.is_whole
-
-    def count(self) -> int:
-        return int(_one(self._cursor, f"SELECT count(*) FROM {self._table}")[0])
-
-    def entries(self) -> Iterator[tuple[str, Row]]:
-        return self.entries_after(None)
-
-    def entries_after(self, name: str | None) -> Iterator[tuple[str, Row]]:
-        behind = "" if name is None else "WHERE _key > ?"
-        arguments = [] if name is None else [name]
-        result = self._cursor.execute(f"SELECT * FROM {self._table} {behind} ORDER BY _key", arguments)
-        names = [entry[0] for entry in result.description]
-        while rows := result.fetchmany(FETCH_ROWS):
-            for row in rows:
-                yield row[0], dict(zip(names, map(plain, row), strict=True))
-
-    def sample(self, bucket: Bucket) -> Iterator[tuple[str, Row]]:
-        return (entry for entry in self.entries() if bucket.has(entry[0].encode()))
-
-    def close(self) -> None:
-        self._cursor.close()
-
-
-def _digest(cursor: duckdb.DuckDBPyConnection, table: str) -> Digest:
-    """DuckDB's own hash of each row, summed: the same in any process of one version of DuckDB."""
-    query = f"SELECT count(*), coalesce(sum(hash(entry)), 0) FROM {table} AS entry"
-    count, checksum = _one(cursor, query)
-    return Digest(int(count), int(checksum))
-
-
-def _rows(upserts: pa.Table) -> list[tuple[Any, ...]] | None:
-    """Key and columns of each row, as the table has them; None where Python has no such value: times after 9999."""
+def _rows(table: pa.Table) -> list[tuple[Any, ...]] | None:
+    """Key and columns of each row that is not deleted; None where Python has no such value: times after 9999."""
+    upserts = table.filter(pc.invert(table.column("tombstone")))
     keys = upserts.column("key").to_pylist()
     if "row" not in upserts.column_names:
         return list(zip(keys, upserts.column("text").to_pylist(), strict=True))
@@ -249,13 +88,3 @@ def _rows(upserts: pa.Table) -> list[tuple[Any, ...]] | None:
     except (OverflowError, ValueError):
         return None
     return [(key, *row.values()) for key, row in zip(keys, rows, strict=True)]
-
-
-def _one(cursor: duckdb.DuckDBPyConnection, query: str) -> tuple[Any, ...]:
-    row = cursor.execute(query).fetchone()
-    assert row is not None
-    return row
-
-
-def _read_bookmark(cursor: duckdb.DuckDBPyConnection) -> Bookmark:
-    return Bookmark.from_text(str(_one(cursor, "SELECT document FROM _mainstem.bookmark")[0]))

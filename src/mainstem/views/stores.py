@@ -40,14 +40,19 @@ def store_class(kind: Kind) -> Callable[[Path, StoreDefinition], ViewStore]:
             return MetricsStore
 
 
-def open_store(path: Path, definition: StoreDefinition) -> ViewStore:
+def open_store(path: Path, definition: StoreDefinition, *, for_users: bool = False) -> ViewStore:
     """Open the store in the directory ``path``; an empty or missing directory makes a new one.
 
+    ``for_users``: they ask it, so SQL runs in a process of its own, which a query may end (decision 0027).
     Raises StorageError, and DefinitionError for what the kind cannot hold.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if not isinstance(definition.kind, Lake) and (not path.exists() or not any(path.iterdir())):
         _make(path, definition)  # a lake, whose files name each other by their paths, makes itself in one step
+    if for_users and isinstance(definition.kind, SQL):
+        from mainstem.views.sql import SqlStore
+
+        return SqlStore.isolated(path, definition)
     return store_class(definition.kind)(path, definition)
 
 

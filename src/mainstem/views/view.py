@@ -397,7 +397,7 @@ class View:
         return version
 
     def _open(self, path: Path, definition: StoreDefinition) -> Version:
-        store = open_store(store_path(path), definition)
+        store = open_store(store_path(path), definition, for_users=True)
         client = self._client()
         try:
             snapshots = StoreSnapshots(snapshots_path(path), self._around.snapshot_every)

@@ -57,12 +57,13 @@ def letters(setting: Setting, view: str) -> list[dict[str, bytes | None]]:
     return [dict(letter.headers) for letter in setting.log.read(topic)] if topic in setting.log.topics() else []
 
 
+@pytest.mark.parametrize("how", DAMAGES)
 def test_every_kind_of_view_stops_at_damage_and_says_what_to_do(
-    broker: EmbeddedBroker, log: Log, tmp_path: Path
+    broker: EmbeddedBroker, log: Log, tmp_path: Path, how: Damage
 ) -> None:
     setting = Setting(log, tmp_path / "views", EVERY_KIND)
     end = filled(setting)
-    damage(broker, setting, 3, "garbage")
+    damage(broker, setting, 3, how)
     with setting.host() as host:
         for view in EVERY_KIND:
             require_stopped(host, setting, view)
@@ -74,17 +75,6 @@ def require_stopped(host: ViewHost, setting: Setting, view: str) -> None:
     status = host.wait(view, lambda status: status.state == "stopped")
     assert f"{setting.topic}/0:2-3 cannot be read" in status.detail
     assert 'on_damaged="skip"' in status.detail
-
-
-@pytest.mark.parametrize("how", ["checksum", "torn"])
-def test_a_view_stops_at_what_the_log_cannot_read(
-    broker: EmbeddedBroker, log: Log, tmp_path: Path, how: Damage
-) -> None:
-    setting = Setting(log, tmp_path / "views")
-    filled(setting)
-    damage(broker, setting, 3, how)
-    with setting.host() as host:
-        require_stopped(host, setting, "kv")
 
 
 def test_every_kind_of_view_skips_each_damage_by_name_over_restarts_and_rebuilds(

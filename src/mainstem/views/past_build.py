@@ -44,6 +44,8 @@ class PastBuilder:
     definition: StoreDefinition
     snapshots: StoreSnapshots
     client: Callable[[], WireClient]
+    for_users: bool = False
+    """As of ``open_store``."""
 
     def build(self, path: Path, position: Position, go_on: Callable[[Position], None]) -> ViewStore:
         """Build the store in the new directory ``path``; ``go_on`` hears how far it is, and may raise to end it.
@@ -76,7 +78,7 @@ class PastBuilder:
 
         None, and nothing there, when compaction left gaps, or when the store is somewhere else.
         """
-        store = open_store(path, self.definition, for_users=True)
+        store = open_store(path, self.definition, for_users=self.for_users)
         try:
             is_new = not store.position
             if store.position != start:

@@ -38,13 +38,12 @@ _LOCK_CHECK_S: Final = 0.05
 
 
 class _Session:
-    """The calls of one channel; the public methods are what the parent may call. One thread's."""
+    """The calls of one channel. One thread's."""
 
     def __init__(self, channel: Connection, table: SqlTable) -> None:
         self._channel = channel
-        self._table = table
-        self._entries: Iterator[tuple[str, Row]] = iter(())
-        self.current: SqlSnapshot | None = None
+        self._table_calls = _TableCalls(table)
+        self._snapshot_calls = _SnapshotCalls(table)
 
     def serve(self) -> None:
         """Answer calls until the parent closes the channel."""
@@ -61,15 +60,26 @@ class _Session:
         self._channel.send((is_value, value))
 
     def _called(self, name: str, arguments: tuple[Any, ...]) -> tuple[bool, Any]:
+        calls = self._table_calls if hasattr(self._table_calls, name) else self._snapshot_calls
         try:
-            return True, getattr(self, name)(*arguments)
+            return True, getattr(calls, name)(*arguments)
         except MainstemError as error:
             return False, error
         except Exception as error:
             _LOGGER.exception("a SQL table failed")
             return False, StorageError(f"unexpected {type(error).__name__} of the SQL store: {error}")
 
-    # ---- the table
+    def runs(self, query: WatchedQuery) -> bool:
+        """Whether it is this one's query."""
+        current = self._snapshot_calls.current
+        return current is not None and current.is_at(query.cursor)
+
+
+class _TableCalls:
+    """What the parent may call of the table."""
+
+    def __init__(self, table: SqlTable) -> None:
+        self._table = table
 
     def write(self, table: bytes, bookmark: str) -> None:
         with pa.ipc.open_stream(table) as stream:
@@ -90,7 +100,14 @@ class _Session:
     def close(self) -> None:
         self._table.close()
 
-    # ---- a snapshot of it
+
+class _SnapshotCalls:
+    """What the parent may call of one snapshot after the other."""
+
+    def __init__(self, table: SqlTable) -> None:
+        self._table = table
+        self._entries: Iterator[tuple[str, Row]] = iter(())
+        self.current: SqlSnapshot | None = None
 
     def snapshot(self) -> str:
         self.current = self._table.snapshot()
@@ -171,7 +188,7 @@ def _opened(path: Path, definition: TableDefinition) -> SqlTable:
 def _end(sessions: list[_Session], query: WatchedQuery, reason: str) -> None:
     _LOGGER.critical("the process of a SQL view ends, to be started again: %s", reason)
     for session in sessions:
-        if session.current is not None and session.current.is_at(query.cursor):
+        if session.runs(query):
             limit = "memory" if query.ended_by == "memory" else f"time limit of {query.timeout_s:g} s"
             session.reply(False, QueryError(f"the query ran over its {limit} and could not be interrupted: narrow it"))
     os._exit(NOT_NOW)

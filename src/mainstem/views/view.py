@@ -418,7 +418,7 @@ class View:
         if not store.position:
             note_origin(path, BuiltFrom("left" if any(feed.beginning.values()) else "log", feed.beginning))
         life = feed.bookmark.topic_ids
-        builder = PastBuilder(self.topic, life, definition, snapshots, self._client)
+        builder = PastBuilder(self.topic, life, definition, snapshots, self._client, for_users=True)
         past = PastStores(past_path(path), builder.build, self._around.clock)
         return Version(path, definition, store, feed, self._send, snapshots, past)
 

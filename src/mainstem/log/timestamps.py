@@ -23,7 +23,7 @@ from mainstem.record.constants import (
 )
 from mainstem.record.header import BatchHeader, read_header
 
-_VARINT_SHIFTS: Final = range(0, 70, 7)
+_LATER_SHIFTS: Final = range(7, 70, 7)
 
 
 class TimestampOffset(NamedTuple):
@@ -100,10 +100,18 @@ def _record_timestamps(header: BatchHeader, batch: memoryview) -> Iterator[tuple
 
 def _varint(data: Buffer, at: int) -> tuple[int, int]:
     """The signed number at ``at``, and where it ends."""
-    result = 0
-    for shift, byte in zip(_VARINT_SHIFTS, data[at : at + len(_VARINT_SHIFTS)], strict=False):
-        result |= (byte & 0x7F) << shift
-        at += 1
+    end = len(data)
+    if at < end:
+        byte = data[at]
         if byte < 0x80:
-            return (result >> 1) ^ -(result & 1), at
+            return (byte >> 1) ^ -(byte & 1), at + 1
+        result = byte & 0x7F
+        for shift in _LATER_SHIFTS:
+            at += 1
+            if at >= end:
+                break
+            byte = data[at]
+            result |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return (result >> 1) ^ -(result & 1), at + 1
     raise CorruptBatchError(f"a number at byte {at} of the records does not end")

@@ -18,7 +18,7 @@ from mainstem.broker.share.delivery import (
     Limits,
     Taker,
 )
-from mainstem.broker.share.in_flight import InFlight, RecordState, Run
+from mainstem.broker.share.in_flight import UNKNOWN_BATCH, InFlight, RecordState, Run
 from mainstem.errors import RemoteError
 from mainstem.protocol.errors import ErrorCode
 
@@ -86,7 +86,39 @@ def test_a_batch_that_is_begun_is_taken_whole() -> None:
 def test_a_record_limit_is_kept_exactly_and_the_rest_is_for_the_next() -> None:
     driver = Driver()
     assert driver.acquire("a", 7, exact=True) == [Acquired(0, 6, 1)]
-    assert driver.acquire("b", 7, exact=True) == [Acquired(7, 13, 1)]
+    assert driver.acquire("b", 7, exact=True) == [Acquired(7, 9, 1), Acquired(10, 13, 1)]
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_what_was_acquired_at_once_stays_a_unit_when_it_is_delivered_again(exact: bool) -> None:
+    """As Kafka 4.3.1 answers: in batches of the first delivery, in either mode of the second one."""
+    driver = Driver()
+    driver.acquire("a", 10)
+    driver.acquire("a", 10)
+    driver.release("a")
+    assert driver.acquire("b", 20, exact=exact) == [Acquired(0, 9, 2), Acquired(10, 19, 2)]
+
+
+def test_a_limit_cuts_the_last_of_the_units_that_are_delivered_again() -> None:
+    driver = Driver()
+    driver.acquire("a", 10)
+    driver.acquire("a", 10)
+    driver.release("a")
+    assert driver.acquire("b", 13, exact=True) == [Acquired(0, 9, 2), Acquired(10, 12, 2)]
+    assert driver.acquire("b", 13, exact=True)[0] == Acquired(13, 19, 2)
+
+
+def test_a_unit_of_several_batches_is_begun_and_then_taken_whole() -> None:
+    driver = Driver()
+    driver.acquire("a", 20, exact=True)
+    driver.release("a")
+    assert driver.acquire("b", 3) == [Acquired(0, 19, 2)]
+
+
+def test_the_rest_of_a_batch_behind_a_limit_is_in_flight() -> None:
+    driver = Driver()
+    driver.acquire("a", 3, exact=True)
+    assert refused(driver, "a", 0, 4, RELEASE) == ErrorCode.INVALID_RECORD_STATE
 
 
 def test_what_is_acquired_is_parted_at_batches_of_the_size_that_was_asked_for() -> None:
@@ -300,7 +332,8 @@ class Witness:
         elif name == "compact":
             driver.extents = [extent for extent in driver.extents if extent.first != arguments[0] * 5]
         driver.state = before.applied(changes, log_start)
-        written = [run.to(RecordState.AVAILABLE) if run.state is RecordState.ACQUIRED else run for run in changes]
+        known = [run.to(RecordState.AVAILABLE) if run.state is RecordState.ACQUIRED else run for run in changes]
+        written = [run._replace(batch=UNKNOWN_BATCH) for run in known]
         self.replica = self.replica.applied(written, log_start)
 
     def delivered(self, acquired: list[Acquired], records_max: int | None) -> None:

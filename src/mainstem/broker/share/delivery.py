@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from mainstem.broker.failures import refusal
-from mainstem.broker.share.in_flight import InFlight, RecordState, Run
+from mainstem.broker.share.in_flight import UNKNOWN_BATCH, InFlight, RecordState, Run
 from mainstem.protocol.errors import ErrorCode
 
 _AVAILABLE: Final = RecordState.AVAILABLE
@@ -102,28 +102,45 @@ class _Acquisition:
     count: int = 0
     end_offset: int = 0
     is_over: bool = False
+    batch: int = UNKNOWN_BATCH
+    new_from: int = UNKNOWN_BATCH
 
     @property
     def is_exact(self) -> bool:
         return self.taker.mode is AcquireMode.RECORD_LIMIT
 
-    def begin_batch(self) -> None:
-        """A batch that is begun is taken whole, unless records are counted exactly."""
-        self.is_over = self.is_over or self.count >= self.taker.records_max
+    def begin(self, batch: int) -> None:
+        """Go on with records of this in-flight batch. One that is begun is taken whole, unless records are counted."""
+        if self.is_exact or batch != self.batch or batch == UNKNOWN_BATCH:
+            self.is_over = self.is_over or self.count >= self.taker.records_max
+        self.batch = batch
 
     def archive(self, run: Run) -> None:
         self.changes.append(run.to(_ARCHIVED))
 
     def take(self, run: Run) -> None:
+        """Acquire these records: with those before them, if they are of one in-flight batch."""
         count = run.delivery_count + 1
-        self.changes.append(Run(run.first, run.last, _ACQUIRED, count, self.taker.member_id, self.taker.deadline_s))
+        taker, before = self.taker, self.changes[-1] if self.changes else None
+        acquired = Run(run.first, run.last, _ACQUIRED, count, taker.member_id, taker.deadline_s, run.batch)
+        self.changes.append(acquired)
         self.count += run.size
-        before = self.acquired[-1] if self.acquired else None
-        joins = before is not None and (before.last + 1, before.delivery_count) == (run.first, count)
-        if before is not None and joins and (self.is_exact or before.size < self.taker.batch_size):
-            self.acquired[-1] = before._replace(last=run.last)
+        if before is not None and acquired.follows(before):
+            self.acquired[-1] = self.acquired[-1]._replace(last=run.last)
         else:
             self.acquired.append(Acquired(run.first, run.last, count))
+
+    def new_batch(self, first: int) -> int:
+        """The in-flight batch of new records: that of the new ones before them until it is as large as asked for."""
+        before = self.acquired[-1] if self.acquired else None
+        if (
+            before is None
+            or before.last + 1 != first
+            or self.changes[-1].batch != self.new_from
+            or (not self.is_exact and before.size >= self.taker.batch_size)
+        ):
+            self.new_from = first
+        return self.new_from
 
 
 def acquire(
@@ -165,12 +182,14 @@ def _pass_over(work: _Acquisition, first: int, last: int) -> None:
 
 
 def _take_batch(work: _Acquisition, first: int, last: int) -> None:
-    work.begin_batch()
     for run in work.state.within(first, last):
-        if work.is_over:
-            return
         if run.state is _AVAILABLE:
+            work.begin(run.batch)
+            if work.is_over:
+                return
             _take_again(work, run)
+    if last >= work.end_offset:
+        work.begin(UNKNOWN_BATCH)
     if not work.is_over and last >= work.end_offset:
         _take_new(work, max(first, work.end_offset), last)
 
@@ -203,8 +222,11 @@ def _take_new(work: _Acquisition, first: int, last: int) -> None:
         return
     size = last - first + 1
     taken = min(size, room, work.taker.records_max - work.count) if work.is_exact else size
-    work.take(Run(first, first + taken - 1, _AVAILABLE, 0))
-    work.end_offset = first + taken
+    new = Run(first, last, _AVAILABLE, 0, batch=work.new_batch(first))
+    work.take(new.cut(first, first + taken - 1))
+    if taken < size:  # the rest of the batch is in flight, and for the next
+        work.changes.append(new.cut(first + taken, last))
+    work.end_offset = last + 1
     work.is_over = taken < size
 
 

@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 NEVER: Final = math.inf
+UNKNOWN_BATCH: Final = -1
+"""The batch of offsets that were acquired before a restart: it is not written."""
 
 
 class RecordState(enum.IntEnum):
@@ -45,7 +47,11 @@ _ACQUIRED: Final = RecordState.ACQUIRED
 
 
 class Run(NamedTuple):
-    """Offsets ``first`` to ``last``, all in one state. ``deadline_s`` is monotonic seconds, when the lock ends."""
+    """Offsets ``first`` to ``last``, all in one state. ``deadline_s`` is monotonic seconds, when the lock ends.
+
+    ``batch`` is the offset at which the in-flight batch begins that they belong to, as in Kafka: what one member first
+    acquired at once. Such a batch stays a unit when its records are delivered again.
+    """
 
     first: int
     last: int
@@ -53,6 +59,7 @@ class Run(NamedTuple):
     delivery_count: int
     member_id: str = ""
     deadline_s: float = NEVER
+    batch: int = UNKNOWN_BATCH
 
     @property
     def size(self) -> int:
@@ -64,7 +71,7 @@ class Run(NamedTuple):
 
     def to(self, state: RecordState) -> Run:
         """The same offsets in another state, which nobody holds."""
-        return Run(self.first, self.last, state, self.delivery_count)
+        return Run(self.first, self.last, state, self.delivery_count, batch=self.batch)
 
     def follows(self, before: Run) -> bool:
         """Whether it goes on where ``before`` ends, and differs in nothing else."""
@@ -156,7 +163,8 @@ class InFlight:
         """The state as the log has it: what is acquired is available there, with the delivery counted."""
         runs: list[Run] = []
         for run in self.runs:
-            _add(runs, run.to(_AVAILABLE) if run.state is _ACQUIRED else run)
+            known = run.to(_AVAILABLE) if run.state is _ACQUIRED else run
+            _add(runs, known._replace(batch=UNKNOWN_BATCH))
         return InFlight(self.start_offset, tuple(runs))
 
     def check(self) -> None:

@@ -105,7 +105,7 @@ class Side:
         return value
 
     def _list(self, name: str, items: list[Any]) -> Any:
-        if name == "subscribed_topic_names":
+        if name == "subscribed_topic_names" or (name == "partitions" and items and isinstance(items[0], int)):
             return sorted(items)
         if not items or not isinstance(items[0], dict):
             return items
@@ -160,6 +160,9 @@ def _only_own(step: Step, made: dict[str, Any], prefix: str) -> dict[str, Any]:
     if step.api in _LISTS_ALL:
         part, name = _LISTS_ALL[step.api]
         made[part] = [each for each in made[part] if prefix in str(each.get(name)) or not each.get(name)]
+    cursor = made.get("next_cursor")
+    if cursor is not None and prefix not in cursor["topic_name"]:
+        made["next_cursor"] = "a topic of the broker's own"
     for topic in made["responses"] if step.api == "share_fetch" else ():
         # Kafka leaves a partition without news out while it loads it.
         topic["partitions"] = [each for each in topic["partitions"] if _has_news(each)]

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.differential.log_plans import produce
 from tests.differential.plan import Plan
-from tests.differential.requests import Ref
+from tests.differential.requests import Ref, share_member
 
 GROUPS = ("~g0", "~g0", "~g0", "~g1")
 
@@ -170,7 +170,7 @@ def share(plan: Plan) -> None:
     slot = plan.random.choice(["m0", "m0", "m1"])
     of_group, topic = "~s0", plan.random.choice(list(plan.topics))
     kind = plan.random.random()
-    own_id = f"~{slot}-AAAAAA"
+    own_id = share_member(slot)
     if kind < 0.2 or slot not in plan.owned:
         epoch: Any = 0 if slot not in plan.owned or plan.chance(0.1) else Ref("epoch", slot, 0)
         plan.owned[slot] = True
@@ -184,7 +184,7 @@ def share(plan: Plan) -> None:
         _share_fetch(plan, slot, of_group, own_id, topic)
     elif kind < 0.7:
         batch = {"first_offset": Ref("first", slot, 0), "last_offset": Ref("last", slot, 0)}
-        batch["acknowledge_types"] = [plan.random.choice([1, 1, 2, 3, 0, 9 if plan.chance(0.1) else 1])]
+        batch["acknowledge_types"] = [plan.random.choice([1, 2, 2, 2, 3, 0, 9 if plan.chance(0.1) else 1])]
         partition = {"partition_index": plan.partition(topic), "acknowledgement_batches": [batch]}
         fields = {"group_id": of_group, "member_id": own_id, "share_session_epoch": Ref("share_epoch", slot, 0)}
         fields["topics"] = [{"topic_id": plan.topic_id(topic), "partitions": [partition]}]
@@ -219,7 +219,8 @@ def _share_fetch(plan: Plan, slot: str, of_group: str, own_id: str, topic: str) 
 def _share_admin(plan: Plan, of_group: str, topic: str) -> None:
     kind = plan.random.randrange(5)
     if kind <= 1:
-        topics = None if plan.chance(0.4) else [{"topic_name": topic, "partitions": [plan.partition(topic)]}]
+        number = min(plan.partition(topic), plan.topics[topic] - 1)  # for one that is not there Kafka never answers
+        topics = None if plan.chance(0.4) else [{"topic_name": topic, "partitions": [number]}]
         plan.ask("describe_share_group_offsets", {"groups": [{"group_id": of_group, "topics": topics}]})
     elif kind == 2:
         partition = {"partition_index": plan.partition(topic), "start_offset": plan.random.choice([0, 1, 2, -1])}

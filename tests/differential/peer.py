@@ -94,14 +94,13 @@ class Peer:
             wire.close()
 
     def exchange(self, body: Message, version: int, client: str = "admin") -> Any:
-        """A request and its answer, or CLOSED."""
+        """A request and its answer, or CLOSED: also when no answer comes, which ends the connection."""
         wire = self.wire(client)
         wire.send(body, version)
         answer = wire.poll(ANSWER_S)
-        if answer is None:
-            raise TimeoutError(f"{self.address} does not answer {body!r}")
-        if answer is CLOSED:
+        if answer is None or answer is CLOSED:
             self.drop(client)
+            return CLOSED
         return answer
 
     def versions(self) -> dict[int, Versions]:

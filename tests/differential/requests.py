@@ -75,6 +75,15 @@ class Names(NamedTuple):
     known: Mapping[tuple[str, str], Any]
 
 
+SHARE_SLOTS = ("m0", "m1")
+"""The members of share groups."""
+
+
+def share_member(slot: str) -> str:
+    """The id that a member of a share group gives itself."""
+    return f"~{slot}-AAAAAA"
+
+
 def build(step: Step, names: Names) -> Message:
     """The message of a step for one side."""
     message: Message = _struct(entity(step.key, step.version, True), step.fields, names)

@@ -24,7 +24,7 @@ from tests.differential.sequences import sequence, theme_of
 from tests.differential.shrink import shrink
 from tests.support.apache_kafka import ApacheKafka
 
-_LEFT_OUT = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, *OWN_APIS}
+LEFT_OUT = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, *OWN_APIS}
 _READY_S = 60
 _SETTINGS = {"group_consumer_assignment_interval_ms": "0", "group_share_assignment_interval_ms": "0"}
 """Of both brokers: Kafka makes assignments at once, as Mainstem does."""
@@ -41,7 +41,7 @@ def stage() -> Iterator[Stage]:
     ):
         with LogProcess(Path(directory) / "data", node_id="1", **_SETTINGS) as log:
             here, there = Peer(log.bootstrap), Peer(kafka.bootstrap)
-            versions = common_versions((here, there), [key for key in ApiKey if key not in _LEFT_OUT])
+            versions = common_versions((here, there), [key for key in ApiKey if key not in LEFT_OUT])
             try:
                 for peer in (here, there):
                     _wait_for_coordinators(peer)

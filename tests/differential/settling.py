@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.differential.answers import Side, differences
 from tests.differential.peer import CLOSED, Peer
-from tests.differential.requests import Ref, Step, build
+from tests.differential.requests import SHARE_SLOTS, Ref, Step, build, share_member
 
 _WAIT_S = 3.0
 _TOPICS_CHANGED = {"create_topics", "create_partitions", "delete_topics"}
@@ -28,14 +28,48 @@ def settle(peers: Sequence[Peer], sides: Sequence[Side], step: Step) -> None:
             asked = {name: resource[name] for name in ("resource_type", "resource_name")}
             described = {**asked, "configuration_keys": [config["name"] for config in resource["configs"]]}
             _until_equal(peers, sides, Step("describe_configs", 1, "admin", {"resources": [described]}))
+    elif step.api == "share_group_heartbeat":
+        _settle_shares(peers, sides, step)
     elif step.api in ("end_txn", "init_producer_id") and step.fields.get("transactional_id"):
         asked = Step("describe_transactions", 0, "admin", {"transactional_ids": [step.fields["transactional_id"]]})
         for peer, side in zip(peers, sides, strict=True):
             _until(lambda peer=peer, side=side: _is_done(_exchange(peer, side, asked)))
 
 
+def _settle_shares(peers: Sequence[Peer], sides: Sequence[Side], step: Step) -> None:
+    """Heartbeat until the members of a share group have the same assignments: Kafka's coordinator first writes the
+    state of the partitions, and assigns them at a later heartbeat.
+    """
+    group_id = step.fields["group_id"]
+    described = Step("share_group_describe", 1, "admin", {"group_ids": [group_id]})
+
+    def are_equal() -> bool:
+        shown = [
+            _assignments(side.normal(described, _exchange(peer, side, described)))
+            for peer, side in zip(peers, sides, strict=True)
+        ]
+        if shown[0] == shown[1]:
+            return True
+        for slot in SHARE_SLOTS:
+            fields = {"group_id": group_id, "member_id": share_member(slot), "member_epoch": Ref("epoch", slot, -2)}
+            beat = Step("share_group_heartbeat", 1, "admin", fields, {"member": slot})
+            for peer, side in zip(peers, sides, strict=True):
+                answer = _exchange(peer, side, beat) if ("epoch", slot) in side.known else CLOSED
+                if answer is not CLOSED and answer.error_code == 0:
+                    side.learn(beat, answer)
+        return False
+
+    _until(are_equal)
+
+
+def _assignments(answer: Any) -> Any:
+    if answer == CLOSED:
+        return answer
+    return [(member["member_id"], member["assignment"]) for group in answer["groups"] for member in group["members"]]
+
+
 def _is_done(answer: Any) -> bool:
-    return all(each.transaction_state in _DONE for each in answer.transaction_states)
+    return answer is CLOSED or all(each.transaction_state in _DONE for each in answer.transaction_states)
 
 
 def _settle_topics(peers: Sequence[Peer], sides: Sequence[Side], step: Step) -> None:

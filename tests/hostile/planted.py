@@ -1,4 +1,4 @@
-"""The log with a defect in it, for the test of the fuzzer: ``python -m tests.hostile.planted DEFECT`` and options."""
+"""The log with a defect in it, for tests of the test tiers: ``python -m tests.hostile.planted DEFECT`` and options."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from mainstem.broker.apis import APIS
 from mainstem.broker.node import Node
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.compiler import Budget
+from mainstem.protocol.errors import ErrorCode
 from tests.broker.harness import LogProcess
 
 _WORK_S = 5.5
@@ -47,6 +48,22 @@ def _wait() -> None:
     threading.Event().wait(_WAIT_S)
 
 
+def _answer_wrongly() -> None:
+    """Let DeleteRecords answer NOT_LEADER_OR_FOLLOWER for an offset that is out of range."""
+    api = APIS[ApiKey.DELETE_RECORDS]
+    serve = api.handle
+
+    def handle(node: Node, call: Call) -> Answer:
+        answer: Any = serve(node, call)
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                if partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    partition.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return answer
+
+    object.__setattr__(api, "handle", handle)
+
+
 def _make_array(self: Budget, count: int, bytes_left: int, bytes_each: int) -> None:
     """Believe the count that a request names, and make the array before its elements are read."""
     self.left -= len([None] * count)
@@ -61,6 +78,7 @@ DEFECTS: dict[str, Callable[[], None]] = {
     "a handler that works on the loop": lambda: _do_first(_work),
     "a handler that waits on the loop": lambda: _do_first(_wait),
     "arrays of any count": _remove_cap,
+    "a wrong error code": _answer_wrongly,
 }
 
 

@@ -186,10 +186,10 @@ class ChangeableConfigs:
 def changeable_configs(node: Node, resource_type: int, name: str) -> ChangeableConfigs:
     """What is to be changed. Raises RemoteError for a resource without configs to change, UnknownTopicError."""
     if resource_type == ResourceType.TOPIC:
-        if not name:
-            raise refusal(ErrorCode.INVALID_REQUEST, "the resource has no name: give the name of a topic")
 
         def replace_of_topic(overrides: Mapping[str, str], validate_only: bool) -> None:
+            if not name:
+                raise refusal(ErrorCode.INVALID_REQUEST, "the resource has no name: give the name of a topic")
             node.topics.set_configs(name, overrides, validate_only=validate_only)
             node.fetches.wake_all()  # a config may have moved what is visible
 

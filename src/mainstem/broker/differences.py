@@ -8,6 +8,7 @@ is). Everything else that differs is a defect.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from mainstem.protocol.schema import ZERO_UUID
@@ -20,6 +21,7 @@ class DeliberateDifference(NamedTuple):
     """One row: ``path`` is searched in a path such as ``topics[0].partitions[1].error_code``.
 
     ``parts``: after such an answer the brokers are in different states, and what they answer is compared no further.
+    ``when``: what else must hold between the two answers.
     """
 
     api: str
@@ -28,6 +30,7 @@ class DeliberateDifference(NamedTuple):
     there: Any
     reason: str
     parts: bool = False
+    when: Callable[[Any, Any], bool] | None = None
 
     def covers(self, api: str, path: str, here: Any, there: Any) -> bool:
         """Whether this row is about a difference between two answers in this place."""
@@ -36,7 +39,27 @@ class DeliberateDifference(NamedTuple):
             and re.search(self.path, path) is not None
             and self.here in (ANY, here)
             and self.there in (ANY, there)
+            and (self.when is None or self.when(here, there))
         )
+
+
+def _are_epochs(here: Any, there: Any) -> bool:
+    """Epochs of members that are in the group, or of the group."""
+    return bool(here > 0 and there > 0)
+
+
+def _is_behind(here: Any, there: Any) -> bool:
+    """A start offset that Kafka does not show yet, or as it was earlier."""
+    return bool(there < here)
+
+
+def _is_earlier_lag(here: Any, there: Any) -> bool:
+    return bool(there == -1 or there > here)
+
+
+def _is_later_check(here: Any, there: Any) -> bool:
+    """What is said of a commit whose epoch was accepted."""
+    return there in (0, 3, 12, 100)
 
 
 ABSENT: Final = "absent"
@@ -64,7 +87,8 @@ _NOT_FETCHED: Final = (
     "loaded the partition then, UNKNOWN_TOPIC_OR_PARTITION"
 )
 _NO_SHARE_GROUP: Final = (
-    "a share fetch of a group that is not there is GROUP_ID_NOT_FOUND; in Kafka UNKNOWN_SERVER_ERROR"
+    "a share fetch of a group that is not there is GROUP_ID_NOT_FOUND; in Kafka UNKNOWN_SERVER_ERROR, of the request "
+    "or of its partitions"
 )
 _APPEND_TIME: Final = (
     "a produced batch that says LogAppendTime is INVALID_TIMESTAMP; Kafka means to refuse it, and takes one whose "
@@ -91,17 +115,27 @@ _NO_GROUP_NAME: Final = (
 _NO_NAME: Final = (
     "a topic without a name is INVALID_TOPIC_EXCEPTION; in Kafka, which cannot, UNKNOWN_SERVER_ERROR of all"
 )
+_TIE: Final = (
+    "when protocols of a classic group have equally many votes, the one of the member that joined first wins; in Kafka "
+    "the order of a hash table decides"
+)
+_OLDER_END: Final = (
+    "an EndTxn of version 5 at the epoch before the current one is PRODUCER_FENCED where the transaction ended with an "
+    "older version, which does not raise the epoch; Kafka takes it for a repeat"
+)
 
 DELIBERATE: Final = (
     DeliberateDifference("*", _OWN_CONFIGS, ANY, ABSENT, "Mainstem's own topic configs are listed"),
     DeliberateDifference(
         "describe_configs", r"configs\.streams\.", ABSENT, ANY, "Streams groups are not served, nor are their configs"
     ),
-    DeliberateDifference("share_group_heartbeat", r"^(member_epoch|assignment)", ANY, ANY, _SHARES_AT_ONCE),
+    DeliberateDifference("share_group_heartbeat", r"^member_epoch$", ANY, ANY, _SHARES_AT_ONCE, when=_are_epochs),
+    DeliberateDifference("share_group_heartbeat", r"^assignment\.topic_partitions", ANY, ANY, _SHARES_AT_ONCE),
     DeliberateDifference(
-        "share_group_describe", r"(group_epoch|assignment_epoch|member_epoch|assignment)", ANY, ANY, _SHARES_AT_ONCE
+        "share_group_describe", r"(group|assignment|member)_epoch$", ANY, ANY, _SHARES_AT_ONCE, when=_are_epochs
     ),
-    DeliberateDifference("describe_share_group_offsets", r"(start_offset|lag)$", ANY, ANY, _START_KNOWN),
+    DeliberateDifference("describe_share_group_offsets", r"start_offset$", ANY, ANY, _START_KNOWN, when=_is_behind),
+    DeliberateDifference("describe_share_group_offsets", r"lag$", ANY, ANY, _START_KNOWN, when=_is_earlier_lag),
     DeliberateDifference("describe_share_group_offsets", r"groups.*\]\.error_code$", 24, -1, _NO_GROUP_NAME),
     DeliberateDifference("produce", r"error_code$", 32, 0, _APPEND_TIME, parts=True),
     DeliberateDifference("produce", r"error_code$", 87, 0, _NO_EPOCH, parts=True),
@@ -114,10 +148,13 @@ DELIBERATE: Final = (
     DeliberateDifference("create_topics", r"topic_id$", ZERO_UUID, "<other uuid>", _VALIDATED),
     DeliberateDifference("delete_groups", r"error_code$", 69, 0, _NEVER_COMMITTED),
     DeliberateDifference("offset_delete", r"^error_code$", 69, 0, _NEVER_COMMITTED, parts=True),
-    DeliberateDifference("offset_commit", r"error_code$", 113, ANY, _OLDER_EPOCHS, parts=True),
+    DeliberateDifference("offset_commit", r"error_code$", 113, ANY, _OLDER_EPOCHS, parts=True, when=_is_later_check),
+    DeliberateDifference("join_group", r"^protocol_name$", "roundrobin", "range", _TIE, parts=True),
+    DeliberateDifference("end_txn", r"^error_code$", 90, 0, _OLDER_END, parts=True),
     DeliberateDifference("describe_topic_partitions", r"error_code$", 17, -1, _NO_NAME, parts=True),
     DeliberateDifference("incremental_alter_configs", r"error_code$", 42, -1, _OPERATION),
-    DeliberateDifference("share_fetch", r"^error_code$", 69, ANY, _NO_SHARE_GROUP, parts=True),
+    DeliberateDifference("share_fetch", r"^error_code$", 69, -1, _NO_SHARE_GROUP, parts=True),
+    DeliberateDifference("share_fetch", r"^error_code$", 69, 0, _NO_SHARE_GROUP, parts=True),
     DeliberateDifference("share_fetch", r"^error_code$", 0, -1, _NO_SHARED_TOPIC, parts=True),
     DeliberateDifference("share_acknowledge", r"partitions.*error_code$", 121, 3, _NOT_FETCHED),
     DeliberateDifference("*", r"configs\.min\.insync\.replicas\.(config_source|synonyms)", ANY, ANY, _RE_ELECTION),

@@ -3,7 +3,8 @@
 Answered when what it changed is durable. From version 1 members bring ids of their own and may subscribe with a regular
 expression (RE2's syntax), which finds those topics that its sender may describe. Deliberate: a member of the classic
 protocol cannot be in a consumer group, so a group is moved from one protocol to the other while it is empty; of a
-classic group with members it is said GROUP_ID_NOT_FOUND.
+classic group with members it is said GROUP_ID_NOT_FOUND. A member that joins again with a new instance id keeps its
+target assignment; in Kafka it has none until the next one.
 """
 
 from __future__ import annotations

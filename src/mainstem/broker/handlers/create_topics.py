@@ -70,7 +70,7 @@ def _create(node: Node, asked: CreatableTopic, *, validate_only: bool) -> Creata
         configs=[
             CreatableTopicConfigs(
                 name=entry.name,
-                value=entry.value,
+                value=configs.get(entry.name, entry.value),  # as Kafka: here as given, later as parsed
                 read_only=False,
                 config_source=entry.source,
                 is_sensitive=False,

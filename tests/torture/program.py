@@ -66,6 +66,8 @@ def _do(spark: SparkSession, work: Work, bootstrap: str) -> None:
         frame = _shaped(reader.option("startingOffsets", "earliest").load(), work)
         writer = frame.writeStream.format("mainstem").options(**options, topic=work.sink, pipeline=work.sink)
         writer = writer.option("checkpointLocation", work.checkpoint).trigger(availableNow=True)
+        if work.timeout_ms:
+            writer = writer.option("kafka.transaction.timeout.ms", work.timeout_ms)
         writer.start().awaitTermination()
     else:
         # How many tasks write is part of the plan; it changes from run to run.

@@ -4,6 +4,8 @@
 =========== ===========================================================================================================
 rebuild     a changed pipeline is rebuilt, and its driver killed after each step of that, each in a rebuild of its own
 outputs     a pipeline with two outputs, its driver and its workers killed after each step of a micro-batch
+behind      a plain stream, killed after each step of a micro-batch while another writer's transaction is open before it
+            in all partitions that it writes; then, with transactions that time out before it starts again, its JVM
 outage      a log that stays away for longer than a minute, in the middle of a plain stream: its query waits and goes on
 =========== ===========================================================================================================
 
@@ -18,16 +20,22 @@ import itertools
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from confluent_kafka import Producer
+
+from mainstem.client.wire.cluster import WireClient
+from mainstem.client.wire.prepared import open_transactions
 from tests.broker.harness import LogProcess
+from tests.support.eventually import eventually
 from tests.torture.orders import Order, Target
 from tests.torture.readers import by_kafka_python, open_partitions
 from tests.torture.torture import Input, Torture, create_topics
-from tests.torture.truth import Fault, Verdict, check, check_rebuilt
+from tests.torture.truth import Fault, Verdict, check, check_rebuilt, to_value
 from tests.torture.work import Kind, Work
 
 REBUILD_STEPS: Final = tuple(
@@ -37,8 +45,14 @@ REBUILD_STEPS: Final = tuple(
 TASK_STEPS: Final = ("task:initialized", "task:appended", "task:prepared")
 DRIVER_STEPS: Final = ("driver:begun", "driver:decided", "driver:ended-first", "driver:ended-all", "driver:progress")
 AWAY_S: Final = 70.0
+LOST_AFTER: Final = ("driver:decided", "driver:ended-first")
+"""After these a time-out aborts what is decided: that has to be said. Else nothing is lost."""
+TIMEOUT_MS: Final = 10_000
+_SINKS: Final = "mainstem-sink-"
 _NUMBERS = itertools.count(1)
 _RECORDS = 300
+_WORK_S: Final = 180.0
+PARTITIONS: Final = 2
 
 
 class Stage:
@@ -49,7 +63,8 @@ class Stage:
         self.torture = torture
         self.bootstrap = bootstrap
         self.work = Work(kind, str(directory / f"checkpoint-{name}"), f"{name}-in", f"{name}-out", offsets_max=150)
-        create_topics(bootstrap, **{self.work.source: 2}, **dict.fromkeys(self.work.sinks, 2))
+        self.directory = directory
+        create_topics(bootstrap, **{self.work.source: 2}, **dict.fromkeys(self.work.sinks, PARTITIONS))
         self.input = Input(bootstrap, self.work.source)
 
     def run(self, work: Work | None = None, kill: Sequence[Order] = (), records: int = _RECORDS) -> None:
@@ -90,6 +105,68 @@ def outputs(
     return stage.judged(check(stage.input.given, seen, is_ordered=False))
 
 
+def behind(
+    stage: Stage,
+    task_steps: Sequence[str] = TASK_STEPS,
+    driver_steps: Sequence[str] = DRIVER_STEPS,
+    timed_out: Sequence[str] = ("task:prepared", *DRIVER_STEPS),
+) -> Verdict:
+    """See the module."""
+    with _another_open(stage):
+        stage.run()
+        for step in (*task_steps, *driver_steps):
+            stage.run(kill=[Order(step, "self")])
+        stage.run()
+    verdict = stage.judged(check(stage.input.given, by_kafka_python(stage.bootstrap, stage.work.sink)))
+    for step in timed_out:
+        verdict = verdict.with_faults(_timed_out(Stage(stage.torture, stage.bootstrap, stage.directory, "plain"), step))
+    return verdict
+
+
+def _timed_out(stage: Stage, step: str) -> Iterator[Fault]:
+    """The JVM is killed after ``step`` and comes back when its transactions are over, behind another open one."""
+    torture, work = stage.torture, replace(stage.work, timeout_ms=TIMEOUT_MS)
+    with _another_open(stage):
+        stage.input.feed(_RECORDS)
+        torture.orders.give([Order(step, "jvm")])
+        driver = torture.driver
+        driver.do(work)
+        eventually(lambda: not driver.is_alive, f"the end of the driver at {step}", within_s=_WORK_S)
+        torture.counts[f"killed jvm at {step}"] += 1
+        torture.replace_driver()
+        with WireClient(stage.bootstrap) as client:
+            eventually(lambda: not open_transactions(client, _SINKS), "the time-out", within_s=_WORK_S)
+        driver = torture.driver
+        driver.do(work)
+        said = eventually(lambda: driver.said(1.0), f"the end of the query after {step}", within_s=_WORK_S)
+    seen = by_kafka_python(stage.bootstrap, work.sink)
+    if step in LOST_AFTER:
+        if "are lost" not in said.get("failed", ""):
+            yield Fault(
+                "silent", f"after {step} the query said {said}, and {len(seen)} of {_RECORDS} records are there"
+            )
+    else:
+        if "done" not in said:
+            yield Fault("failed", f"after {step}: {said}")
+        yield from check(stage.input.given, seen).faults
+
+
+@contextmanager
+def _another_open(stage: Stage) -> Iterator[None]:
+    """Another writer's transaction, open in every partition of the output; aborted at the end of the block."""
+    name = {"transactional.id": f"other-{next(_NUMBERS)}", "transaction.timeout.ms": 900_000, "log_level": 0}
+    other = Producer({"bootstrap.servers": stage.bootstrap, **name})
+    other.init_transactions(_WORK_S)
+    other.begin_transaction()
+    for partition in range(PARTITIONS):
+        other.produce(stage.work.sink, to_value("another", partition), partition=partition)
+    assert other.flush(_WORK_S) == 0
+    try:
+        yield
+    finally:
+        other.abort_transaction(_WORK_S)
+
+
 def outage(stage: Stage) -> Verdict:
     """See the module."""
     stage.run()
@@ -108,6 +185,7 @@ def outage(stage: Stage) -> Verdict:
 SCENES: Final[dict[str, tuple[Kind, Callable[[Stage], Verdict]]]] = {
     "rebuild": ("totals", rebuild),
     "outputs": ("split", outputs),
+    "behind": ("plain", behind),
     "outage": ("plain", outage),
 }
 

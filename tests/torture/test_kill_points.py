@@ -18,6 +18,7 @@ from tests.torture.work import Kind, Work
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 TASK_STEPS = ("task:initialized", "task:appended", "task:prepared")
 DRIVER_STEPS = ("driver:begun", "driver:decided", "driver:ended-first", "driver:ended-all", "driver:progress")
+BEHIND = ("driver:decided", "driver:ended-first")
 _FEEDS_MAX = 8
 
 
@@ -116,3 +117,10 @@ def test_a_rebuild_whose_driver_dies_appends_what_differs_once(
 def test_several_outputs_whose_driver_dies_count_together(log: LogProcess, torture: Torture, tmp_path: Path) -> None:
     stage = scenes.Stage(torture, log.bootstrap, tmp_path, "split")
     assert scenes.outputs(stage, [], ["driver:ended-first"]).faults == ()
+
+
+def test_a_stream_killed_behind_an_open_transaction_loses_nothing_or_says_so(
+    log: LogProcess, torture: Torture, tmp_path: Path
+) -> None:
+    stage = scenes.Stage(torture, log.bootstrap, tmp_path, "plain")
+    assert scenes.behind(stage, [], BEHIND, timed_out=BEHIND[:1]).faults == ()

@@ -25,6 +25,8 @@ class Work:
     partitions_min: int = 1
     repartition: int = 0
     version: int = 1
+    timeout_ms: int = 0
+    """How long a transaction of a ``plain`` stream may be open; 0: as long as the log allows."""
 
     @property
     def sinks(self) -> tuple[str, ...]:

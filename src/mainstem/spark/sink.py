@@ -21,6 +21,7 @@ what was not, and never doubles. Its transactions have a time-out, so that a wri
 
 from __future__ import annotations
 
+import sys
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -30,7 +31,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
-from mainstem.errors import ConfigError, SchemaError
+from mainstem.errors import ConfigError, PipelineFailedError, SchemaError
 from mainstem.model import Position
 from mainstem.spark.checkpoint import maybe_offsets, read_offsets
 from mainstem.spark.options import WriteOptions
@@ -123,10 +124,17 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
         self._steps("driver:progress")
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Also called when ``commit`` failed: what is decided is finished, the rest aborted."""
+        """Also called when ``commit`` failed: what is decided is finished, the rest aborted.
+
+        A loss is the commit's to raise, now or when the micro-batch is run again. Were it raised here too, Spark would
+        say "Writing job failed" in place of it.
+        """
         run = self._run(messages) if self._options.is_exactly_once else None
         if run is not None:
-            resolve_abandoned(run.log, run.sink_id, linger_s=_linger_s(messages))
+            try:
+                resolve_abandoned(run.log, run.sink_id, linger_s=_linger_s(messages))
+            except PipelineFailedError as lost:
+                print(f"mainstem: {lost}", file=sys.stderr)  # noqa: T201 - the process's log
 
     def _run(self, messages: list[WriterCommitMessage | None]) -> SinkRun | None:
         """The run that tasks prepared for; None when no task has reported."""

@@ -49,6 +49,11 @@ def test_settings_of_the_log_and_of_the_gateway_are_divided() -> None:
     assert divided(["num.partitions=4", of_gateway]) == (("num.partitions=4",), (of_gateway,))
 
 
+def test_a_setting_of_the_log_is_refused_for_a_log_that_runs_already() -> None:
+    with pytest.raises(ConfigError, match=r"num\.partitions=4 is for a log, and the one at kafka1:9092 runs already"):
+        divided(["num.partitions=4"], log="kafka1:9092")
+
+
 def test_a_gateway_keeps_the_limits_that_it_is_started_with(mainstem_broker: EmbeddedBroker) -> None:
     settings = ("mainstem.gateway.body.bytes.max=2000", "mainstem.gateway.streams.max=3")
     options = [word for setting in settings for word in ("--set", setting)]

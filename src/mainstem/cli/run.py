@@ -10,7 +10,6 @@ import typer
 
 from mainstem.cli import options
 from mainstem.cli.output import note, out, out_json
-from mainstem.errors import InputError
 from mainstem.exit_codes import DONE
 
 if TYPE_CHECKING:
@@ -58,9 +57,7 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     from mainstem.pipelines.load import load_app
 
     require("spark", "views", "gateway")
-    of_log, of_gateway = divided(settings or ())
-    if bootstrap is not None and of_log:
-        raise InputError(f"--set {of_log[0]} is for a log, and --bootstrap names one that runs: set it there")
+    of_log, of_gateway = divided(settings or (), log=bootstrap)
     declared = load_app(app)
     Choices.parse(changed or ()).require_known(declared.pipelines)
     with stopping_cleanly(), Stack(data, note) as stack:

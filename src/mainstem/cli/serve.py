@@ -41,9 +41,7 @@ def serve(  # noqa: PLR0913 - a command's options are its parameters
         raise InputError("--no-http and --http-for together leave nothing to start")
     if not no_http:
         require("gateway", otherwise=", or start the log alone with --no-http")
-    of_log, of_gateway = divided(settings or ())
-    if http_for is not None and of_log:
-        raise InputError(f"--set {of_log[0]} is for a log, and --http-for starts none: set it where that log runs")
+    of_log, of_gateway = divided(settings or (), log=http_for)
     with stopping_cleanly(), Stack(data, note) as stack:
         output = LogOutput.parse(log_format)
         address = http_for or stack.launch_log(listen, of_log, insecure=insecure, output=output)

@@ -55,12 +55,18 @@ SETTINGS: Final = {
 }
 
 
-def divided(settings: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The settings of the log, and those of the gateway, which are checked here. Raises ConfigError."""
+def divided(settings: Iterable[str], *, log: str | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The settings of the log, and those of the gateway, which are checked here.
+
+    ``log``: the address of a log that runs already, whose settings cannot be given here. Raises ConfigError.
+    """
     all_settings = tuple(settings)
     of_gateway = tuple(text for text in all_settings if text.startswith(PREFIX))
+    of_log = tuple(text for text in all_settings if not text.startswith(PREFIX))
     limits_of(of_gateway)
-    return tuple(text for text in all_settings if not text.startswith(PREFIX)), of_gateway
+    if log is not None and of_log:
+        raise ConfigError(f"--set {of_log[0]} is for a log, and the one at {log} runs already: set it there")
+    return of_log, of_gateway
 
 
 def limits_of(settings: Iterable[str], limits: Limits = Limits()) -> Limits:  # immutable

@@ -32,9 +32,11 @@ from mainstem.gateway.limits import Limits
 from mainstem.gateway.log_metrics import LogMetrics
 from mainstem.gateway.serving import listen_unix
 from mainstem.pipelines.deploy import deploy
+from mainstem.problems import problem_of
 from mainstem.testing.embedded import EmbeddedBroker
 from mainstem.views.host import ViewHost
 from tests.gateway.served import listening_on, served
+from tests.test_problems import ERROR_CLASSES, example
 
 TOPIC = "described"
 CHECKS = [
@@ -162,3 +164,8 @@ def check(api: httpx.Client, operation: Any, mode: GenerationMode) -> None:
         ask(api, case)
 
     every()
+
+
+def test_every_member_that_a_problem_may_have_is_described() -> None:
+    described = set(description()["components"]["schemas"]["Problem"]["properties"])
+    assert described == {member for error_class in ERROR_CLASSES for member in problem_of(example(error_class))}

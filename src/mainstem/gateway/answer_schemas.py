@@ -34,7 +34,23 @@ _BROKER: Final = _object(
 
 SCHEMAS: Final[dict[str, Any]] = {
     "Problem": _object(
-        dict.fromkeys(("wanted", "reached", "condition", "expected", "actual", "code", "name"), _ANY),
+        {
+            "wanted": _POSITION,
+            "reached": _POSITION,
+            "transactions": {**_TEXTS, "description": "transactions that hold the position back"},
+            "pipelines": {**_TEXTS, "description": "pipelines in between that do not work, each with its status"},
+            "condition": _TEXT,
+            "expected": _NUMBER,
+            "actual": _NUMBER,
+            "topic": _TEXT,
+            "partition": _NUMBER,
+            "first_offset": _NUMBER,
+            "last_offset": {"type": ["integer", "null"]},
+            "reason": _TEXT,
+            "code": _NUMBER,
+            "name": _TEXT,
+            "retriable": {"type": "boolean"},
+        },
         type=_TEXT,
         title=_TEXT,
         status=_NUMBER,

@@ -24,6 +24,7 @@ from mainstem.gateway.backend import Work
 from mainstem.gateway.event_stream import EventStream, Streams
 from mainstem.gateway.gate import grants_of
 from mainstem.gateway.guard import Receive, Scope, Send
+from mainstem.gateway.hop_headers import added_headers
 from mainstem.gateway.tokens import Grants
 from mainstem.gateway.unix_http import UnixHttp
 
@@ -146,6 +147,7 @@ async def _sent_on(client: UnixHttp, http: Request) -> aiohttp.ClientResponse:
     """The host's answer to the request, as it came."""
     target = http.scope["raw_path"] + _question_mark(http.scope["query_string"])
     headers = {name: value for name in _PASSED_ON if (value := http.headers.get(name)) is not None}
+    headers |= added_headers(grants_of(http.scope))
     return await client.send(http.method, target.decode("latin-1"), headers, await http.body())
 
 

@@ -18,6 +18,7 @@ from mainstem.gateway.backend import ViewBackend
 from mainstem.gateway.bodies import body_of, read_json
 from mainstem.gateway.event_format import STREAM_ANSWERS
 from mainstem.gateway.gate import grants_of
+from mainstem.gateway.hop_headers import sees_pipelines
 from mainstem.gateway.json_responses import POSITION_HEADER, json_response
 from mainstem.gateway.key_paths import KEY
 from mainstem.gateway.queries import (
@@ -86,11 +87,11 @@ def _add_administration(router: APIRouter, backend: ViewBackend) -> None:
 def _add_key_value(router: APIRouter, backend: ViewBackend) -> None:
     @router.get("/views/{view}/keys", summary="Key-value: the rows of a range or prefix of keys")
     async def get_range(http: Request, view: str, query: Annotated[RangeQuery, Query()]) -> Response:
-        return await backend.respond(http, view, _asking(view, query.request(), query))
+        return await backend.respond(http, view, _asking(http, view, query.request(), query))
 
     @router.get("/views/{view}/keys/" + KEY, summary="Key-value: the row of one key")
     async def get_key(http: Request, view: str, key: str, query: Annotated[WaitQuery, Query()]) -> Response:
-        return await backend.respond(http, view, _asking(view, requests.Get(key), query))
+        return await backend.respond(http, view, _asking(http, view, requests.Get(key), query))
 
 
 def _add_past(router: APIRouter, backend: ViewBackend) -> None:
@@ -119,27 +120,27 @@ def _add_queries(router: APIRouter, backend: ViewBackend) -> None:
     async def run_sql(http: Request, view: str, query: Annotated[WaitQuery, Query()]) -> Response:
         body = await read_json(http, SqlBody)
         request = requests.Sql(body.query, body.limit, body.timeout_s)
-        return await backend.respond(http, view, _asking(view, request, query))
+        return await backend.respond(http, view, _asking(http, view, request, query))
 
     @router.get("/views/{view}/search", summary="Search: the best hits for a query")
     async def search(http: Request, view: str, query: Annotated[SearchParameters, Query()]) -> Response:
-        return await backend.respond(http, view, _asking(view, requests.SearchQuery(query.q, query.limit), query))
+        return await backend.respond(http, view, _asking(http, view, requests.SearchQuery(query.q, query.limit), query))
 
     @router.get("/views/{view}/neighbors", summary="Graph: the nodes around one")
     async def neighbors(http: Request, view: str, query: Annotated[NeighborsQuery, Query()]) -> Response:
         request = requests.Neighbors(query.node, query.hops, query.direction, query.limit)
-        return await backend.respond(http, view, _asking(view, request, query))
+        return await backend.respond(http, view, _asking(http, view, request, query))
 
     @router.get("/views/{view}/path", summary="Graph: a shortest path")
     async def path(http: Request, view: str, query: Annotated[PathQuery, Query()]) -> Response:
         request = requests.Path(query.start, query.end, query.direction)
-        return await backend.respond(http, view, _asking(view, request, query))
+        return await backend.respond(http, view, _asking(http, view, request, query))
 
 
 def _add_metrics(router: APIRouter, backend: ViewBackend) -> None:
     @router.get("/views/{view}/metrics", summary="Metrics: figures by label")
     async def metrics(http: Request, view: str, query: Annotated[MetricsParameters, Query()]) -> Response:
-        return await backend.respond(http, view, _asking(view, query.request(), query))
+        return await backend.respond(http, view, _asking(http, view, query.request(), query))
 
     @router.get(
         "/views/{view}/prometheus",
@@ -147,15 +148,19 @@ def _add_metrics(router: APIRouter, backend: ViewBackend) -> None:
         response_class=PlainTextResponse,
     )
     async def prometheus(http: Request, view: str, query: Annotated[WaitQuery, Query()]) -> Response:
-        return await backend.respond(http, view, partial(_page, view=view, options=query.read_options()))
+        return await backend.respond(http, view, partial(_page, view=view, options=_options(http, query)))
 
 
-def _asking(view: str, request: requests.Request, wait: WaitQuery) -> Any:
+def _asking(http: Request, view: str, request: requests.Request, wait: WaitQuery) -> Any:
     """The work that asks a host. The options are read here, so that a wrong one is refused before any hop.
 
     What the work waits for a thread counts as waited.
     """
-    return partial(_ask, view=view, request=request, options=wait.read_options(), came_s=time.monotonic())
+    return partial(_ask, view=view, request=request, options=_options(http, wait), came_s=time.monotonic())
+
+
+def _options(http: Request, wait: WaitQuery) -> ReadOptions:
+    return replace(wait.read_options(), sees_pipelines=sees_pipelines(http.headers))
 
 
 def _describe(host: ViewHost, *, view: str) -> Response:

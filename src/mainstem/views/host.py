@@ -235,7 +235,7 @@ class ViewHost:
             view.refuse_if_stopped()
             remaining_s = deadline_s - self._clock.monotonic_s()
             if remaining_s <= 0:
-                raise self._timeout(view, wait, options.timeout_s)
+                raise self._timeout(view, wait, options)
             self._changes.wait(seen, remaining_s)
             seen = self._changes.count
 
@@ -251,14 +251,15 @@ class ViewHost:
                 if offset > end[tp]:
                     raise PositionError(f"the position {tp}:{offset} lies beyond the log's end, {tp}:{end[tp]}")
 
-    def _timeout(self, view: View, wait: Wait, timeout_s: float) -> PositionTimeoutError:
+    def _timeout(self, view: View, wait: Wait, options: ReadOptions) -> PositionTimeoutError:
         reached = self._coverage.covers(view.topic, view.position).restrict(wait.at_least.topics)
-        text = f"view {view.name} did not reach {wait.at_least} in {timeout_s:g} s; it covers {reached or 'none of it'}"
+        given = f"{options.timeout_s:g} s"
+        text = f"view {view.name} did not reach {wait.at_least} in {given}; it covers {reached or 'none of it'}"
         with WireClient(self._log.bootstrap, timeout_s=_ASIDE_TIMEOUT_S) as client:
             transactions = holding_back(client, wait.at_least, view.topic)
         if transactions:
             text += f"; open transactions hold it back: {', '.join(transactions)}"
-        pipelines = self._pipeline_states.failing(wait.waits_for())
+        pipelines = self._pipeline_states.failing(wait.waits_for(), with_errors=options.sees_pipelines)
         text += "".join(f"; pipeline {pipeline}" for pipeline in pipelines)
         return PositionTimeoutError(
             text, wanted=wait.at_least, reached=reached, transactions=transactions, pipelines=pipelines

@@ -9,7 +9,7 @@ Thread-safe: the follower's thread replaces whole entries of one dictionary.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from mainstem.client.log import Log
 from mainstem.clock import Clock
@@ -36,11 +36,15 @@ class PipelineStates(TopicFollower):
         else:
             self._newest[name] = record
 
-    def failing(self, pipelines: Iterable[str]) -> tuple[str, ...]:
-        """Of the pipelines those that do not work at present, each with its status and last error in words."""
-        return tuple(text for name in sorted(pipelines) if (text := self._failing(name)) is not None)
+    def failing(self, pipelines: Iterable[str], *, with_errors: bool = True) -> tuple[str, ...]:
+        """Of the pipelines those that do not work at present, each with its status and last error in words.
 
-    def _failing(self, name: str) -> str | None:
+        An error's text may quote records of any topic. Without ``with_errors`` it is left out.
+        """
+        found = (self._failing(name, _error_of if with_errors else _pointer_of) for name in sorted(pipelines))
+        return tuple(text for text in found if text is not None)
+
+    def _failing(self, name: str, error_of: Callable[[PipelineState], str]) -> str | None:
         record = self._newest.get(name)
         try:
             state = None if record is None else PipelineState.from_record(record)
@@ -52,9 +56,9 @@ class PipelineStates(TopicFollower):
         now_ms = self._clock.time_ms()
         if state.is_lost(now_ms):
             silent_s = LOST_AFTER_MS // 1_000
-            return f"{name} has been silent for over {silent_s} s, and was {state.status.value}{_error_of(state)}"
+            return f"{name} has been silent for over {silent_s} s, and was {state.status.value}{error_of(state)}"
         if state.status.is_over or _has_failed_last(state):
-            return f"{name} is {state.status.value}{_error_of(state)}"
+            return f"{name} is {state.status.value}{error_of(state)}"
         return None
 
 
@@ -67,3 +71,7 @@ def _has_failed_last(state: PipelineState) -> bool:
 
 def _error_of(state: PipelineState) -> str:
     return f": {state.failure.text}" if state.failure is not None and _has_failed_last(state) else ""
+
+
+def _pointer_of(state: PipelineState) -> str:
+    return " (mainstem pipelines list shows its error)" if _error_of(state) else ""

@@ -25,12 +25,15 @@ class ReadOptions:
     milliseconds before the read came in. Both are waited for up to ``timeout_s`` seconds.
 
     ``as_of``: the answer is that of a past moment (`views.moments`), built from the log if need be in ``timeout_s``.
+
+    ``sees_pipelines``: the reader may see pipelines, so a time-out shows it their errors and not their names alone.
     """
 
     at_least: Position | None = None
     timeout_s: float = WAIT_S
     max_lag_ms: int | None = None
     as_of: Moment | None = None
+    sees_pipelines: bool = True
 
     def __post_init__(self) -> None:
         """Raises QueryError."""

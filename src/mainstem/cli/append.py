@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import typer
 
 from mainstem.cli import options
 from mainstem.cli.connect import connect
 from mainstem.cli.output import out, out_json
-from mainstem.errors import InputError
+from mainstem.errors import InputError, SchemaError
 
 if TYPE_CHECKING:
     from mainstem.client.asks import Asks
+    from mainstem.client.log import Log
     from mainstem.client.records import NewRecord
     from mainstem.model import Position
+
+_Value = TypeVar("_Value", bound=Any)
 
 
 def append(  # noqa: PLR0913 - a command's options are its parameters
@@ -38,6 +41,9 @@ def append(  # noqa: PLR0913 - a command's options are its parameters
     idempotency_key: Annotated[
         str | None, typer.Option("--idempotency-key", help="Once, however often it is tried within the topic's window.")
     ] = None,
+    validate: Annotated[
+        bool, typer.Option("--validate", help="Refuse what does not fit the topic's registered schema.")
+    ] = False,
     bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP,
     json: options.Json = False,
 ) -> None:
@@ -54,25 +60,37 @@ def append(  # noqa: PLR0913 - a command's options are its parameters
     }
     if any(ask is not None for ask in asks.values()):
         _append_asking(
-            topic, NewRecord(value, key, headers, partition), asks, bootstrap, tombstone=tombstone, json=json
+            topic, NewRecord(value, key, headers, partition), asks, bootstrap, _Wanted(tombstone, validate, json)
         )
         return
-    values = [None] if tombstone else [value.encode()] if value is not None else _lines()
+    values: Iterable[bytes | None] = [None] if tombstone else [value.encode()] if value is not None else _lines()
     with connect(bootstrap) as log:
+        if validate:
+            values = _fitting(log, topic, values, has_lines=value is None and not tombstone)
         counted = _Counted(NewRecord(one, key, headers, partition) for one in values)
         position = log.append_many(topic, counted)
     _show(topic, counted.records, position, as_json=json)
 
 
-def _append_asking(topic: str, record: NewRecord, asks: Asks, bootstrap: str, *, tombstone: bool, json: bool) -> None:
+class _Wanted(NamedTuple):
+    """The switches of an append."""
+
+    tombstone: bool
+    validate: bool
+    json: bool
+
+
+def _append_asking(topic: str, record: NewRecord, asks: Asks, bootstrap: str, wanted: _Wanted) -> None:
     """Append one record under conditions, or with an idempotency key."""
-    if record.value is None and not tombstone:
+    if record.value is None and not wanted.tombstone:
         raise InputError("conditions and idempotency keys are for one record: give a VALUE, or --tombstone")
     with connect(bootstrap) as log:
+        if wanted.validate:
+            list(_fitting(log, topic, [record.value], has_lines=False))
         position = log.append(
             topic, record.value, key=record.key, headers=record.headers, partition=record.partition, **asks
         )
-    _show(topic, 1, position, as_json=json)
+    _show(topic, 1, position, as_json=wanted.json)
 
 
 def _show(topic: str, records: int, position: Position, *, as_json: bool) -> None:
@@ -93,6 +111,25 @@ class _Counted:
         for record in self._records:
             self.records += 1
             yield record
+
+
+def _fitting(log: Log, topic: str, values: Iterable[_Value], *, has_lines: bool) -> Iterator[_Value]:
+    """The values, each after it has been found to fit the topic's schema. Raises SchemaError, with the line's number.
+
+    Lines are sent as they come, so those before a wrong one may be appended.
+    """
+    from mainstem.schema.validation import Validator  # loads Arrow and the native kernels
+
+    validator = Validator(log)
+    for number, value in enumerate(values, 1):
+        try:
+            validator.require(topic, value)
+        except SchemaError as error:
+            if not has_lines:
+                raise
+            before = "; the lines before it may have been appended" if number > 1 else ""
+            raise SchemaError(f"line {number}: {error}{before}") from error
+        yield value
 
 
 def _lines() -> Iterator[bytes]:

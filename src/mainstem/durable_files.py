@@ -171,7 +171,7 @@ def private_directory(path: Path, *, marker: str | None = None) -> None:
     with _as_storage_error("look at", path):
         found = path.stat()
     if not stat.S_ISDIR(found.st_mode):
-        raise StorageError(f"{path} is not a directory: choose another")
+        raise StorageError(f"{path} is not a directory")
     if found.st_uid != os.geteuid():
         raise StorageError(
             f"{path} belongs to user {found.st_uid}, and this process runs as user {os.geteuid()}: "

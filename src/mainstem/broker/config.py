@@ -400,7 +400,8 @@ class BrokerConfig:
         """What ``text`` gives the setting ``name``. Raises ConfigError."""
         setting = SETTINGS.get(name)
         if setting is None:
-            raise ConfigError(f"unknown setting {name[:300]!r}{similar(name, SETTINGS)}")
+            hint = similar(name, SETTINGS) or "; settings have Kafka's names, such as num.partitions (docs/limits.md)"
+            raise ConfigError(f"unknown setting {name[:300]!r}{hint}")
         if setting.topic_config is not None and setting.scale == 1:
             return parse_config(setting.topic_config, text)
         try:

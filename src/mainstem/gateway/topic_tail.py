@@ -34,6 +34,7 @@ RING_BYTES: Final = 8 << 20
 _PIECE_BYTES: Final = 32 << 10
 _FETCH_BYTES: Final = 1 << 20
 _RETRY_S: Final = 0.5
+_WOKEN_AT_ONCE: Final = 20
 
 
 class TopicTail:
@@ -53,7 +54,7 @@ class TopicTail:
         self._foremost = 0
         self._joined = 0
         self._offsets: Offsets = {}
-        self._moved = asyncio.Event()
+        self._waiting: set[asyncio.Future[None]] = set()
         self._taken = asyncio.Event()
         self._error: MainstemError | None = None
         self._follower: Follower | None = None
@@ -104,7 +105,7 @@ class TopicTail:
                     while number >= self._end:
                         if self._error is not None:
                             raise self._error
-                        await self._moved.wait()
+                        await self._woken()
             except TimeoutError:
                 return None
         first = self._end - len(self._ring)
@@ -154,7 +155,7 @@ class TopicTail:
         except Exception as error:  # noqa: BLE001 - readers are cut off below; the next one begins a tail of its own
             failed("topic tail", error)
         finally:
-            self._error = self._error or UnavailableError(f"topic {self.topic} is followed no more; come back")
+            self._error = self._error or UnavailableError(f"the stream of topic {self.topic} was closed; reconnect")
             self._wake()
 
     def _add(self, piece: Piece) -> None:
@@ -166,9 +167,26 @@ class TopicTail:
             self._size_bytes -= self._ring.popleft().size_bytes
         self._wake()
 
+    async def _woken(self) -> None:
+        waiting = asyncio.get_running_loop().create_future()
+        self._waiting.add(waiting)
+        try:
+            await waiting
+        finally:
+            self._waiting.discard(waiting)  # a reader that waited in vain
+
     def _wake(self) -> None:
-        self._moved.set()
-        self._moved = asyncio.Event()
+        waiting, self._waiting = self._waiting, set()
+        self._wake_some(waiting)
+
+    def _wake_some(self, waiting: set[asyncio.Future[None]]) -> None:
+        """Wake a few readers, and the others in later turns of the loop: requests are answered in between."""
+        for _ in range(min(_WOKEN_AT_ONCE, len(waiting))):
+            one = waiting.pop()
+            if not one.done():
+                one.set_result(None)
+        if waiting:
+            asyncio.get_running_loop().call_soon(self._wake_some, waiting)
 
     async def _wait_for_readers(self) -> None:
         while self._joined and self._unread_bytes() > self._ring_bytes // 2:

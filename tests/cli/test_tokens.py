@@ -40,3 +40,8 @@ def test_what_cannot_be_is_one_line(command: Commands, file: Path) -> None:
     assert "no token 'other'" in command.run("tokens", "revoke", "other").error
     file.chmod(0o644)
     assert "chmod 600" in command.run("tokens", "list").error
+
+
+def test_a_missing_file_says_which_command_makes_it(command: Commands, tmp_path: Path) -> None:
+    error = command.run("tokens", "list", "--file", str(tmp_path / "none.json")).error
+    assert error.endswith("No such file or directory; mainstem tokens create makes the file")

@@ -123,7 +123,7 @@ KAFKA_APIS: Final = MappingProxyType(
 _TOKENS: Final = "there are no delegation tokens"
 _VOTERS: Final = "there is one node, and no quorum to change"
 _SHARE_STATE: Final = "between Kafka's brokers only"
-_STREAMS: Final = "Kafka Streams uses the classic protocol here, as it does unless told otherwise"
+_STREAMS: Final = "Kafka Streams uses the classic protocol here, as it does by default"
 NOT_SERVED: Final = MappingProxyType(
     {
         38: _TOKENS,

@@ -110,7 +110,8 @@ def read_tokens(path: Path) -> dict[str, Token]:
                 raise ConfigError(f"{path}: others may read or change it; chmod 600 {path}")
             data = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
-        raise ConfigError(f"{path}: the tokens cannot be read: {error.strerror or error}") from error
+        hint = "; mainstem tokens create makes the file" if isinstance(error, FileNotFoundError) else ""
+        raise ConfigError(f"{path}: the tokens cannot be read: {error.strerror or error}{hint}") from error
     if len(data) > FILE_BYTES_MAX:
         raise ConfigError(f"{path}: more than {FILE_BYTES_MAX} bytes of tokens")
     try:

@@ -211,7 +211,7 @@ _MESSAGES: Final = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: "this broker does not serve the partition",
     ErrorCode.MESSAGE_TOO_LARGE: "the record batch is larger than the topic's max.message.bytes",
     ErrorCode.NOT_COORDINATOR: "this broker is not the group's coordinator",
-    ErrorCode.INVALID_TOPIC_EXCEPTION: "the topic's name is not allowed",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "the name is not allowed: use letters, digits, '.', '_' and '-', at most 249",
     ErrorCode.ILLEGAL_GENERATION: "the group has moved on to another generation",
     ErrorCode.UNKNOWN_MEMBER_ID: "the group has no such member",
     ErrorCode.REBALANCE_IN_PROGRESS: "the group is rebalancing: join again",

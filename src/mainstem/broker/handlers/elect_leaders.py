@@ -2,7 +2,7 @@
 
 Asked for all partitions, it answers with no topic at all: as in Kafka, those that need no election are left out then.
 Deliberate: no election brings back a partition that could not be opened: ELIGIBLE_LEADERS_NOT_AVAILABLE, until the node
-starts anew.
+is started again.
 """
 
 from __future__ import annotations

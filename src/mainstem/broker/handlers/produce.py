@@ -10,7 +10,7 @@ Every record is checked before anything is appended (``append_checks``, ``log/ap
 records are checked in a thread, its connection's later requests wait, so that they are appended in their order.
 A refusal carries the log start offset where Kafka's does: not for what the request or the disk is refused for.
 Deliberate: ``error_message`` is always set; Kafka sets it together with ``record_errors`` only. At most 1,000 records
-are named there. ``timeout_ms`` is not needed, as there is no replica to wait for. Internal topics take no records from
+are named there. ``timeout_ms`` is not needed, having no replicas to wait for. Internal topics take no records from
 clients (INVALID_TOPIC_EXCEPTION).
 """
 

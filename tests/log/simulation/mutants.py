@@ -217,7 +217,7 @@ PRODUCERS: Final = (
             lambda original: lambda disk, path, offsets, *rest: original(disk, path, (0, offsets[1]), *rest),
         ),
     ),
-    Mutant("batches behind the snapshot are not replayed", setter(_Recovery, "_take_again", nothing)),
+    Mutant("batches behind the snapshot are not replayed", setter(_Recovery, "_walk_again", nothing)),
 )
 
 # What is durable

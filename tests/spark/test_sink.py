@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mainstem.client.log import Log
+from mainstem.client.wire.prepared import end_all, learn_terms, open_transactions
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
+from mainstem.spark.clients import borrowed
+from mainstem.spark.transactions import SinkRun
 from mainstem.testing.embedded import EmbeddedBroker
+from tests.spark.sink_world import KilledError, Sink, killing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -104,6 +108,21 @@ def test_a_batch_write_with_a_name_counts_once(
         write(frame, mainstem_broker, topic=mainstem_topic, writeId=mainstem_topic, writeVersion=version)
     values = sorted(int(record.value or b"") for record in mainstem_log.read(mainstem_topic))
     assert values == sorted([*range(100), *range(100)])
+
+
+def test_a_batch_write_with_a_name_says_what_is_lost(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, mainstem_topic: str
+) -> None:
+    sink = Sink(mainstem_broker.bootstrap, mainstem_topic)
+    run = SinkRun(sink.log, f"write-{mainstem_topic}")
+    with pytest.raises(KilledError):
+        sink.batch(run, 0, killing("driver:decided"))
+    with borrowed(sink.log) as client:
+        end_all(client, open_transactions(client, run.group), learn_terms(client), commit=False)  # as a time-out does
+    with pytest.raises(Exception, match=r"2 of 2 transactions of micro-batch 0 .* records are lost") as raised:
+        write(spark.sql("SELECT 'v' AS value"), mainstem_broker, topic=mainstem_topic, writeId=mainstem_topic)
+    assert "Writing job failed" not in str(raised.value)
+    assert not list(mainstem_log.read(mainstem_topic))
 
 
 def test_a_stream_that_loses_its_last_commit_appends_nothing_twice(

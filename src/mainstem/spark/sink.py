@@ -31,7 +31,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
-from mainstem.errors import ConfigError, PipelineFailedError, SchemaError
+from mainstem.errors import ConfigError, MainstemError, SchemaError
 from mainstem.model import Position
 from mainstem.spark.checkpoint import maybe_offsets, read_offsets
 from mainstem.spark.options import WriteOptions
@@ -85,9 +85,9 @@ class LogWriter(DataSourceArrowWriter):
             decide_and_finish(self._run, self._options.write_version, _prepared(messages), steps=self._steps)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Also called when ``commit`` failed: what is decided is finished, the rest aborted."""
+        """Also called when ``commit`` failed; see ``_resolve``."""
         if self._options.is_exactly_once:
-            resolve_abandoned(self._options.log, self._run.sink_id, linger_s=_linger_s(messages))
+            _resolve(self._run, messages)
 
 
 class LogStreamWriter(DataSourceStreamArrowWriter):
@@ -124,17 +124,10 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
         self._steps("driver:progress")
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Also called when ``commit`` failed: what is decided is finished, the rest aborted.
-
-        A loss is the commit's to raise, now or when the micro-batch is run again. Were it raised here too, Spark would
-        say "Writing job failed" in place of it.
-        """
+        """Also called when ``commit`` failed; see ``_resolve``."""
         run = self._run(messages) if self._options.is_exactly_once else None
         if run is not None:
-            try:
-                resolve_abandoned(run.log, run.sink_id, linger_s=_linger_s(messages))
-            except PipelineFailedError as lost:
-                print(f"mainstem: {lost}", file=sys.stderr)  # noqa: T201 - the process's log
+            _resolve(run, messages)
 
     def _run(self, messages: list[WriterCommitMessage | None]) -> SinkRun | None:
         """The run that tasks prepared for; None when no task has reported."""
@@ -167,6 +160,18 @@ def prepare_all(
 
 def _prepared(messages: list[WriterCommitMessage | None]) -> list[Prepared]:
     return [message.prepared for message in messages if isinstance(message, Appended)]
+
+
+def _resolve(run: SinkRun, messages: list[WriterCommitMessage | None]) -> None:
+    """After a failure: finish what is decided, abort the rest.
+
+    An error is printed, not raised: Spark has the error of a task or of the commit, and would say "Writing job failed"
+    in place of it. A loss is raised by the commit, also when the same micro-batch or write is run again.
+    """
+    try:
+        resolve_abandoned(run.log, run.sink_id, linger_s=_linger_s(messages))
+    except MainstemError as error:
+        print(f"mainstem: {error}", file=sys.stderr)  # noqa: T201 - the process's log
 
 
 def _linger_s(messages: list[WriterCommitMessage | None]) -> float:

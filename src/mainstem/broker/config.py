@@ -268,6 +268,14 @@ _OWN: Final = (
         "The metadata, the names or the assignment that one member of a group may have, in bytes; more closes its "
         "connection",
     ),
+    _own(
+        "mainstem.groups.bytes.max",
+        "int",
+        "268435456",
+        _int(1024),
+        "The metadata, names and assignments that the members of all groups may have together, in bytes; a member that "
+        "brings more gets GROUP_MAX_SIZE_REACHED",
+    ),
     _own("group.max.size", "int", str(_INT32_MAX), _int(1), "The most members that a group may have"),
 )
 

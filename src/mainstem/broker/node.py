@@ -94,6 +94,7 @@ class Node:
         self.group_configs = GroupConfigs(config, log.metadata)
         consumer_settings_of = _consumer_settings(config, self.group_configs)
         self.groups = GroupCoordinator(self.topics, self.commit, clock, _group_settings(config), consumer_settings_of)
+        self.groups.registry.member_bytes.bytes_max = int(config.get("mainstem.groups.bytes.max"))
         self.share = Shares(self.topics, self.commit, self.fetches, clock, config, self.group_configs, self.groups)
         self.compaction = Compaction(self)
         self._producer_ids = iter(range(0))

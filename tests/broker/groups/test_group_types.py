@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 from mainstem.broker.failures import refusal
 from mainstem.broker.groups.effects import GroupRecord
 from mainstem.broker.groups.group_types import GroupRegistry, GroupType
+from mainstem.broker.groups.member_bytes import Bearer
 from mainstem.broker.node import Node
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -28,6 +31,7 @@ class OtherGroup:
     protocol_type = "other"
     state_name = "Empty"
     is_empty = True
+    members: ClassVar[Mapping[str, Bearer]] = {}
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id

@@ -24,6 +24,7 @@ from typing import Final
 from mainstem.broker.failures import refusal
 from mainstem.broker.groups.effects import GroupRecord, Reply
 from mainstem.broker.groups.group_types import GroupType
+from mainstem.broker.groups.member_bytes import Held
 from mainstem.broker.groups.records import group_tombstone
 from mainstem.broker.groups.subscription import subscribed_topics
 from mainstem.protocol.errors import ErrorCode
@@ -59,6 +60,11 @@ class Member:
     join_reply: Reply | None = None
     sync_reply: Reply | None = None
     session_deadline_s: float = NEVER
+
+    @property
+    def held(self) -> Held:
+        """What it brought along."""
+        return Held(self.protocols, len(self.assignment))
 
     @property
     def is_static(self) -> bool:

@@ -127,6 +127,11 @@ class ClassicCoordinator:
             raise refusal(code)
         classic_steps.check_session(request, self._settings)
         group = self._groups.get(request.group_id)
+        member_id = request.member_id
+        if isinstance(group, ClassicGroup) and not member_id:
+            member_id = group.static_members.get(request.group_instance_id or "", "")
+        protocols = [(each.name, each.metadata) for each in request.protocols]
+        self._groups.member_bytes.check_names(request.group_id, member_id, protocols)
         if isinstance(group, ClassicGroup):
             return group
         if group is not None and not (group.group_type is GroupType.CONSUMER and group.is_empty):
@@ -144,6 +149,9 @@ class ClassicCoordinator:
         future, reply = new_reply()
         try:
             group = self._find(request.group_id)
+            if request.member_id == group.leader:
+                assignments = [each.assignment for each in request.assignments]
+                self._groups.member_bytes.check_assignments(request.group_id, assignments)
         except RemoteError as error:
             reply(SyncGroupResponse(error_code=error.code, assignment=b""))
         else:
@@ -233,8 +241,7 @@ class ClassicCoordinator:
         effects = step(changed)
         assert writes or not effects.records
         if self._log.run(group.group_id, effects):
-            if changed is not group:
-                self._groups.put(changed)
+            self._groups.put(changed)
             self._watch(changed)
             return True
         self.drop_if_unused(group.group_id)

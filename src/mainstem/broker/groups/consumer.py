@@ -27,6 +27,7 @@ from mainstem.broker.groups.classic import NEVER
 from mainstem.broker.groups.consumer_records import epoch_tombstone, pattern_tombstone, target_epoch_tombstone
 from mainstem.broker.groups.effects import GroupRecord
 from mainstem.broker.groups.group_types import GroupType
+from mainstem.broker.groups.member_bytes import Held
 from mainstem.protocol.errors import ErrorCode
 
 LEAVES: Final = -1
@@ -64,6 +65,11 @@ class ConsumerMember:
     state: MemberState = MemberState.STABLE
     assigned: Assignment = field(default_factory=dict)
     pending_revocation: Assignment = field(default_factory=dict)
+
+    @property
+    def held(self) -> Held:
+        """What it brought along."""
+        return Held(self.topic_names, len(self.topic_regex or ""))
 
     @property
     def pattern(self) -> str | None:

@@ -171,6 +171,9 @@ class ConsumerCoordinator:
         if not request.member_id:
             request.member_id = str(uuid.uuid4())
         group, tombstones = self._find_or_create(request)
+        if request.subscribed_topic_names and request.member_epoch >= 0:
+            member_id = group.static_members.get(request.instance_id or "", request.member_id)
+            self._groups.member_bytes.check_names(group.group_id, member_id, set(request.subscribed_topic_names))
         caller = steps.Caller(call.client_id or "", call.client_host)
         step = steps.heartbeat(group, request, caller, now)
         self._keep(step, tombstones)

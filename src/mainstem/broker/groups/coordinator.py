@@ -83,6 +83,8 @@ class GroupCoordinator:
     def load(self) -> None:
         """Replay ``__consumer_offsets``, and forget what was committed in topics that were deleted."""
         self.log.replay(self._apply, self.transactional)
+        for group in self.registry:
+            self.registry.member_bytes.count(group)
         self._forget_deleted_topics()
         for kind in self._kinds.values():
             kind.loaded()

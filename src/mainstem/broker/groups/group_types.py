@@ -8,10 +8,11 @@ the type does not matter (listing, deleting, committed offsets).
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from mainstem.broker.groups.effects import GroupRecord
+from mainstem.broker.groups.member_bytes import Bearer, MemberBytes
 
 
 class GroupType(enum.Enum):
@@ -58,6 +59,10 @@ class Group(Protocol):
     def offset_expires_from_ms(self, topic: str, commit_timestamp_ms: int) -> int | None:
         """When the retention of an offset in ``topic`` began; None while it does not expire, as somebody uses it."""
 
+    @property
+    def members(self) -> Mapping[str, Bearer]:
+        """Its members by their ids."""
+
     def tombstones(self) -> Sequence[GroupRecord]:
         """The records that remove it from the log, in order; without its committed offsets."""
 
@@ -84,6 +89,7 @@ class GroupRegistry:
 
     def __init__(self) -> None:
         self._groups: dict[str, Group] = {}
+        self.member_bytes = MemberBytes()
 
     def __iter__(self) -> Iterator[Group]:
         return iter(list(self._groups.values()))
@@ -94,7 +100,9 @@ class GroupRegistry:
     def put(self, group: Group) -> None:
         """Let ``group`` be what its id names, in place of what that named before."""
         self._groups[group.group_id] = group
+        self.member_bytes.count(group)
 
     def remove(self, group_id: str) -> None:
         """Let the id name nothing."""
         self._groups.pop(group_id, None)
+        self.member_bytes.forget(group_id)

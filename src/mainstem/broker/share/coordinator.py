@@ -161,8 +161,10 @@ class ShareCoordinator:
             group_steps.check_request(request)
             joins = request.member_epoch == group_steps.JOIN_EPOCH
             found = self.find_or_create(request.group_id) if joins else self.find(request.group_id)
+            topics = set(request.subscribed_topic_names or ())
+            self._registry.member_bytes.check_names(request.group_id, request.member_id, topics)
             group = found.copy(request.member_id)
-            names = {*group.topics, *(request.subscribed_topic_names or ())}
+            names = {*group.topics, *topics}
             sender = (call.client_id or "", call.client_host)
             effects = group_steps.heartbeat(group, request, sender, self._shapes(names), self._now(group.group_id))
             keys, shared = self._share(group)

@@ -18,6 +18,7 @@ from uuid import UUID
 from mainstem.broker.failures import refusal
 from mainstem.broker.groups.effects import GroupRecord
 from mainstem.broker.groups.group_types import GroupType
+from mainstem.broker.groups.member_bytes import Held
 from mainstem.broker.share import group_records
 from mainstem.broker.share.assignor import Assignment
 from mainstem.broker.share.group_records import SharedTopic
@@ -42,6 +43,11 @@ class ShareMember:
     previous_epoch: int = 0
     assigned: Assignment = field(default_factory=dict)
     session_deadline_s: float = NEVER
+
+    @property
+    def held(self) -> Held:
+        """What it brought along."""
+        return Held(self.topics, 0)
 
 
 @dataclass(slots=True)

@@ -10,6 +10,8 @@ import pytest
 
 from mainstem.client.log import Log
 from mainstem.pipelines.app import App
+from mainstem.schema.infer import schema_of
+from mainstem.schema.registry import register
 from mainstem.testing.embedded import EmbeddedBroker
 
 if TYPE_CHECKING:
@@ -53,3 +55,18 @@ def test_the_functions_of_the_page_give_what_it_says(spark: SparkSession, tmp_pa
         Runner(names["app"], broker.bootstrap, checkpoints=tmp_path, spark=spark).run(once=True)
         [record] = log.read("shouted")
     assert f"`{(record.value or b'').decode()}`" in page
+
+
+def test_the_query_of_the_page_finds_values_that_became_null(spark: SparkSession) -> None:
+    page = (DOCS / "pipelines.md").read_text()
+    block = next(found for found in re.findall(r"^```python\n(.*?)^```", page, re.M | re.S) if "nulled = " in found)
+    values = (b'{"origin": "JFK", "delay": 5}', b'{"origin": "LGA", "delay": "late"}', b"nope", b'{"delay": null}')
+    with EmbeddedBroker() as broker, Log(broker.bootstrap) as log:
+        log.create_topic("flights", partitions=1)
+        register(log, "flights", schema_of("origin STRING, delay INT"), [])
+        for value in values:
+            log.append("flights", value)
+        names: dict[str, Any] = {"spark": spark}
+        exec(compile(block.replace("localhost:9092", broker.bootstrap), "page", "exec"), names)
+        found = sorted(tuple(row) for row in names["nulled"].collect())
+    assert found == [(0, 1, '{"origin": "LGA", "delay": "late"}'), (0, 2, "nope")]

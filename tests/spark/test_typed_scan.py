@@ -34,6 +34,7 @@ def client(mainstem_broker: EmbeddedBroker) -> Iterator[WireClient]:
 def _nothing_kept() -> Iterator[None]:
     yield
     typed_scan._KEPT.clear()
+    typed_scan._MISFITS.clear()
 
 
 def options(mode: str = "PERMISSIVE", schema: pa.Schema = SCHEMA) -> TypedOptions:
@@ -84,6 +85,47 @@ def test_what_is_no_object_stops_a_strict_reader(client: WireClient, mainstem_lo
     mainstem_log.append(mainstem_topic, b"nope")
     with pytest.raises(SchemaError, match="the value at offset 0 is not a JSON object"):
         rows(read_rows(client, whole(mainstem_log, mainstem_topic), options("FAILFAST")))
+
+
+def test_values_that_became_null_are_reported_now_and_then(
+    client: WireClient,
+    mainstem_log: Log,
+    mainstem_topic: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for value in (b'{"a": 1}', b'{"a": "x", "b": "late"}', b"nope", b'{"a": null}', b'{"a": 1.5}'):
+        mainstem_log.append(mainstem_topic, value)
+    schema = pa.schema([("a", pa.int32()), ("b", pa.string()), ("c", pa.date32())])
+    wanted, chosen = whole(mainstem_log, mainstem_topic), options("DROPMALFORMED", schema)
+    assert [row["a"] for row in rows(read_rows(client, wanted, chosen))] == [1, None, None, None]
+    said = f"mainstem: {mainstem_topic}/0: records with values that do not fit their columns (a) and are null: "
+    assert f"{said}2; one lies at offset 1\n" in capsys.readouterr().err
+
+    rows(read_rows(client, wanted, chosen))
+    assert said not in capsys.readouterr().err
+    monkeypatch.setattr(typed_scan, "_SAID_EVERY_S", 0.0)
+    rows(read_rows(client, wanted, chosen))
+    assert f"{said}4; one lies at offset 1" in capsys.readouterr().err
+
+
+def test_a_reader_who_asks_for_the_corrupt_column_needs_no_report(
+    client: WireClient, mainstem_log: Log, mainstem_topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mainstem_log.append(mainstem_topic, b'{"a": "x"}')
+    schema = pa.schema([("a", pa.int32()), ("bad", pa.string())])
+    chosen = TypedOptions(schema, "PERMISSIVE", ScanOptions(frozenset()), corrupt="bad")
+    assert rows(read_rows(client, whole(mainstem_log, mainstem_topic), chosen)) == [{"a": None, "bad": '{"a": "x"}'}]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_table_reports_values_that_became_null(
+    client: WireClient, mainstem_log: Log, mainstem_topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mainstem_log.append(mainstem_topic, b'{"a": "x"}', key=b"k")
+    chosen = options(schema=pa.schema([("a", pa.int32())]))
+    assert rows(read_table(client, "id", whole(mainstem_log, mainstem_topic), chosen)) == [{"a": None}]
+    assert "do not fit their columns (a) and are null: 1; one lies at offset 0" in capsys.readouterr().err
 
 
 def test_the_text_of_what_does_not_parse_or_fit_is_in_the_corrupt_column(

@@ -15,11 +15,15 @@ from mainstem.schema.json_columns import JsonField, decode, reason
 
 
 class DecodedRows(NamedTuple):
-    """The rows, and which of them (boolean arrays; None: all) came from an object, and from one that fits."""
+    """The rows, and which of them (boolean arrays; None: all) came from an object, and from one that fits.
+
+    ``misfits``: the columns with values that do not fit, as far as the format's decoder knows them.
+    """
 
     arrow_batch: pa.RecordBatch
     is_object: pa.Array | None
     fits: pa.Array | None
+    misfits: tuple[str, ...] = ()
 
 
 class JsonDecoder(NamedTuple):
@@ -51,7 +55,8 @@ def decode_json(values: pa.Array, schema: pa.Schema) -> DecodedRows:
     fits = is_object.copy()
     for each in misfits:
         fits &= ~each
-    return DecodedRows(rows, pa.array(is_object), pa.array(fits))
+    names = [name for name, column in zip(schema.names, decoded.columns, strict=True) if column.misfits is not None]
+    return DecodedRows(rows, pa.array(is_object), pa.array(fits), tuple(names))
 
 
 def _without_columns(values: pa.Array, schema: pa.Schema) -> pa.RecordBatch:

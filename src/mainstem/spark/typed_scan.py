@@ -4,7 +4,8 @@ A tombstone is no row. A value that does not parse is, by ``mode`` (Spark's word
 out and counted on standard error (DROPMALFORMED), or an error that names its offset (FAILFAST). With ``dead_letters``
 it is left out and appended to that topic, before the rows behind it are given. A field that does not fit its column is
 null, whatever the mode. The column ``corrupt``, where it is among those of ``schema``, has the text of what did not
-parse or fit, and is null elsewhere.
+parse or fit, and is null elsewhere; without it, standard error names the partition, the columns and an offset, once a
+minute for each partition and worker process.
 
 **Tables**: the latest value of each key, up to an end offset. What a worker process has read of a table it keeps, up
 to ``KEPT_BYTES_MAX``, and reads only what was appended since; so a small table costs a micro-batch next to nothing.
@@ -15,6 +16,7 @@ The cache belongs to one thread: Spark runs one task at a time in a worker proce
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Protocol
@@ -34,6 +36,7 @@ from mainstem.spark.scan import ScanOptions, read_range
 KEPT_BYTES_MAX = 64 * 1024 * 1024
 _FOLD_BYTES: Final = 64 * 1024 * 1024
 _PART_BYTES_MAX: Final = 1024 * 1024 * 1024
+_SAID_EVERY_S: Final = 60.0
 _LETTER_COLUMNS = frozenset({"key", "value", "headers", "offset", "timestamp"})
 
 
@@ -73,7 +76,7 @@ def read_rows(client: WireClient, wanted: OffsetRange, options: TypedOptions) ->
     place = {name: column for name, column in PLACE_COLUMNS.items() if name in options.schema.names}
     columns = frozenset({"value", "offset", *place.values()})
     for records in read_range(client, wanted, replace(options.scan, columns=columns)):
-        rows, malformed = _rows(records, place, options)
+        rows, malformed = _rows(records, place, options, wanted.topic_partition)
         if malformed is not None and options.mode != "PERMISSIVE":
             rows = rows.filter(pc.invert(malformed))
             _set_aside(client, _alive(records).filter(malformed), options, wanted.topic_partition)
@@ -86,7 +89,7 @@ def _alive(records: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _rows(
-    records: pa.RecordBatch, place: dict[str, str], options: TypedOptions
+    records: pa.RecordBatch, place: dict[str, str], options: TypedOptions, tp: TopicPartition
 ) -> tuple[pa.RecordBatch, pa.Array | None]:
     """The rows of the records that are no tombstones, and which of them did not parse (None: all did)."""
     records = _alive(records)
@@ -95,6 +98,8 @@ def _rows(
     columns |= {name: records.column(column) for name, column in place.items()}
     if options.corrupt in options.schema.names:
         columns[options.corrupt] = _corrupt_texts(records.column("value"), decoded.fits)
+    elif decoded.fits is not None:
+        _note_misfits(records, decoded, tp)
     rows = pa.RecordBatch.from_arrays([columns[name] for name in options.schema.names], schema=options.schema)
     if decoded.is_object is None or pc.all(decoded.is_object).as_py():
         return rows, None
@@ -106,6 +111,34 @@ def _corrupt_texts(values: pa.Array, fits: pa.Array | None) -> pa.Array:
         return pa.nulls(len(values), pa.string())
     pairs = zip(values.to_pylist(), fits.to_pylist(), strict=True)
     return pa.array([None if fit else value.decode("utf-8", "replace") for value, fit in pairs], pa.string())
+
+
+@dataclass(slots=True)
+class _Misfits:
+    """Records of a partition with values that became null, since this process last reported them."""
+
+    records: int = 0
+    said_s: float = float("-inf")
+
+
+_MISFITS: dict[TopicPartition, _Misfits] = {}
+
+
+def _note_misfits(records: pa.RecordBatch, decoded: DecodedRows, tp: TopicPartition) -> None:
+    """Report values that became null because they do not fit their columns, and where one of them lies."""
+    rows = pc.indices_nonzero(pc.and_not(decoded.is_object, decoded.fits))
+    if not len(rows):
+        return
+    noted = _MISFITS.setdefault(tp, _Misfits())
+    noted.records += len(rows)
+    now_s = time.monotonic()
+    if now_s - noted.said_s < _SAID_EVERY_S:
+        return
+    columns = f" ({', '.join(decoded.misfits)})" if decoded.misfits else ""
+    offset = records.column("offset")[rows[0].as_py()]
+    said = f"{tp}: records with values that do not fit their columns{columns} and are null: {noted.records}"
+    print(f"mainstem: {said}; one lies at offset {offset}", file=sys.stderr)  # noqa: T201 - a worker's voice
+    _MISFITS[tp] = _Misfits(said_s=now_s)
 
 
 def _set_aside(client: WireClient, malformed: pa.RecordBatch, options: TypedOptions, tp: TopicPartition) -> None:
@@ -205,7 +238,7 @@ def _folded(
     """The table with later records, one a key, in it."""
     place = {name: column for name, column in PLACE_COLUMNS.items() if name in options.schema.names}
     alive = _alive(latest)
-    rows, malformed = _rows(alive, place, options)
+    rows, malformed = _rows(alive, place, options, tp)
     if malformed is not None and options.mode == "FAILFAST":
         _set_aside(client, alive.filter(malformed), options, tp)
     folded: list[_Part] = []

@@ -69,3 +69,10 @@ def test_what_is_not_there_is_one_clear_error(commands: Commands, arguments: lis
     done = commands.run("log", *arguments)
     assert done.code != 0
     assert done.error
+
+
+def test_a_file_of_another_kind_is_one_error_and_nothing_else(commands: Commands, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("a,b\n")
+    done = commands.run("log", "dump", str(tmp_path / "x.csv"))
+    assert (done.code, done.out) == (1, "")
+    assert "is not a log's file: name a .log" in done.error

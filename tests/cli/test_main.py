@@ -38,6 +38,11 @@ def test_a_wrong_command_line_is_one_line_and_code_2(command: Commands, argument
     assert "--help" in done.error
 
 
+def test_a_word_where_a_number_belongs_is_refused_in_plain_words(command: Commands) -> None:
+    error = command.run("topics", "create", "t", "--partitions", "x").error
+    assert "'--partitions': use a whole number; see mainstem topics create --help" in error
+
+
 def test_no_command_shows_what_there_is(command: Commands) -> None:
     assert command.run("topics").code == 2
 

@@ -63,14 +63,18 @@ def dump(
 
     disk = OsDisk()
     for path in _files(what, data):
-        if not json:
-            out(f"{path}:")
+        named = json
         for item in dump_file(disk, path, records=not headers_only):
+            if not named:  # after the first item: a file of another kind is an error alone
+                out(f"{path}:")
+                named = True
             if json:
                 out_json({"file": str(path), **item})
             else:
                 for line in _lines(item):
                     out(line)
+        if not named:  # an empty file
+            out(f"{path}:")
 
 
 def _files(what: str, data: Path) -> list[Path]:

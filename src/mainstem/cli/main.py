@@ -130,6 +130,13 @@ def _failed(text: str, code: int) -> int:
     return code
 
 
+_PLAINER = {
+    "Input should be a valid integer, unable to parse string as an integer": "use a whole number",
+    "Input should be a valid number, unable to parse string as a number": "use a number",
+}
+"""Words of typer's own checks → ours."""
+
+
 def _wrong_usage(error: typer.TyperException) -> int:
     """The errors of typer itself: an unknown option, a missing argument."""
     context = getattr(error, "ctx", None)
@@ -138,6 +145,8 @@ def _wrong_usage(error: typer.TyperException) -> int:
     if text.startswith("Usage:"):  # no command was given: the help says which there are
         sys.stderr.write(text + "\n")
         return USAGE
+    for raw, plain in _PLAINER.items():
+        text = text.replace(raw, plain)
     return _failed(f"{text.rstrip('.')}; see {command} --help", int(getattr(error, "exit_code", USAGE)))
 
 

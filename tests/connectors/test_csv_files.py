@@ -121,9 +121,10 @@ def test_a_missing_file_is_an_input_error(tmp_path: Path) -> None:
         ("id,n\na,1\n,2\n", Wanted(None, ("id",)), "row 3: key column 'id' is null"),
         ("a,b\nx,1\ny,\n", Wanted(None, ("id",), {"id": "{a}-{b}"}), "row 3: column 'b' is null; a derived column"),
         ("n\n1\ninf\n", Wanted(schema_of("n DOUBLE")), "row 3: column 'n': 'inf' is not DOUBLE"),
+        ("n\n1\nNaN\n", Wanted(schema_of("n DOUBLE")), "row 3: column 'n': 'NaN' is not DOUBLE"),
         ("a\n1\n", Wanted(None, (), {"a": "{a}"}), "has a column 'a' already"),
     ],
-    ids=["key", "derived", "infinity", "twice"],
+    ids=["key", "derived", "infinity", "NaN", "twice"],
 )
 def test_the_first_pass_finds_what_the_second_would(tmp_path: Path, data: str, wanted: Wanted, reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):

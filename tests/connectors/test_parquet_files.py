@@ -44,12 +44,13 @@ def test_a_missing_file_is_an_input_error(tmp_path: Path) -> None:
     [
         ({"k": None}, Wanted(None, ("k",)), "x.parquet: row 40000: key column 'k' is null"),
         ({"k": None}, Wanted(None, (), {"id": "{k}"}), "row 40000: column 'k' is null; a derived column"),
-        ({"f": float("inf")}, Wanted(), "x.parquet: row 40000: column 'f': .* infinity"),
+        ({"f": float("inf")}, Wanted(), "x.parquet: row 40000: column 'f': .* inf is not a JSON number"),
+        ({"f": float("nan")}, Wanted(), "x.parquet: row 40000: column 'f': .* nan is not a JSON number"),
         ({"took": datetime.timedelta(1)}, Wanted(), "x.parquet: row 40000: column 'took': .* has no JSON form"),
         ({"f": 1.5}, Wanted(schema_of("f INT")), "x.parquet: row 40000: column 'f': 1.5 is not INT"),
         ({"k": "soon"}, Wanted(schema_of("k TIMESTAMP")), "x.parquet: row 1: column 'k': \"a\" is not TIMESTAMP"),
     ],
-    ids=["key", "derived", "infinity", "duration", "type", "time"],
+    ids=["key", "derived", "infinity", "NaN", "duration", "type", "time"],
 )
 def test_a_row_that_does_not_fit_is_found_before_any_is_encoded(
     tmp_path: Path, last: dict[str, object], wanted: Wanted, reason: str

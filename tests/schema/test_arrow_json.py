@@ -94,7 +94,7 @@ def test_a_tenth_is_a_tenth_in_32_bits_as_well() -> None:
 def test_pipelines_write_null_for_an_infinity_and_files_refuse_it() -> None:
     arrow_batch = batch([{"f": float("inf")}, {"f": float("nan")}], pa.schema([pa.field("f", pa.float64())]))
     assert encode_values(arrow_batch).to_pylist() == [b'{"f":null}'] * 2
-    with pytest.raises(SchemaError, match="infinity"):
+    with pytest.raises(SchemaError, match="inf is not a JSON number"):
         of_files(arrow_batch)
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mainstem.pipelines.kinds import SQL, Lake, Metrics
+from mainstem.pipelines.folds import FoldRecord
+from mainstem.pipelines.kinds import SQL, KeyValue, Lake, Metrics
 from mainstem.schema.infer import schema_of
-from mainstem.views.requests import MetricsQuery, Sql
+from mainstem.views.requests import MetricsQuery, Range, Sql
 from mainstem.views.store import Poison, StoreDefinition, ViewStore
 from mainstem.views.stores import open_store
 from tests.support.type_matrix import CASES, DDL, MISFIT, as_answered, column_of, value_of
@@ -57,8 +59,11 @@ def test_a_lake_has_what_fits_and_an_error_beside_the_rest(tmp_path: Path) -> No
             assert as_answered(case, value) == case.value, case
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.type == "DOUBLE"], ids=lambda case: case.text)
-def test_a_metrics_view_counts_doubles_and_the_rest_is_poison(tmp_path: Path, case: Any) -> None:
+MEASURED = [case for case in CASES if case.type == "DOUBLE" or case.type.startswith("DECIMAL")]
+
+
+@pytest.mark.parametrize("case", MEASURED, ids=lambda case: f"{case.type} {case.text}")
+def test_a_metrics_view_counts_doubles_and_decimals_and_the_rest_is_poison(tmp_path: Path, case: Any) -> None:
     store = opened(tmp_path, Metrics(values=(column_of(case),)))
     poisons = apply(store, [(None, value_of(case))])
     with store.snapshot() as snapshot:
@@ -66,3 +71,19 @@ def test_a_metrics_view_counts_doubles_and_the_rest_is_poison(tmp_path: Path, ca
     store.close()
     assert len(poisons) == (case.value == MISFIT)
     assert [row["records"] for row in rows] == ([] if case.value == MISFIT else [1])
+    if case.value not in (MISFIT, None):
+        assert rows[0]["values"][column_of(case)]["sum"] == float(case.value)
+
+
+def test_a_fold_gets_the_json_value_whatever_its_column(tmp_path: Path) -> None:
+    def kept(_: Any, record: FoldRecord) -> Any:
+        return {name: [type(value).__name__, value] for name, value in record.value.items()}
+
+    store = opened(tmp_path, KeyValue(fold=kept, initial={}))
+    assert apply(store, RECORDS) == []
+    rows = {row["_key"]: row for row in store.query(Range(limit=10_000)).rows}
+    store.close()
+    for (key, _), case in zip(RECORDS, CASES, strict=True):
+        value = json.loads(case.text, parse_constant=lambda _: None)
+        value = case.text if value == float("inf") else value
+        assert rows[key.decode()][column_of(case)] == [type(value).__name__, value], case

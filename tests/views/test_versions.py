@@ -7,7 +7,7 @@ import pytest
 
 from mainstem.durable_files import LOCAL_FILES, NewFile
 from mainstem.errors import StorageError, ViewStoppedError
-from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Lake, Search
+from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Lake, Metrics, Search
 from mainstem.schema.infer import schema_of
 from mainstem.views.store import StoreDefinition
 from mainstem.views.versions import Versions, check_definition
@@ -67,6 +67,19 @@ CHANGES = {
         StoreDefinition("v", SQL(), schema_of("a STRING")),
     ),
 }
+
+
+def test_a_metrics_view_depends_on_which_of_its_values_are_decimals_alone(tmp_path: Path) -> None:
+    def definition(ddl: str) -> StoreDefinition:
+        return StoreDefinition("v", Metrics(values="fare"), schema_of(ddl))
+
+    path = Versions(tmp_path).create("t", definition("fare DOUBLE"))
+    check_definition(path, "t", definition("fare INT, tax DECIMAL(5,2)"))
+    with pytest.raises(ViewStoppedError, match=r"decimals.*DECIMAL\(5,2\).*rebuild"):
+        check_definition(path, "t", definition("fare DECIMAL(5,2)"))
+    path = Versions(tmp_path).create("t", definition("fare DECIMAL(5,2)"))
+    with pytest.raises(ViewStoppedError, match=r"decimals.*rebuild"):
+        check_definition(path, "t", definition("fare DOUBLE"))
 
 
 @pytest.mark.parametrize("change", CHANGES)

@@ -177,10 +177,10 @@ def _parsed_type(name: str) -> pa.DataType:
 
 
 def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Text as ``wanted``. Raises ArrowInvalid, also for an infinity: JSON has no form for it."""
+    """Text as ``wanted``. Raises ArrowInvalid, also for NaN and an infinity: JSON has no form for them."""
     typed = pc.cast(column, wanted)
-    if pa.types.is_floating(wanted) and pc.any(pc.is_inf(typed)).as_py():
-        raise pa.ArrowInvalid("an infinity")
+    if pa.types.is_floating(wanted) and pc.any(pc.invert(pc.is_finite(typed))).as_py():
+        raise pa.ArrowInvalid("NaN or an infinity")
     return typed
 
 

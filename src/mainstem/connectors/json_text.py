@@ -16,8 +16,8 @@ class NullValueError(SchemaError):
 
 
 def json_objects(arrow_batch: pa.RecordBatch) -> pa.StringArray:
-    """One JSON object for each row, of all columns. Raises SchemaError for an infinity: a file's data is not lost."""
-    return arrow_json.json_objects(arrow_batch, refuses_infinity=True)
+    """One JSON object for each row, of all columns. Raises SchemaError for NaN and infinities: no value is lost."""
+    return arrow_json.json_objects(arrow_batch, finite_only=True)
 
 
 def keys(arrow_batch: pa.RecordBatch, names: Sequence[str], *, first_row: int) -> pa.Array | None:

@@ -3,8 +3,8 @@
 The bytes are those that ``schema.encoding`` gives for the same row: times in RFC 3339 in UTC with a fraction only where
 there is one, dates ISO, bytes base64, decimals text, floats with Python's digits (a 32-bit float with no more of them
 than tell it from its neighbors), nested values nested. They are made by Arrow's string kernels without a Python object
-for each row: some 260,000 rows of 20 columns a second and core. NaN, which JSON does not have, becomes null; so do the
-infinities, unless ``refuses_infinity``. Imported only where Arrow is at work. Pure functions; safe from any thread.
+for each row: some 260,000 rows of 20 columns a second and core. NaN and the infinities, which JSON does not have,
+become null, or are refused. Imported only where Arrow is at work. Pure functions; safe from any thread.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _PLAIN_FLOATS: Final = (1e-4, 1e10)
 
 
 def json_objects(
-    arrow_batch: pa.RecordBatch, *, json_columns: Collection[str] = (), refuses_infinity: bool = False
+    arrow_batch: pa.RecordBatch, *, json_columns: Collection[str] = (), finite_only: bool = False
 ) -> pa.StringArray:
     """One JSON object for each row, of all columns; those named in ``json_columns`` are JSON text already.
 
-    Raises SchemaError for an infinity that is refused, and for a nested value without a JSON form.
+    Raises SchemaError for a number that is refused, and for a nested value without a JSON form.
     """
     parts: list[Any] = []
     opening = "{"
@@ -44,7 +44,7 @@ def json_objects(
         elif pa.types.is_string(plain.type) and plain.null_count == 0 and not _needs_escapes(plain):
             parts += [f'{label}"', plain, '"']  # the quotes ride on the labels: one join fewer
         else:
-            parts += [label, _texts(plain, refuses_infinity)]
+            parts += [label, _texts(plain, finite_only)]
         opening = ","
     if not parts:
         return pa.repeat(pa.scalar("{}"), arrow_batch.num_rows)
@@ -61,7 +61,7 @@ def lone_key(column: pa.Array) -> pa.Array:
     if pa.types.is_integer(plain.type) or pa.types.is_boolean(plain.type):
         return pc.cast(plain, pa.string())
     if pa.types.is_nested(plain.type):
-        return _texts(plain, refuses_infinity=True)
+        return _texts(plain, finite_only=True)
     return _of_each(plain, lambda value: (key_bytes(value) or b"").decode())
 
 
@@ -71,7 +71,7 @@ def joint_key(columns: Sequence[pa.Array]) -> pa.Array:
     for number, column in enumerate(columns):
         plain = plain_column(column)
         # Whoever writes a key writes the same bytes: a float's are Python's, which knows no shorter ones.
-        text = _of_each(plain, json_text) if pa.types.is_floating(plain.type) else _texts(plain, refuses_infinity=True)
+        text = _of_each(plain, json_text) if pa.types.is_floating(plain.type) else _texts(plain, finite_only=True)
         parts += ["," if number else "[", text]
     return pc.binary_join_element_wise(*parts, "]", "")
 
@@ -90,7 +90,7 @@ def plain_column(column: pa.Array) -> pa.Array:
     return column
 
 
-def _texts(plain: pa.Array, refuses_infinity: bool) -> pa.Array:
+def _texts(plain: pa.Array, finite_only: bool) -> pa.Array:
     """The JSON text of each value; null where there is none."""
     kind = plain.type
     if pa.types.is_string(kind):
@@ -100,17 +100,17 @@ def _texts(plain: pa.Array, refuses_infinity: bool) -> pa.Array:
     if pa.types.is_null(kind):
         return pa.nulls(len(plain), pa.string())
     if pa.types.is_floating(kind):
-        return _float_texts(_finite(plain, refuses_infinity))
+        return _float_texts(_finite(plain, finite_only))
     if pa.types.is_struct(kind) or pa.types.is_map(kind) or pa.types.is_list(kind):
-        return _nested_texts(plain, refuses_infinity)
+        return _nested_texts(plain, finite_only)
     return _of_each(plain, json_text)
 
 
-def _nested_texts(column: pa.Array, refuses_infinity: bool) -> pa.Array:
+def _nested_texts(column: pa.Array, finite_only: bool) -> pa.Array:
     """Objects, maps and arrays as JSON text, the texts of what is inside joined; null where the column is."""
 
     def inner(part: pa.Array) -> pa.Array:
-        return pc.fill_null(_texts(plain_column(part), refuses_infinity), "null")
+        return pc.fill_null(_texts(plain_column(part), finite_only), "null")
 
     kind = column.type
     if pa.types.is_struct(kind):
@@ -146,10 +146,12 @@ def _of_each(column: pa.Array, text_of: Callable[[Any], str]) -> pa.Array:
     return pa.array([None if value is None else text_of(value) for value in column.to_pylist()], pa.string())
 
 
-def _finite(column: pa.Array, refuses_infinity: bool) -> pa.Array:
-    if refuses_infinity and pc.any(pc.is_inf(column)).as_py():
-        raise SchemaError("a column holds an infinity, which has no JSON form")
-    return pc.if_else(pc.is_finite(column), column, None)
+def _finite(column: pa.Array, finite_only: bool) -> pa.Array:
+    finite = pc.is_finite(column)
+    if finite_only and pc.any(pc.invert(finite)).as_py():
+        number = column.filter(pc.invert(finite))[0].as_py()
+        raise SchemaError(f"{number} is not a JSON number: write null in its place")
+    return pc.if_else(finite, column, None)
 
 
 def _float_texts(column: pa.Array) -> pa.Array:

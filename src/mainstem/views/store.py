@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from mainstem.errors import StorageError
 from mainstem.model import OnDamaged, Position, TopicPartition
-from mainstem.pipelines.kinds import Kind
+from mainstem.pipelines.kinds import Kind, Metrics
 from mainstem.schema.types import TopicSchema
 
 if TYPE_CHECKING:
@@ -57,6 +57,14 @@ class StoreDefinition:
     def reads(self) -> frozenset[str]:
         """The columns of the records that ``apply`` is given."""
         return APPLY_COLUMNS | self.kind.reads
+
+    @property
+    def decimals(self) -> dict[str, str]:
+        """The values of a metrics view that the schema says are decimals, and their types."""
+        if self.schema is None or not isinstance(self.kind, Metrics):
+            return {}
+        types = {column.name: column.type for column in self.schema.columns if column.name in self.kind.values}
+        return {name: type_name for name, type_name in types.items() if type_name.startswith("DECIMAL(")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,6 +154,8 @@ def _document(topic: str, definition: StoreDefinition) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(stored)
     if definition.kind.kind != "sql":
         del document["schema"]  # the other kinds do not depend on it
+    if definition.kind.kind == "metrics":
+        document["decimals"] = definition.decimals or None  # what an earlier release stored has none
     if definition.kind.kind != "lake":  # an archive keeps the records themselves
         document["reading"] = READING_VERSION
     return document

@@ -300,6 +300,18 @@ async def test_the_end_of_the_current_leader_epoch_is_the_end_of_the_log(client:
     assert (answer.error_code, answer.leader_epoch, answer.end_offset) == (0, 0, 1)
 
 
+@pytest.mark.parametrize(("epoch", "error"), [(-1, 0), (-2, 74), (0, 0), (1, 75)])
+@with_broker()
+async def test_only_minus_one_stands_for_any_current_leader_epoch(client: Client, epoch: int, error: int) -> None:
+    await client.create_topic("t")
+    wanted = OffsetForLeaderPartition(partition=0, leader_epoch=0, current_leader_epoch=epoch)
+    request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="t", partitions=[wanted])])
+    assert (await client.request(request, 4)).topics[0].partitions[0].error_code == error
+    item = ListOffsetsPartition(partition_index=0, current_leader_epoch=epoch, timestamp=-1)
+    listed = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[item])])
+    assert (await client.request(listed, 7)).topics[0].partitions[0].error_code == error
+
+
 @with_broker()
 async def test_partitions_are_described_page_by_page(client: Client) -> None:
     await client.create_topic("a", 3)

@@ -25,6 +25,7 @@ from mainstem.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from mainstem.protocol.schema import Versions
+from mainstem.record.constants import NO_LEADER_EPOCH
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -80,7 +81,7 @@ def _check_timestamp(version: int, timestamp: int) -> None:
 
 
 def _check_epoch(log: PartitionLog, item: ListOffsetsPartition) -> None:
-    if 0 <= item.current_leader_epoch < log.leader_epoch:
+    if NO_LEADER_EPOCH != item.current_leader_epoch < log.leader_epoch:
         raise refusal(ErrorCode.FENCED_LEADER_EPOCH)
     if item.current_leader_epoch > log.leader_epoch:
         raise refusal(ErrorCode.UNKNOWN_LEADER_EPOCH)

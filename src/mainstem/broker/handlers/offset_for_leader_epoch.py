@@ -21,6 +21,7 @@ from mainstem.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from mainstem.protocol.schema import Versions
+from mainstem.record.constants import NO_LEADER_EPOCH
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -42,7 +43,7 @@ def _find(node: Node, name: str, item: OffsetForLeaderPartition) -> EpochEndOffs
     answer = EpochEndOffset(partition=item.partition, error_code=ErrorCode.NONE)
     try:
         log = node.topics.existing(name).partition(item.partition)
-        if 0 <= item.current_leader_epoch < log.leader_epoch:
+        if NO_LEADER_EPOCH != item.current_leader_epoch < log.leader_epoch:
             raise refusal(ErrorCode.FENCED_LEADER_EPOCH)
         if item.current_leader_epoch > log.leader_epoch:
             raise refusal(ErrorCode.UNKNOWN_LEADER_EPOCH)

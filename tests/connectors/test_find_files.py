@@ -51,3 +51,8 @@ def test_where_nothing_is_found_is_said(tmp_path: Path, name: str, reason: str) 
 
 def test_the_name_of_a_lake_s_catalog_is_known() -> None:
     assert CATALOG in LAKE_FILES
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"missing\.csv: no such file"):
+        find_files([tmp_path / "missing.csv"])

@@ -40,6 +40,9 @@ def load(  # noqa: PLR0913 - a command's options are its parameters
     json: options.Json = False,
 ) -> None:
     """Load files into a topic, each row exactly once: a load that was cut short goes on when it is run again."""
+    from mainstem.connectors.find_files import find_files
+
+    find_files(files)  # a file that is not there is an error at once, before anything slow is loaded
     from mainstem.client.log import Log
     from mainstem.connectors import loads
     from mainstem.connectors.files import load as load_files

@@ -27,7 +27,8 @@ def find_files(sources: Sequence[Path | str]) -> list[Path]:
     """The files, in the order of the arguments and of their names; a lake's directory stands for itself.
 
     Of a directory, those with a known suffix, in directories below it too; names that begin with ``.`` or ``_`` are
-    passed over, as Spark does. Raises InputError for a pattern or a directory without such a file.
+    passed over, as Spark does. Raises InputError for a file that is not there, and for a pattern or a directory without
+    such a file.
     """
     found: list[Path] = []
     for source in map(Path, sources):
@@ -44,6 +45,8 @@ def _files_of(source: Path) -> list[Path]:
         if not files:
             raise InputError(f"{source}: no file matches the pattern")
         return files
+    if not source.exists():
+        raise InputError(f"{source}: no such file")
     return [source]
 
 

@@ -19,7 +19,7 @@ from benchmarks.measures import RawConnection, first_acknowledgement
 from mainstem.broker.api import Call
 from mainstem.broker.config import BrokerConfig
 from mainstem.broker.server import Broker
-from mainstem.log.append_check import check_batches
+from mainstem.log.partition.append_check import check_batches
 from mainstem.protocol.codec import decode_request, encode_request, encode_response
 from mainstem.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from mainstem.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

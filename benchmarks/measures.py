@@ -12,8 +12,8 @@ from typing import Any
 from benchmarks.brokers import BrokerUnderTest, cpu_s, resident_mb
 from mainstem.client.bench import BenchOptions, bench
 from mainstem.clock import SystemClock
-from mainstem.log.disk import OsDisk
-from mainstem.log.node_log import NodeLog
+from mainstem.log.files.disk import OsDisk
+from mainstem.log.node.node_log import NodeLog
 from mainstem.model import TopicPartition
 from mainstem.protocol.codec import decode_response, encode_request
 from mainstem.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

@@ -22,7 +22,7 @@ from mainstem.durable_files import (
 )
 from mainstem.errors import DirectoryLockedError, StorageError
 from mainstem.gateway.tokens import Grants, new_token, write_tokens
-from mainstem.log.small_files import make_directory, read_file
+from mainstem.log.files.small_files import make_directory, read_file
 from mainstem.pipelines.kinds import KeyValue
 from mainstem.spark import class_archive, fingerprint
 from mainstem.spark.java import Java
@@ -197,7 +197,7 @@ def test_a_directory_that_does_not_take_the_file_is_an_error_with_its_path(tmp_p
 
 
 def test_only_this_module_the_disk_port_and_the_lake_sync_and_lock() -> None:
-    allowed = {"durable_files.py", "log/disk.py", "lake/files.py", "cli/checks.py"}
+    allowed = {"durable_files.py", "log/files/disk.py", "lake/files.py", "cli/checks.py"}
     pattern = re.compile(r"os\.(replace|rename|fsync|fdatasync)\(|fcntl\.(flock|lockf)\(|open\([^)]*O_DIRECTORY")
     own = {"spark/local_segments.py"}  # reads a directory of the log by its descriptor
     found = {str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py") if pattern.search(path.read_text())}

@@ -22,7 +22,7 @@ from typing import Any
 from mainstem.broker.config import BrokerConfig
 from mainstem.broker.server import Broker
 from mainstem.clock import Clock
-from mainstem.log.disk import Disk
+from mainstem.log.files.disk import Disk
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.codec import decode_response, encode_request
 from mainstem.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

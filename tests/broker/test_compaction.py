@@ -11,8 +11,8 @@ from pathlib import Path
 
 from mainstem.broker.compaction import Compaction
 from mainstem.broker.topics import OFFSETS_TOPIC
-from mainstem.log.checkpoints import decode_offsets
-from mainstem.log.partition_log import PartitionLog
+from mainstem.log.partition.checkpoints import decode_offsets
+from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.model import TopicPartition
 from mainstem.protocol.messages.offset_commit import (
     OffsetCommitRequest,

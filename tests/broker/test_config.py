@@ -8,7 +8,7 @@ import pytest
 from mainstem.broker.config import SETTINGS, BrokerConfig
 from mainstem.broker.listeners import is_loopback, parse_address
 from mainstem.errors import ConfigError
-from mainstem.log.config import CONFIGS
+from mainstem.log.partition.config import CONFIGS
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from mainstem.broker.fetch_sessions import FetchSession, FetchSessions, Told, Watcher
 from mainstem.errors import RemoteError
-from mainstem.log.partition_log import PartitionLog
+from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.fetch import FetchPartition, FetchTopic, ForgottenTopic
 

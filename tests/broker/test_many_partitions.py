@@ -6,7 +6,7 @@ import asyncio
 import resource
 from pathlib import Path
 
-from mainstem.log.metadata import METADATA_PARTITION
+from mainstem.log.node.metadata import METADATA_PARTITION
 from mainstem.model import TopicPartition
 from mainstem.open_files import SEGMENT_FILES_MAX, raise_open_files_limit
 from mainstem.protocol.messages.describe_log_dirs import DescribeLogDirsRequest

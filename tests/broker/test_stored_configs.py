@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from mainstem.log.disk import OsDisk
-from mainstem.log.node_log import NodeLog
+from mainstem.log.files.disk import OsDisk
+from mainstem.log.node.node_log import NodeLog
 from mainstem.protocol.errors import ErrorCode
 from mainstem.testing.clock import ManualClock
 from tests.broker.handlers.test_configs import BROKER, SET, TOPIC, change, described

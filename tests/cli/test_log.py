@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mainstem.clock import SystemClock
-from mainstem.log.disk import OsDisk
-from mainstem.log.node_log import NodeLog
+from mainstem.log.files.disk import OsDisk
+from mainstem.log.node.node_log import NodeLog
 from mainstem.model import TopicPartition
 from mainstem.record.writer import NewRecord, build_batch
 from tests.cli.commands import Commands

@@ -27,7 +27,13 @@ def test_the_import_contracts_hold() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["mainstem", "mainstem.cli.main", "mainstem.broker.process", "mainstem.log.node_log", "mainstem.pipelines.app"],
+    [
+        "mainstem",
+        "mainstem.cli.main",
+        "mainstem.broker.process",
+        "mainstem.log.node.node_log",
+        "mainstem.pipelines.app",
+    ],
 )
 def test_a_light_module_loads_no_heavy_library(module: str) -> None:
     program = f"import json, sys, {module}; print(json.dumps([name.split('.')[0] for name in sys.modules]))"

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 
 from mainstem.errors import MainstemError, StorageError
-from mainstem.log.directory import LogDirectory
-from mainstem.log.index_build import plan_entries
-from mainstem.log.index_worker import BuildResult
-from mainstem.log.key_index import BuildPlan, KeyIndex
-from mainstem.log.key_store import Entry
+from mainstem.log.key_index.index_build import plan_entries
+from mainstem.log.key_index.index_worker import BuildResult
+from mainstem.log.key_index.key_index import BuildPlan, KeyIndex
+from mainstem.log.key_index.key_store import Entry
+from mainstem.log.node.directory import LogDirectory
 from mainstem.model import Headers
 from mainstem.record.writer import NewRecord, ProducerStamp, build_batch
 from tests.log.support import NOW_MS, Node

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import PurePath
 from uuid import UUID
 
-from mainstem.log.config import LogConfig
-from mainstem.log.directory import LogDirectory
-from mainstem.log.disk import Disk
-from mainstem.log.partition_log import PartitionLog
+from mainstem.log.files.disk import Disk
+from mainstem.log.node.directory import LogDirectory
+from mainstem.log.partition.config import LogConfig
+from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.model import TopicPartition
 from mainstem.record.constants import ControlType
 from mainstem.record.header import iter_headers

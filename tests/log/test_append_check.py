@@ -8,8 +8,8 @@ from mainstem.errors import (
     InvalidTimestampError,
     RecordTooLargeError,
 )
-from mainstem.log.append_check import check_batches, stamp_batches
-from mainstem.log.config import LogConfig
+from mainstem.log.partition.append_check import check_batches, stamp_batches
+from mainstem.log.partition.config import LogConfig
 from mainstem.record.constants import ControlType
 from mainstem.record.header import read_header, verify
 from mainstem.record.reader import read_records

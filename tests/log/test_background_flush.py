@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from mainstem.log.config import LogConfig
+from mainstem.log.partition.config import LogConfig
 from mainstem.model import TopicPartition
 from tests.log.support import TOPIC_ID, Node, batch
 

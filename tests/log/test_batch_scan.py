@@ -5,7 +5,8 @@ from pathlib import PurePath
 import pytest
 
 from mainstem.errors import CorruptBatchError
-from mainstem.log.batch_scan import (
+from mainstem.log.files.disk import DiskFile
+from mainstem.log.segments.batch_scan import (
     Start,
     find_valid_batch,
     last_batch_end,
@@ -14,7 +15,6 @@ from mainstem.log.batch_scan import (
     walk_past_damage,
     walk_verified,
 )
-from mainstem.log.disk import DiskFile
 from mainstem.record.writer import NewRecord, build_batch
 from mainstem.testing.disk import FaultyDisk
 

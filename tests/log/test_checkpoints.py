@@ -4,8 +4,8 @@ from uuid import UUID
 
 import pytest
 
-from mainstem.log import checkpoints
-from mainstem.log.leader_epochs import EpochEntry
+from mainstem.log.partition import checkpoints
+from mainstem.log.partition.leader_epochs import EpochEntry
 from mainstem.model import TopicPartition
 
 OFFSETS = {TopicPartition("a-b", 3): 17, TopicPartition("a", 0): 0}

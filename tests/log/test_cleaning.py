@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mainstem.log.config import LogConfig
+from mainstem.log.partition.config import LogConfig
 from mainstem.testing.disk import PowerCutError
 from tests.log.support import NOW_MS, Node, batch, read_all, values
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from mainstem.errors import CorruptBatchError, StorageError
-from mainstem.log.compaction import compact
-from mainstem.log.compaction_job import CleanedSegment, CompactionResult
-from mainstem.log.names import LOG, SEAL
+from mainstem.log.cleaning.compaction import compact
+from mainstem.log.cleaning.compaction_job import CleanedSegment, CompactionResult
+from mainstem.log.files.names import LOG, SEAL
 from mainstem.record.constants import Compression
 from mainstem.record.header import iter_headers
 from mainstem.record.reader import read_records

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mainstem.errors import ConfigError
-from mainstem.log.config import CONFIGS, LogConfig, parse_config
+from mainstem.log.partition.config import CONFIGS, LogConfig, parse_config
 
 
 def test_defaults_are_kafkas() -> None:

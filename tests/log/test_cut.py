@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from mainstem.log.cut import keep_tail, keep_whole, proven_end_behind
-from mainstem.log.segment import Segment, SegmentContext
-from mainstem.log.small_files import make_directory
+from mainstem.log.files.small_files import make_directory
+from mainstem.log.recovery.truncated_tail import keep_tail, keep_whole, proven_end_behind
+from mainstem.log.segments.segment import Segment, SegmentContext
 from mainstem.record.header import read_header
 from mainstem.testing.disk import FaultyDisk
 from tests.log.support import DIRECTORY, batch

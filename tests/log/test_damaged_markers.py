@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mainstem.log.partition_log import PartitionLog
+from mainstem.log.partition.partition_log import PartitionLog
 from tests.log.support import Node, end_transaction, in_transaction
 
 COMMITTED, ABORTED = 7, 8

@@ -11,9 +11,9 @@ from mainstem.errors import (
     TopicExistsError,
     UnknownTopicError,
 )
-from mainstem.log.checkpoints import decode_offsets, decode_properties
-from mainstem.log.config import LogConfig
-from mainstem.log.directory import LogDirectory
+from mainstem.log.node.directory import LogDirectory
+from mainstem.log.partition.checkpoints import decode_offsets, decode_properties
+from mainstem.log.partition.config import LogConfig
 from mainstem.model import TopicPartition
 from mainstem.testing.clock import ManualClock
 from mainstem.testing.disk import FaultyDisk

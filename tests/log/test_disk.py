@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 import pytest
 
 from mainstem.errors import DirectoryLockedError, StorageError
-from mainstem.log.disk import Disk, OsDisk
+from mainstem.log.files.disk import Disk, OsDisk
 from mainstem.testing.disk import FaultyDisk
 
 

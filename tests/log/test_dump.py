@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mainstem.errors import InputError
-from mainstem.log.dump import dump_file
+from mainstem.log.recovery.dump import dump_file
 from mainstem.record.writer import NewRecord, build_batch
 from tests.log.support import DIRECTORY, NOW_MS, Node, sent_by
 

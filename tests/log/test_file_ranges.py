@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainstem.log.file_ranges import FileRanges
+from mainstem.log.segments.file_ranges import FileRanges
 
 SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)).map(sorted), max_size=12)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from mainstem.clock import SystemClock
-from mainstem.log.compaction import compact
-from mainstem.log.compaction_job import CleanedSegment
-from mainstem.log.disk import OsDisk
-from mainstem.log.node_log import NodeLog
+from mainstem.log.cleaning.compaction import compact
+from mainstem.log.cleaning.compaction_job import CleanedSegment
+from mainstem.log.files.disk import OsDisk
+from mainstem.log.node.node_log import NodeLog
 from mainstem.model import TopicPartition
 from mainstem.record.constants import Compression
 from mainstem.record.writer import NewRecord, ProducerStamp, build_batch

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from mainstem.log.handles import LeastRecentlyUsed
+from mainstem.log.segments.handles import LeastRecentlyUsed
 
 
 class Holder:

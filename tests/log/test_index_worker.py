@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from mainstem.clock import SystemClock
-from mainstem.log.config import LogConfig
-from mainstem.log.directory import LogDirectory
-from mainstem.log.disk import OsDisk
-from mainstem.log.index_worker import BuildProcess, decode_plan, encode_plan
-from mainstem.log.key_index import BuildPlan
+from mainstem.log.files.disk import OsDisk
+from mainstem.log.key_index.index_worker import BuildProcess, decode_plan, encode_plan
+from mainstem.log.key_index.key_index import BuildPlan
+from mainstem.log.node.directory import LogDirectory
+from mainstem.log.partition.config import LogConfig
 from mainstem.record.writer import NewRecord, build_batch
 from tests.log.support import TOPIC_ID
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mainstem.errors import ConditionFailedError, IndexNotReadyError
-from mainstem.log.config import LogConfig
+from mainstem.log.partition.config import LogConfig
 from tests.log.features_support import ALL, FeatureNode, expect_key
 from tests.log.support import read_all
 from tests.log.test_compaction import run as compact_log
@@ -63,7 +63,7 @@ def test_it_reads_nothing_of_the_log_that_it_has(monkeypatch: pytest.MonkeyPatch
     node.put((b"a", b"2"))
     node.log.flush()
     read = []
-    monkeypatch.setattr("mainstem.log.key_index.read_batch", lambda header, batch: read.append(header))
+    monkeypatch.setattr("mainstem.log.key_index.key_index.read_batch", lambda header, batch: read.append(header))
     node.kill_and_start()
     assert (offsets(node, b"a"), read) == ([0, 1], [])
 
@@ -235,7 +235,7 @@ def test_after_compactions_it_says_what_the_log_holds(seed: int) -> None:
 
 
 def test_entries_of_records_that_retention_took_are_rebuilt_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mainstem.log.key_index._GARBAGE_MIN", 10)
+    monkeypatch.setattr("mainstem.log.key_index.key_index._GARBAGE_MIN", 10)
     node = FeatureNode(**INDEXED)
     for at in range(30):
         node.put((b"k%d" % at, b"v"))

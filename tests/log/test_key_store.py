@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mainstem.errors import StorageError
-from mainstem.log.key_store import KeyStore, RocksKeyStore, remove_store, write_sorted_files
+from mainstem.log.key_index.key_store import KeyStore, RocksKeyStore, remove_store, write_sorted_files
 from tests.log.features_support import MemoryKeyStore
 
 STORES = {"rocksdb": lambda path: RocksKeyStore(path / "store"), "memory": lambda path: MemoryKeyStore()}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mainstem.log.leader_epochs import EpochEntry, LeaderEpochs
+from mainstem.log.partition.leader_epochs import EpochEntry, LeaderEpochs
 
 EPOCHS = LeaderEpochs([EpochEntry(1, 0), EpochEntry(4, 50), EpochEntry(6, 90)])
 

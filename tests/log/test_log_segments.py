@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from mainstem.log.log_segments import LogPlace, LogSegments
-from mainstem.log.segment import Segment, SegmentContext
+from mainstem.log.segments.log_segments import LogPlace, LogSegments
+from mainstem.log.segments.segment import Segment, SegmentContext
 from mainstem.record.header import iter_headers, read_header
 from mainstem.testing.disk import FaultyDisk
 from tests.log.support import DIRECTORY, batch

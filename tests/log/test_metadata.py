@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from mainstem.errors import ConfigError, InputError, StorageError, TopicExistsError, UnknownTopicError
-from mainstem.log.config import LogConfig
-from mainstem.log.metadata import METADATA_PARTITION, Metadata
+from mainstem.log.node.metadata import METADATA_PARTITION, Metadata
+from mainstem.log.partition.config import LogConfig
 from mainstem.record.writer import NewRecord, build_batch
 from tests.log.support import TOPIC_ID, Node
 

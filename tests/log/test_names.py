@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mainstem.log.names import (
+from mainstem.log.files.names import (
     DELETED_DIRECTORY,
     offset_file,
     parse_offset_file,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from mainstem.log.node_checkpoint import (
+from mainstem.log.recovery.node_checkpoint import (
     NodeCheckpoint,
     PartitionOffsets,
     decode_node_checkpoint,

@@ -5,8 +5,8 @@ import random
 import pytest
 
 from mainstem.errors import ConfigError, StorageError, TopicExistsError, UnknownTopicError
-from mainstem.log.metadata import METADATA_PARTITION
-from mainstem.log.node_log import NodeLog
+from mainstem.log.node.metadata import METADATA_PARTITION
+from mainstem.log.node.node_log import NodeLog
 from mainstem.model import TopicPartition
 from mainstem.testing.clock import ManualClock
 from mainstem.testing.disk import FaultyDisk, PowerCutError

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from mainstem.log.batch_scan import Start
-from mainstem.log.offset_index import OffsetIndex
+from mainstem.log.segments.batch_scan import Start
+from mainstem.log.segments.offset_index import OffsetIndex
 
 
 def index_of(*entries: tuple[int, int], base_offset: int = 100) -> OffsetIndex:

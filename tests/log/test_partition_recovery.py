@@ -9,7 +9,7 @@ from pathlib import PurePath
 import pytest
 
 from mainstem.errors import CorruptBatchError, DamagedRecordsError
-from mainstem.log.names import LEADER_EPOCH_CHECKPOINT
+from mainstem.log.files.names import LEADER_EPOCH_CHECKPOINT
 from mainstem.model import TopicPartition
 from mainstem.record.constants import LAST_OFFSET_DELTA_AT, LEADER_EPOCH_AT
 from mainstem.record.reader import iter_records

@@ -7,7 +7,7 @@ import pytest
 
 import mainstem.log
 
-SOURCES = sorted(Path(mainstem.log.__file__).parent.glob("*.py"))
+SOURCES = sorted(Path(mainstem.log.__file__).parent.rglob("*.py"))
 PORTS = {"disk.py", "key_store.py", "index_worker.py"}  # the real ones: files, RocksDB, the worker process
 SIDE_EFFECTS = {"os", "time", "shutil", "mmap", "fcntl", "io", "tempfile", "random", "socket", "datetime"}
 

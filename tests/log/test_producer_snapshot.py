@@ -6,14 +6,14 @@ from uuid import UUID
 import pytest
 from crc32c import crc32c
 
-from mainstem.log.producer_snapshot import (
+from mainstem.log.partition.producer_snapshot import (
     SnapshotError,
     decode_snapshot,
     encode_snapshot,
     read_newest_snapshot,
     write_snapshot,
 )
-from mainstem.log.producer_state import ProducerState
+from mainstem.log.partition.producer_state import ProducerState
 from mainstem.record.header import read_header
 from mainstem.testing.disk import FaultyDisk
 from tests.log.support import DIRECTORY, TOPIC_ID, sent_by

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mainstem.errors import InvalidProducerEpochError, OutOfOrderSequenceError
-from mainstem.log.producer_state import ProducerState
+from mainstem.log.partition.producer_state import ProducerState
 from mainstem.record.header import BatchHeader, read_header
 from tests.log.support import batch, sent_by
 

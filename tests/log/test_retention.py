@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from mainstem.log.config import LogConfig
-from mainstem.log.names import SEAL
-from mainstem.log.retention import Retention
+from mainstem.log.files.names import SEAL
+from mainstem.log.node.retention import Retention
+from mainstem.log.partition.config import LogConfig
 from mainstem.model import TopicPartition
 from tests.log.support import NOW_MS, PARTITION, Node, batch
 

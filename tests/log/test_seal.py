@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mainstem.log.seal import Seal, decode_seal, encode_seal
+from mainstem.log.segments.index_checksums import Seal, decode_seal, encode_seal
 
 SEAL = Seal(100, 140, 5000, 150, 4000, 0xDEADBEEF, 1_700_000_000_000, 149, 77, 8, 1, 12, 2, 0, 0)
 

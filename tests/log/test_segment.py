@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mainstem.errors import CorruptBatchError
-from mainstem.log.segment import Segment, SegmentContext
+from mainstem.log.segments.segment import Segment, SegmentContext
 from mainstem.record.header import iter_headers, read_header
 from mainstem.testing.disk import FaultyDisk
 from tests.log.support import DIRECTORY, batch

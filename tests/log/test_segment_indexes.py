@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from mainstem.log.batch_scan import Start
-from mainstem.log.names import OFFSET_INDEX, SEAL, TIME_INDEX, offset_file
-from mainstem.log.segment import Segment, SegmentContext
-from mainstem.log.segment_indexes import SegmentIndexes, read_seal
+from mainstem.log.files.names import OFFSET_INDEX, SEAL, TIME_INDEX, offset_file
+from mainstem.log.segments.batch_scan import Start
+from mainstem.log.segments.segment import Segment, SegmentContext
+from mainstem.log.segments.segment_indexes import SegmentIndexes, read_seal
 from mainstem.record.header import read_header
 from mainstem.testing.disk import FaultyDisk
 from tests.log.support import DIRECTORY, batch

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from mainstem.log import partition_recovery
-from mainstem.log.cleaning import Cleaning
+from mainstem.log.cleaning.cleaning import Cleaning
+from mainstem.log.recovery import partition_recovery
 from tests.log.simulation.compacted import cut_compaction_everywhere, run_compacted
 from tests.log.simulation.mutants import Mutant, find, nothing, setter, wrapper
 

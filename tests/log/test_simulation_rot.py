@@ -11,9 +11,9 @@ from uuid import UUID
 import pytest
 
 from mainstem.errors import StorageError
-from mainstem.log.metadata import METADATA_PARTITION
-from mainstem.log.names import partition_directory
-from mainstem.log.node_log import NodeLog
+from mainstem.log.files.names import partition_directory
+from mainstem.log.node.metadata import METADATA_PARTITION
+from mainstem.log.node.node_log import NodeLog
 from mainstem.model import TopicPartition
 from mainstem.testing.clock import ManualClock
 from mainstem.testing.disk import FaultyDisk

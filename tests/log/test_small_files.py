@@ -5,7 +5,7 @@ from pathlib import PurePath
 import pytest
 
 from mainstem.durable_files import replace_file
-from mainstem.log.small_files import make_directory, read_file, sync_file
+from mainstem.log.files.small_files import make_directory, read_file, sync_file
 from mainstem.testing.disk import FaultyDisk
 
 ROOT = PurePath("/a/b")

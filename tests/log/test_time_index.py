@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mainstem.log.time_index import TimeIndex
+from mainstem.log.segments.time_index import TimeIndex
 
 
 def index_of(*entries: tuple[int, int]) -> TimeIndex:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mainstem.log.transaction_index import ENTRY_BYTES, TransactionIndex
-from mainstem.log.transactions import AbortedTransaction, EndedTransaction, OpenTransactions
+from mainstem.log.segments.transaction_index import ENTRY_BYTES, TransactionIndex
+from mainstem.log.segments.transactions import AbortedTransaction, EndedTransaction, OpenTransactions
 from mainstem.record.constants import ControlType
 from mainstem.record.header import BatchHeader, read_header
 from mainstem.record.reader import EndMarker

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mainstem.log.verify import Report, verify_directory
+from mainstem.log.recovery.verify import Report, verify_directory
 from mainstem.testing.clock import ManualClock
 from tests.log.support import DATA, DIRECTORY, Node, sent_by
 

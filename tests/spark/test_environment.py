@@ -75,7 +75,7 @@ def test_a_cluster_runs_the_python_of_the_driver_unless_told(variables: pytest.M
 
 def test_the_stand_in_is_forked_where_a_server_listens_and_python_elsewhere(tmp_path: Path) -> None:
     stand_in = tmp_path / "mainstem-python"
-    shutil.copy(Path(environment.__file__).with_name("mainstem-python"), stand_in)
+    shutil.copy(Path(environment.__file__).parents[1] / "mainstem-python", stand_in)
     (tmp_path / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     (tmp_path / "python").chmod(0o755)
     argv = [str(stand_in), "-m", "platform"]

@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 
 from crc32c import crc32c
 
-from mainstem.log.names import LOG, partition_directory
+from mainstem.log.files.names import LOG, partition_directory
 from mainstem.model import TopicPartition
 from mainstem.record.constants import CRC_AT, CRC_COVERS_FROM, HEADER_BYTES
 from mainstem.record.header import iter_headers

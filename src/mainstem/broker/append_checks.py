@@ -23,8 +23,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from mainstem.broker.failures import refusal
 from mainstem.errors import CorruptBatchError, InvalidRecordError, MainstemError
-from mainstem.log.append_records import AppendCheck, CheckedAppend
-from mainstem.log.partition_log import PartitionLog
+from mainstem.log.partition.append_records import AppendCheck, CheckedAppend
+from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.protocol.errors import ErrorCode
 from mainstem.record.constants import (
     ATTRIBUTES_AT,

@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple
 from mainstem.broker.config import SETTINGS, BrokerConfig
 from mainstem.broker.failures import refusal
 from mainstem.errors import ConfigError
-from mainstem.log.config import LogConfig, similar
-from mainstem.log.config_values import as_stored
-from mainstem.log.metadata import Metadata
+from mainstem.log.node.metadata import Metadata
+from mainstem.log.partition.config import LogConfig, similar
+from mainstem.log.partition.config_values import as_stored
 from mainstem.protocol.errors import ErrorCode
 
 ALL_NODES: Final = ""

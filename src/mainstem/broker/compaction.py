@@ -24,17 +24,23 @@ from uuid import UUID
 
 from mainstem.durable_files import replace_file
 from mainstem.errors import CorruptBatchError, MainstemError, StorageError, UnavailableError
-from mainstem.log.checkpoints import decode_offsets, encode_offsets
-from mainstem.log.cleaning import Dirty
-from mainstem.log.compaction_job import CleanedSegment, CompactionJob, CompactionResult, decode_answer, encode_job
-from mainstem.log.names import CLEANER_CHECKPOINT, LOG, parse_offset_file, partition_directory
-from mainstem.log.small_files import read_file
+from mainstem.log.cleaning.cleaning import Dirty
+from mainstem.log.cleaning.compaction_job import (
+    CleanedSegment,
+    CompactionJob,
+    CompactionResult,
+    decode_answer,
+    encode_job,
+)
+from mainstem.log.files.names import CLEANER_CHECKPOINT, LOG, parse_offset_file, partition_directory
+from mainstem.log.files.small_files import read_file
+from mainstem.log.partition.checkpoints import decode_offsets, encode_offsets
 from mainstem.model import TopicPartition
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
-    from mainstem.log.config import LogConfig
-    from mainstem.log.partition_log import PartitionLog
+    from mainstem.log.partition.config import LogConfig
+    from mainstem.log.partition.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("mainstem.broker.compaction")
 _WORKER: Final = "mainstem.broker.compaction_worker"

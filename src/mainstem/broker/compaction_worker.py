@@ -1,9 +1,9 @@
 """The process that compacts: ``python -m mainstem.broker.compaction_worker``, started by the log process when needed.
 
-A job comes as a line on standard input; the answers go as lines to standard output (``log.compaction_job``). It has no
-state: killed at any moment, it leaves files that end in ``.cleaned``, which the next job of that partition, or its next
-opening, removes. It ends with its standard input, also in the middle of a job, so it never outlives the log process;
-and it runs at low priority. Only here are numba and numpy loaded on the log's behalf.
+A job comes as a line on standard input; the answers go as lines to standard output (``log.cleaning.compaction_job``).
+It has no state: killed at any moment, it leaves files that end in ``.cleaned``, which the next job of that partition,
+or its next opening, removes. It ends with its standard input, also in the middle of a job, so it never outlives the
+log process; and it runs at low priority. Only here are numba and numpy loaded on the log's behalf.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from queue import SimpleQueue
 from typing import Final
 
 from mainstem.errors import MainstemError
-from mainstem.log.compaction import compact
-from mainstem.log.compaction_job import decode_job, encode_answer
-from mainstem.log.disk import OsDisk
+from mainstem.log.cleaning.compaction import compact
+from mainstem.log.cleaning.compaction_job import decode_job, encode_answer
+from mainstem.log.files.disk import OsDisk
 
 _NICENESS: Final = 10
 

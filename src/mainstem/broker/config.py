@@ -18,11 +18,11 @@ from mainstem.broker.listeners import Listener, Protocol, is_loopback
 from mainstem.broker.security_settings import SECURITY_SETTINGS
 from mainstem.broker.share_settings import SHARE_SETTINGS
 from mainstem.errors import ConfigError
-from mainstem.log.config import CONFIGS, parse_config, reason, similar
-from mainstem.log.config_values import INT32_MAX as _INT32_MAX
-from mainstem.log.config_values import INT64_MAX as _INT64_MAX
-from mainstem.log.config_values import boolean as _boolean
-from mainstem.log.config_values import whole as _int
+from mainstem.log.partition.config import CONFIGS, parse_config, reason, similar
+from mainstem.log.partition.config_values import INT32_MAX as _INT32_MAX
+from mainstem.log.partition.config_values import INT64_MAX as _INT64_MAX
+from mainstem.log.partition.config_values import boolean as _boolean
+from mainstem.log.partition.config_values import whole as _int
 
 
 @dataclass(frozen=True, slots=True)

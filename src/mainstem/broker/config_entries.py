@@ -11,8 +11,8 @@ from mainstem.broker.broker_configs import ALL_NODES, CHANGEABLE, BrokerConfigs
 from mainstem.broker.config import SETTINGS, Setting, scaled
 from mainstem.broker.failures import refusal
 from mainstem.broker.group_configs import GROUP_CONFIGS, GroupConfigDef, GroupConfigs
-from mainstem.log.config import CONFIGS, ConfigDef
-from mainstem.log.config_values import as_parsed
+from mainstem.log.partition.config import CONFIGS, ConfigDef
+from mainstem.log.partition.config_values import as_parsed
 from mainstem.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

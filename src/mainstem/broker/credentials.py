@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from mainstem.broker.failures import refusal
-from mainstem.log.metadata import Metadata
+from mainstem.log.node.metadata import Metadata
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.scram import (
     ITERATIONS,

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Collection
 
 from mainstem.broker.fetch_sessions import FetchSession, Watcher
-from mainstem.log.partition_log import PartitionLog
+from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.protocol.schema import Message
 
 

@@ -28,8 +28,8 @@ from typing import Final, NamedTuple, TypeAlias
 from mainstem.broker.metrics.meters import Meters
 from mainstem.broker.sync_place import SyncPlace
 from mainstem.errors import MainstemError, PartitionOfflineError, StorageError
-from mainstem.log.flush import Flush
-from mainstem.log.partition_log import PartitionLog
+from mainstem.log.partition.flush import Flush
+from mainstem.log.partition.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("mainstem.broker")
 

@@ -18,8 +18,8 @@ from typing import Any, Final
 from mainstem.broker.config import BrokerConfig
 from mainstem.broker.failures import refusal
 from mainstem.errors import ConfigError
-from mainstem.log.config_values import as_stored, boolean, integer, one_of
-from mainstem.log.metadata import Metadata
+from mainstem.log.node.metadata import Metadata
+from mainstem.log.partition.config_values import as_stored, boolean, integer, one_of
 from mainstem.protocol.errors import ErrorCode
 
 _KIND: Final = "group configs"

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from mainstem.log.retention import Retention
+from mainstem.log.node.retention import Retention
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node

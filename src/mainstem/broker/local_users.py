@@ -12,9 +12,9 @@ from pathlib import Path
 from mainstem.broker.credentials import Credentials
 from mainstem.clock import SystemClock
 from mainstem.durable_files import private_directory
-from mainstem.log.disk import OsDisk
-from mainstem.log.names import META_PROPERTIES
-from mainstem.log.node_log import NodeLog
+from mainstem.log.files.disk import OsDisk
+from mainstem.log.files.names import META_PROPERTIES
+from mainstem.log.node.node_log import NodeLog
 
 
 @contextmanager

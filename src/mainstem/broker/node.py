@@ -35,16 +35,16 @@ from mainstem.broker.transactions.markers import Markers
 from mainstem.broker.unauthenticated import Unauthenticated
 from mainstem.broker.unread_answers import UnreadAnswers
 from mainstem.errors import ConfigError
-from mainstem.log.node_log import NodeLog
+from mainstem.log.node.node_log import NodeLog
 from mainstem.open_files import connections_limit
 
 if TYPE_CHECKING:
     from mainstem.broker.api import Answer, Api, Call
     from mainstem.broker.config import BrokerConfig
     from mainstem.clock import Clock
-    from mainstem.log.checkpoint_write import CheckpointWrite
-    from mainstem.log.disk import Disk
-    from mainstem.log.metadata import Metadata
+    from mainstem.log.files.disk import Disk
+    from mainstem.log.node.checkpoint_write import CheckpointWrite
+    from mainstem.log.node.metadata import Metadata
 
 _LONG_REQUESTS: Final = 4
 

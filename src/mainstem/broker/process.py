@@ -29,7 +29,7 @@ from mainstem.broker.server import Broker
 from mainstem.durable_files import private_directory
 from mainstem.errors import ConfigError, MainstemError
 from mainstem.exit_codes import DONE, told
-from mainstem.log.names import META_PROPERTIES
+from mainstem.log.files.names import META_PROPERTIES
 from mainstem.logs import fields
 from mainstem.open_files import raise_open_files_limit
 

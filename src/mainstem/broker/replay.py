@@ -12,7 +12,7 @@ from mainstem.record.reader import DecodedRecord, read_records
 
 if TYPE_CHECKING:
     from mainstem.broker.topics import Topic
-    from mainstem.log.partition_log import PartitionLog
+    from mainstem.log.partition.partition_log import PartitionLog
 
 Take: TypeAlias = "Callable[[PartitionLog, BatchHeader, Sequence[DecodedRecord]], None]"
 _READ_BYTES: Final = 4 * 1024 * 1024

@@ -21,7 +21,7 @@ from mainstem.errors import ConfigError
 if TYPE_CHECKING:
     from mainstem.broker.config import BrokerConfig
     from mainstem.clock import Clock
-    from mainstem.log.metadata import Metadata
+    from mainstem.log.node.metadata import Metadata
 
 _LOG: Final = logging.getLogger("mainstem.broker")
 _HASHING_THREADS: Final = 2

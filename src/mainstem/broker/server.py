@@ -22,7 +22,7 @@ from mainstem.broker.node import Node
 from mainstem.broker.unauthenticated import TlsServer
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import AddressInUseError, ConfigError, MainstemError, StorageError
-from mainstem.log.disk import Disk, OsDisk
+from mainstem.log.files.disk import Disk, OsDisk
 
 _LOG: Final = logging.getLogger("mainstem.broker")
 _CHECKPOINT_INTERVAL_S: Final = 1.0

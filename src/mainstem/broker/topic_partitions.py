@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mainstem.errors import PartitionOfflineError
-from mainstem.log.directory import LogDirectory
-from mainstem.log.partition_log import PartitionLog
+from mainstem.log.node.directory import LogDirectory
+from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.model import TopicPartition
 
 

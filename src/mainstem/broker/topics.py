@@ -16,10 +16,10 @@ from mainstem.broker.config import BrokerConfig
 from mainstem.broker.failures import refusal
 from mainstem.broker.topic_partitions import TopicPartitions
 from mainstem.errors import PartitionOfflineError, StorageError, TopicExistsError, UnknownTopicError
-from mainstem.log.config import check_changed_configs
-from mainstem.log.metadata import METADATA_PARTITION, PARTITIONS_MAX, TopicMetadata
-from mainstem.log.node_log import NodeLog
-from mainstem.log.partition_log import PartitionLog
+from mainstem.log.node.metadata import METADATA_PARTITION, PARTITIONS_MAX, TopicMetadata
+from mainstem.log.node.node_log import NodeLog
+from mainstem.log.partition.config import check_changed_configs
+from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.model import is_topic_name
 from mainstem.protocol.errors import ErrorCode
 

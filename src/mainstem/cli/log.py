@@ -22,8 +22,8 @@ app = typer.Typer(help="Verify a data directory, and dump its files.", no_args_i
 @app.command()
 def verify(data: options.Data = options.DEFAULT_DATA, json: options.Json = False) -> int:
     """Prove every record batch, index and seal of a data directory, stopped or running. Exit code 5 on damage."""
-    from mainstem.log.disk import OsDisk
-    from mainstem.log.verify import verify_directory
+    from mainstem.log.files.disk import OsDisk
+    from mainstem.log.recovery.verify import verify_directory
 
     if not data.is_dir():
         raise InputError(f"{data} is not a data directory: name one with --data")
@@ -58,8 +58,8 @@ def dump(
     json: options.Json = False,
 ) -> None:
     """The batches and records of a .log file, the entries of an index, the producers of a snapshot, one a line."""
-    from mainstem.log.disk import OsDisk
-    from mainstem.log.dump import dump_file
+    from mainstem.log.files.disk import OsDisk
+    from mainstem.log.recovery.dump import dump_file
 
     disk = OsDisk()
     for path in _files(what, data):

@@ -1,1 +1,12 @@
-"""The log package; see ARCHITECTURE.md for what it holds and what it may import."""
+"""The log on disk: partitions of segments, appended, read, recovered and cleaned. No network, no protocol.
+
+Packages, lowest first; each imports only those before it:
+
+* ``files``: files and their names
+* ``segments``: one segment, its batches and its indexes
+* ``cleaning``: compaction
+* ``partition``: one partition: append, read, flush, producer state
+* ``recovery``: opening after a crash; verifying and dumping files
+* ``key_index``: key index, conditional appends, idempotency keys
+* ``node``: all partitions of a data directory, and the node's metadata
+"""

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from mainstem.durable_files import private_directory
 from mainstem.errors import StorageError
-from mainstem.log.names import META_PROPERTIES
+from mainstem.log.files.names import META_PROPERTIES
 
 _SOCKET_PATH_BYTES_MAX = 107
 

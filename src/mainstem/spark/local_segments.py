@@ -40,8 +40,7 @@ from crc32c import crc32c
 from mainstem.client.security import Security
 from mainstem.client.wire.cluster import WireClient
 from mainstem.errors import CorruptBatchError, MainstemError
-from mainstem.log.checkpoints import decode_partition_metadata
-from mainstem.log.names import (
+from mainstem.log.files.names import (
     LOG,
     OFFSET_INDEX,
     PARTITION_METADATA,
@@ -51,7 +50,8 @@ from mainstem.log.names import (
     parse_offset_file,
     partition_directory,
 )
-from mainstem.log.seal import Seal, decode_seal
+from mainstem.log.partition.checkpoints import decode_partition_metadata
+from mainstem.log.segments.index_checksums import Seal, decode_seal
 from mainstem.model import TopicPartition
 from mainstem.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from mainstem.record import native_decode as native

@@ -22,7 +22,7 @@ from mainstem.broker.config import BrokerConfig
 from mainstem.broker.listeners import Listener, Protocol
 from mainstem.broker.server import Broker
 from mainstem.clock import Clock
-from mainstem.log.disk import Disk
+from mainstem.log.files.disk import Disk
 from mainstem.protocol.scram import MECHANISMS, SHA_256, make_credential
 
 _TIMEOUT_S: Final = 30.0

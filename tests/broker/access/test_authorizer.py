@@ -11,7 +11,7 @@ from mainstem.broker.access.acls import Acl, AclFilter, Operation, PatternType, 
 from mainstem.broker.access.authorizer import ACLS, Authorizer
 from mainstem.broker.principal import Principal
 from mainstem.errors import RemoteError
-from mainstem.log.node_log import NodeLog
+from mainstem.log.node.node_log import NodeLog
 from mainstem.testing import FaultyDisk, ManualClock
 
 ALICE = Principal("User", "alice")

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
-from mainstem.log.partition_log import PartitionLog
+from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mainstem.log.config import CONFIGS
+from mainstem.log.partition.config import CONFIGS
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from mainstem.protocol.messages.create_topics import (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mainstem.log.checkpoints import encode_uuid
+from mainstem.log.partition.checkpoints import encode_uuid
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.delete_groups import DeleteGroupsRequest
 from mainstem.protocol.messages.delete_records import (

@@ -10,7 +10,7 @@ import pytest
 from mainstem.broker.transactions import steps
 from mainstem.broker.transactions.state import ENDING, EPOCH_MAX, Producer, Transaction, TransactionState
 from mainstem.errors import RemoteError
-from mainstem.log.producer_state import ProducerState
+from mainstem.log.partition.producer_state import ProducerState
 from mainstem.model import TopicPartition
 from mainstem.record.constants import ControlType
 from mainstem.record.header import read_header

@@ -16,7 +16,7 @@ import pytest
 
 from mainstem.broker.sync_place import SyncPlace
 from mainstem.broker.transactions.coordinator import Admission
-from mainstem.log.partition_log import PartitionLog
+from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.protocol.errors import ErrorCode
 from mainstem.testing.disk import CutDisk, FaultyDisk
 from tests.broker.harness import Client, running

@@ -9,10 +9,10 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from mainstem.log.compaction import compact
-from mainstem.log.compaction_job import CompactionResult
-from mainstem.log.config import LogConfig
-from mainstem.log.directory import LogDirectory
+from mainstem.log.cleaning.compaction import compact
+from mainstem.log.cleaning.compaction_job import CompactionResult
+from mainstem.log.node.directory import LogDirectory
+from mainstem.log.partition.config import LogConfig
 from mainstem.record.header import iter_headers
 from mainstem.record.reader import iter_records
 from mainstem.record.writer import NewRecord, ProducerStamp, build_batch

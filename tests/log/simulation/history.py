@@ -18,10 +18,10 @@ from mainstem.errors import (
     StorageError,
     TransactionCoordinatorFencedError,
 )
-from mainstem.log.batch_scan import Start, walk_past_damage
-from mainstem.log.config import LogConfig
-from mainstem.log.directory import LogDirectory
-from mainstem.log.names import CUT
+from mainstem.log.files.names import CUT
+from mainstem.log.node.directory import LogDirectory
+from mainstem.log.partition.config import LogConfig
+from mainstem.log.segments.batch_scan import Start, walk_past_damage
 from mainstem.record.writer import ProducerStamp
 from mainstem.testing.clock import ManualClock
 from mainstem.testing.disk import FaultyDisk

@@ -12,30 +12,25 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from mainstem.errors import CorruptBatchError, InvalidTransactionStateError, MainstemError, StorageError
-from mainstem.log import (
-    checkpoint_write,
-    directory,
-    node_checkpoint,
-    partition_recovery,
-    producer_snapshot,
-    producer_state,
-    segment_indexes,
-)
-from mainstem.log.batch_scan import walk_headers
-from mainstem.log.cleaning import Cleaning
-from mainstem.log.config import LogConfig
-from mainstem.log.disk import Disk
-from mainstem.log.flush import Flush
-from mainstem.log.log_segments import LogSegments
-from mainstem.log.node_checkpoint import PartitionOffsets
-from mainstem.log.offset_index import OffsetIndex
-from mainstem.log.partition_log import PartitionLog
-from mainstem.log.partition_reads import PartitionReads
-from mainstem.log.partition_recovery import _Recovery
-from mainstem.log.producer_state import ProducerEntry, ProducerState
-from mainstem.log.segment import Segment
-from mainstem.log.segment_indexes import SegmentIndexes
-from mainstem.log.transaction_index import TransactionIndex
+from mainstem.log.cleaning.cleaning import Cleaning
+from mainstem.log.files.disk import Disk
+from mainstem.log.node import checkpoint_write, directory
+from mainstem.log.partition import producer_snapshot, producer_state
+from mainstem.log.partition.config import LogConfig
+from mainstem.log.partition.flush import Flush
+from mainstem.log.partition.partition_log import PartitionLog
+from mainstem.log.partition.partition_reads import PartitionReads
+from mainstem.log.partition.producer_state import ProducerEntry, ProducerState
+from mainstem.log.recovery import node_checkpoint, partition_recovery
+from mainstem.log.recovery.node_checkpoint import PartitionOffsets
+from mainstem.log.recovery.partition_recovery import _Recovery
+from mainstem.log.segments import segment_indexes
+from mainstem.log.segments.batch_scan import walk_headers
+from mainstem.log.segments.log_segments import LogSegments
+from mainstem.log.segments.offset_index import OffsetIndex
+from mainstem.log.segments.segment import Segment
+from mainstem.log.segments.segment_indexes import SegmentIndexes
+from mainstem.log.segments.transaction_index import TransactionIndex
 from mainstem.testing.disk import PowerCutError
 from tests.log.simulation.rot import flip_derived
 from tests.log.simulation.runs import cut_recovery_everywhere, run_long, run_with_many_cuts, run_with_one_cut

@@ -18,7 +18,7 @@ from typing import Final, cast
 from mainstem.broker.access.acls import CLUSTER_NAME, WILDCARD, Acl, AclFilter, Operation, PatternType, Permission
 from mainstem.broker.access.acls import ResourceType as Resource
 from mainstem.broker.principal import USER, Principal
-from mainstem.log.metadata import Metadata
+from mainstem.log.node.metadata import Metadata
 
 ACLS: Final = "acl"
 """The kind of the metadata's entries that hold ACLs."""

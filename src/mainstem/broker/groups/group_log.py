@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mainstem.broker.group_commit import GroupCommit
     from mainstem.broker.topics import Topics
     from mainstem.clock import Clock
-    from mainstem.log.partition_log import PartitionLog
+    from mainstem.log.partition.partition_log import PartitionLog
     from mainstem.model import TopicPartition
 
 _LOG: Final = logging.getLogger("mainstem.broker.groups")

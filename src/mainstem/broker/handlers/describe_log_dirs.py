@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Api, Call
-from mainstem.log.stored_size import stored_bytes
+from mainstem.log.node.stored_size import stored_bytes
 from mainstem.model import TopicPartition
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
-from mainstem.log.metadata import METADATA_PARTITION
+from mainstem.log.node.metadata import METADATA_PARTITION
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode, describe
 from mainstem.protocol.messages import describe_quorum as messages

@@ -20,8 +20,8 @@ from mainstem.broker.api import Answer, Api, Call
 from mainstem.broker.failures import error_code, refusal
 from mainstem.broker.fetch_sessions import FINAL_EPOCH, FULL_EPOCH, FetchSession, SessionPartition, Told, TopicKey
 from mainstem.errors import DamagedRecordsError, MainstemError, RemoteError
-from mainstem.log.partition_log import PartitionLog
-from mainstem.log.transactions import AbortedTransaction
+from mainstem.log.partition.partition_log import PartitionLog
+from mainstem.log.segments.transactions import AbortedTransaction
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.fetch import AbortedTransaction as AbortedAnswer

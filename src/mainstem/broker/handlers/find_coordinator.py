@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
 from mainstem.broker.slices import Slices
-from mainstem.log.checkpoints import decode_uuid
+from mainstem.log.partition.checkpoints import decode_uuid
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code, refusal
 from mainstem.errors import IndexNotReadyError, MainstemError
-from mainstem.log.partition_log import PartitionLog
+from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.list_key_offsets import ListKeyOffsetsRequest, ListKeyOffsetsResponse

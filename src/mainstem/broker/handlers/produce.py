@@ -28,8 +28,8 @@ from mainstem.broker.topics import Topic
 from mainstem.broker.transactions.producing import ADDS_FROM, admit_records, transactional_producer
 from mainstem.broker.transactions.state import Producer
 from mainstem.errors import FrameError, InvalidRecordError, InvalidTimestampError, MainstemError
-from mainstem.log.append_records import AppendCheck, CheckedAppend
-from mainstem.log.partition_log import PartitionLog
+from mainstem.log.partition.append_records import AppendCheck, CheckedAppend
+from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.model import TopicPartition
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode

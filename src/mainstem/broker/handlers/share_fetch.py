@@ -37,7 +37,7 @@ from mainstem.protocol.schema import Versions
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
-    from mainstem.log.partition_log import PartitionLog
+    from mainstem.log.partition.partition_log import PartitionLog
 
 _NOTHING: Final = Delivered()
 

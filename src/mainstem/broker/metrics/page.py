@@ -26,7 +26,7 @@ from mainstem.protocol.apis import ApiKey
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
     from mainstem.broker.server import Broker
-    from mainstem.log.partition_log import PartitionLog
+    from mainstem.log.partition.partition_log import PartitionLog
 
 _SLICE: Final = 256
 _STARTED_S: Final = time.time()

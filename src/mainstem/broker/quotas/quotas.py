@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, cast
 from mainstem.broker.quotas.entities import MUTATIONS, Entity, candidates
 from mainstem.broker.quotas.windows import Bucket, Rate
 from mainstem.clock import Clock
-from mainstem.log.metadata import EntryKey, Metadata
+from mainstem.log.node.metadata import EntryKey, Metadata
 
 _QUOTAS: Final = "quota"
 _MEASURED_MAX: Final = 10_000

@@ -16,7 +16,7 @@ from mainstem.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
-    from mainstem.log.partition_log import PartitionLog
+    from mainstem.log.partition.partition_log import PartitionLog
 
 
 class Outcome(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from mainstem.broker.share.delivery import Acquired, Extent
-from mainstem.log.transactions import AbortedTransaction
+from mainstem.log.segments.transactions import AbortedTransaction
 from mainstem.record.header import BatchHeader, iter_headers
 from mainstem.record.reader import read_records
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mainstem.broker.share.state_log import SharePartition, ShareStateLog
     from mainstem.broker.topics import Topics
     from mainstem.clock import Clock
-    from mainstem.log.partition_log import PartitionLog
+    from mainstem.log.partition.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("mainstem.broker.share")
 _PASSES_MAX: Final = 16

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mainstem.broker.group_commit import GroupCommit
     from mainstem.broker.topics import Topics
     from mainstem.clock import Clock
-    from mainstem.log.partition_log import PartitionLog
+    from mainstem.log.partition.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("mainstem.broker.share")
 _COLD_AFTER_SNAPSHOTS: Final = 8

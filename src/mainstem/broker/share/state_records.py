@@ -19,7 +19,7 @@ from uuid import UUID
 from mainstem.broker.groups.effects import GroupRecord
 from mainstem.broker.share.in_flight import InFlight, RecordState, Run
 from mainstem.errors import FrameError
-from mainstem.log.checkpoints import encode_uuid
+from mainstem.log.partition.checkpoints import encode_uuid
 from mainstem.protocol.codec import decode_message, encode_message
 from mainstem.protocol.messages.share_records import (
     ShareSnapshotKey,

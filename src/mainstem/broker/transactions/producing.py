@@ -19,7 +19,7 @@ from mainstem.record.header import iter_headers, read_header
 
 if TYPE_CHECKING:
     from mainstem.broker.transactions.coordinator import TransactionCoordinator
-    from mainstem.log.partition_log import PartitionLog
+    from mainstem.log.partition.partition_log import PartitionLog
 
 _ABORTABLE_FROM: Final = 11
 ADDS_FROM: Final = 12

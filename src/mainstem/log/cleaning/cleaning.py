@@ -1,0 +1,255 @@
+"""What becomes of a partition's old segments: retention by time and size, compaction, and files that may go.
+
+Of compaction, here is what the owner does: say what a worker may compact, and let its segments take their places.
+
+Order, so that a crash at any step leaves a right log: first the log start moves in memory, and readers follow it; the
+node's checkpoint makes it durable; only then do files go (``log.node.directory`` sees to that order). Should power
+fail in between, opening the partition drops what lies before the log start that was durable.
+
+Invariants: the active segment never goes; a segment goes whole or not at all; nothing at or past the high watermark
+goes, nor a file that a flush may use. Views that were handed out stay valid.
+
+Concurrency: owned by the partition log's owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from mainstem.errors import CorruptBatchError
+from mainstem.log.cleaning.compaction_job import SWAP, CleanedSegment, CompactionJob, LastOfProducer, SegmentFile
+from mainstem.log.cleaning.swap import Swap
+from mainstem.log.segments.segment import Segment, SegmentContext
+from mainstem.record.constants import HEADER_BYTES, INT64_MAX, NO_TIMESTAMP
+from mainstem.record.header import read_header
+
+if TYPE_CHECKING:
+    from mainstem.log.partition.partition_log import PartitionLog
+    from mainstem.log.partition.producer_state import ProducerState
+    from mainstem.log.segments.log_segments import LogSegments
+
+
+class Dirty(NamedTuple):
+    """What may be compacted: up to ``end_offset``, of which ``ratio`` of the bytes are new, or urgently so."""
+
+    first_dirty_offset: int
+    end_offset: int
+    ratio: float
+    is_overdue: bool
+
+    def is_worth(self, ratio_min: float) -> bool:
+        """Whether there is enough of it, or no time to wait for more."""
+        return self.is_overdue or self.ratio > ratio_min
+
+
+class Cleaning:
+    """One partition's; made by its log. ``uncleanable`` says why compaction has given up, until the next start."""
+
+    def __init__(
+        self,
+        log: PartitionLog,
+        context: SegmentContext,
+        segments: LogSegments,
+        producers: ProducerState,
+        roll: Callable[[], None],
+        may_go: Callable[[Segment], bool],
+        opened_at_ms: int,
+    ) -> None:
+        self._log = log
+        self._context = context
+        self._segments = segments
+        self._producers = producers
+        self._roll = roll
+        self._may_go = may_go
+        self._opened_at_ms = opened_at_ms
+        self._dropped: list[Segment] = []
+        self.uncleanable: str | None = None
+
+    # Retention
+
+    def expire(self, now_ms: int) -> int:
+        """Move the log start behind what ``retention.ms`` and ``retention.bytes`` do not keep; the log start.
+
+        An idle active segment of which every record has expired is rolled, so that its records go, too. A segment's age
+        is that of its newest record; where no record has a timestamp, that of the partition's opening.
+        Raises StorageError when the new segment cannot be made.
+        """
+        log = self._log
+        if "delete" not in log.config.cleanup_policy or log.offline_reason is not None:
+            return log.log_start_offset
+        count = max(self._expired_by_time(now_ms), self._expired_by_size())
+        if count == len(self._segments):
+            if log.high_watermark == log.log_end_offset and self._segments.active.size_bytes:
+                self._roll()
+            else:
+                count -= 1
+        while count and self._segments[count].base_offset > log.high_watermark:
+            count -= 1
+        if count:
+            log.delete_records(max(log.log_start_offset, self._segments[count].base_offset))
+        return log.log_start_offset
+
+    def _expired_by_time(self, now_ms: int) -> int:
+        """How many of the oldest segments hold nothing that is young enough."""
+        retention_ms = self._log.config.retention_ms
+        if retention_ms < 0:
+            return 0
+        for count, segment in enumerate(self._segments):
+            newest_ms = segment.max_timestamp_ms
+            if newest_ms == NO_TIMESTAMP:
+                newest_ms = self._opened_at_ms
+            if now_ms - newest_ms <= retention_ms or (segment.is_active and segment.size_bytes == 0):
+                return count
+        return len(self._segments)
+
+    def _expired_by_size(self) -> int:
+        """How many of the oldest segments can go while at least ``retention.bytes`` stay."""
+        if self._log.config.retention_bytes < 0:
+            return 0
+        excess = self._log.size_bytes - self._log.config.retention_bytes
+        for count, segment in enumerate(self._segments):
+            excess -= segment.size_bytes
+            if excess < 0:
+                return count
+        return len(self._segments)
+
+    # Compaction
+
+    def dirty(self, now_ms: int, cleaned_offset: int) -> Dirty | None:
+        """What may be compacted now, if ``cleaned_offset`` was reached before; None when nothing may.
+
+        That is what is durable, in no open transaction, in a closed segment, and older than ``min.compaction.lag.ms``.
+        With ``max.compaction.lag.ms`` an active segment that is too old is rolled. Raises StorageError.
+        """
+        log, config = self._log, self._log.config
+        if not config.is_compacted or log.offline_reason is not None or self.uncleanable is not None:
+            return None
+        start, end = log.log_start_offset, log.log_end_offset
+        first_dirty = cleaned_offset if start <= cleaned_offset <= end else start
+        self._maybe_roll_overdue(now_ms)
+        bound = min(log.recovery_point, log.high_watermark)
+        if log.last_stable_offset < log.high_watermark:
+            bound = min(bound, log.last_stable_offset - 1)  # who reads up to there holds the segment's end
+        clean_bytes = dirty_bytes = 0
+        end_offset, is_overdue = first_dirty, False
+        for segment, following in pairwise(self._segments):
+            if following.base_offset <= first_dirty:
+                clean_bytes += segment.size_bytes
+                continue
+            if following.base_offset > bound or not self._may_go(segment):
+                break
+            if config.min_compaction_lag_ms > 0 and segment.max_timestamp_ms > now_ms - config.min_compaction_lag_ms:
+                break
+            dirty_bytes += segment.size_bytes
+            end_offset = following.base_offset
+            is_overdue = is_overdue or self._is_overdue(segment, now_ms)
+        if not dirty_bytes:
+            return None
+        return Dirty(first_dirty, end_offset, dirty_bytes / (clean_bytes + dirty_bytes), is_overdue)
+
+    def _maybe_roll_overdue(self, now_ms: int) -> None:
+        active, log = self._segments.active, self._log
+        if active.size_bytes and log.high_watermark == log.log_end_offset and self._is_overdue(active, now_ms):
+            self._roll()
+
+    def _is_overdue(self, segment: Segment, now_ms: int) -> bool:
+        """Whether the segment's first records are older than ``max.compaction.lag.ms``."""
+        lag_ms = self._log.config.max_compaction_lag_ms
+        if lag_ms == INT64_MAX or not segment.size_bytes:
+            return False
+        try:
+            first_ms = read_header(segment.file().read(0, HEADER_BYTES)).max_timestamp
+        except CorruptBatchError:
+            return False
+        return now_ms - (self._opened_at_ms if first_ms == NO_TIMESTAMP else first_ms) > lag_ms
+
+    def compaction_job(self, dirty: Dirty, now_ms: int, map_bytes: int) -> CompactionJob:
+        """What a worker has to know."""
+        log, config = self._log, self._log.config
+        files = [SegmentFile(segment.base_offset, segment.size_bytes) for segment in self._segments]
+        producers = {
+            entry.producer_id: LastOfProducer(entry.batches[-1].last_offset if entry.batches else -1, entry.epoch)
+            for entry in self._producers.entries()
+        }
+        return CompactionJob(
+            str(log.directory),
+            [file for file in files if file.base_offset < dirty.end_offset],
+            [file for file in files if file.base_offset >= dirty.end_offset],
+            dirty.first_dirty_offset,
+            dirty.end_offset,
+            log.last_stable_offset,
+            log.recovery_point,
+            now_ms,
+            config.delete_retention_ms,
+            config.segment_bytes,
+            config.index_interval_bytes,
+            config.segment_index_bytes,
+            map_bytes,
+            producers,
+        )
+
+    def prepare_swap(self, cleaned: CleanedSegment) -> Swap | None:
+        """The swap (see there) of a worker's segment, its first step done; None when the partition is deleted.
+
+        Raises StorageError.
+        """
+        if self._log.offline_reason is not None:
+            return None
+        swap = Swap(self._context.disk, self._log.directory, cleaned)
+        swap.prepare()
+        return swap
+
+    def begin_swap(self, swap: Swap) -> Segment | None:
+        """Step 3, for readers, too: the new segment; None, and nothing happens, when the old ones are not all there.
+
+        Raises StorageError.
+        """
+        cleaned = swap.cleaned
+        slots = [slot for slot, segment in enumerate(self._segments) if segment.base_offset in set(cleaned.replaced)]
+        old = [self._segments[slot] for slot in slots]
+        is_there = len(old) == len(cleaned.replaced) and slots[-1] + 1 < len(self._segments)
+        if self._log.offline_reason is not None or not is_there or not all(map(self._may_go, old)):
+            swap.cancel()
+            return None
+        new = Segment(self._context, self._log.directory, cleaned.base_offset, self._log.config.index_interval_bytes)
+        new.ending = SWAP
+        new.file()
+        new.pins += 1  # neither its name nor its file may go meanwhile
+        swap.begin(old)
+        self._segments.replace(old, new)
+        return new
+
+    def end_swap(self, swap: Swap, new: Segment) -> None:
+        """Step 5. Raises StorageError."""
+        swap.end(new)
+        new.pins -= 1
+
+    def swap(self, cleaned: CleanedSegment) -> bool:
+        """All steps at once, for those who may wait; whether the segment took its place. Raises StorageError."""
+        swap = self.prepare_swap(cleaned)
+        if swap is None:
+            return False
+        swap.sync()
+        new = self.begin_swap(swap)
+        if new is None:
+            return False
+        swap.sync()
+        self.end_swap(swap, new)
+        swap.clean_up()
+        return True
+
+    # Files that go
+
+    def drop_before(self, offset: int) -> None:
+        """Let go of the segments that lie wholly before ``offset``; their files stay for now."""
+        for segment in self._segments.drop_before(offset, self._may_go):
+            segment.close()
+            self._dropped.append(segment)
+
+    def take_dropped(self) -> list[Segment]:
+        """The segments whose files may go once the log start is durable; each is told once."""
+        self.drop_before(self._log.log_start_offset)  # what a flush held the last time
+        dropped, self._dropped = self._dropped, []
+        return dropped

@@ -1,0 +1,140 @@
+"""Writing the node's checkpoint files, off the owner's thread; and reading them at a start.
+
+Concurrency: ``CheckpointWriter.start`` belongs to the owner's thread; ``CheckpointWrite.run`` may run in any. Runs take
+turns, and one that was overtaken by a newer one writes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+
+from mainstem.durable_files import replace_file
+from mainstem.log.files.disk import Disk
+from mainstem.log.files.names import (
+    DELETED,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    NODE_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+)
+from mainstem.log.files.small_files import read_file
+from mainstem.log.node.background_flush import BackgroundFlush
+from mainstem.log.partition.checkpoints import decode_offsets, encode_offsets
+from mainstem.log.recovery.node_checkpoint import (
+    NodeCheckpoint,
+    PartitionOffsets,
+    decode_node_checkpoint,
+    encode_node_checkpoint,
+)
+from mainstem.model import TopicPartition
+
+_logger = logging.getLogger(__name__)
+
+
+class CheckpointWrite:
+    """Work for another thread: flushes, the checkpoint files, and directories and files to be removed."""
+
+    __slots__ = ("_checkpoint", "_flushes", "_high_watermarks", "_number", "_to_remove", "_writer")
+
+    def __init__(
+        self,
+        writer: CheckpointWriter,
+        number: int,
+        checkpoint: NodeCheckpoint,
+        high_watermarks: Mapping[TopicPartition, int],
+        to_remove: Sequence[PurePath],
+        flushes: Sequence[BackgroundFlush],
+    ) -> None:
+        self._writer = writer
+        self._number = number
+        self._checkpoint = checkpoint
+        self._high_watermarks = high_watermarks
+        self._to_remove = to_remove
+        self._flushes = flushes
+
+    def run(self) -> None:
+        """Do it, durably. Raises StorageError; the next checkpoint may succeed, as it writes new files."""
+        for flush in self._flushes:
+            flush.run()
+        for path in self._to_remove:
+            if path.suffix == DELETED:
+                self._writer.disk.remove(path)
+            else:
+                self._writer.disk.remove_directory(path)
+        self._writer.write(self._number, self._checkpoint, self._high_watermarks)
+
+
+class CheckpointWriter:
+    """Knows what was written last."""
+
+    def __init__(self, disk: Disk, path: PurePath) -> None:
+        self.disk = disk
+        self._path = path
+        self._lock = threading.Lock()
+        self._started = 0
+        self._written = 0
+        self._last_started: tuple[NodeCheckpoint, Mapping[TopicPartition, int]] | None = None
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next write, if there is anything to write."""
+        return self._started + 1
+
+    @property
+    def written(self) -> int:
+        """The number of the last write that is durable."""
+        return self._written
+
+    def start(
+        self,
+        checkpoint: NodeCheckpoint,
+        high_watermarks: Mapping[TopicPartition, int],
+        to_remove: Sequence[PurePath],
+        flushes: Sequence[BackgroundFlush],
+    ) -> CheckpointWrite | None:
+        """A write of these, or None when the files say so already and there is nothing else to do."""
+        with self._lock:
+            is_news = self._last_started != (checkpoint, high_watermarks) or self._written != self._started
+            if not is_news and not to_remove and not flushes:
+                return None
+            self._started += 1
+            self._last_started = (checkpoint, high_watermarks)
+            return CheckpointWrite(self, self._started, checkpoint, high_watermarks, to_remove, flushes)
+
+    def write(self, number: int, checkpoint: NodeCheckpoint, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Write the files, unless newer ones were."""
+        with self._lock:
+            if number <= self._written:
+                return
+            replace_file(self.disk, self._path / NODE_CHECKPOINT, encode_node_checkpoint(checkpoint), sync=True)
+            recovery_points = {tp: offsets.recovery_point for tp, offsets in checkpoint.partitions.items()}
+            log_starts = {tp: offsets.log_start_offset for tp, offsets in checkpoint.partitions.items()}
+            for name, content in (
+                (RECOVERY_POINT_CHECKPOINT, recovery_points),
+                (LOG_START_CHECKPOINT, log_starts),
+                (HIGH_WATERMARK_CHECKPOINT, high_watermarks),
+            ):
+                replace_file(self.disk, self._path / name, encode_offsets(content), sync=False)
+            self._written = number
+
+
+def read_checkpoint(disk: Disk, path: PurePath) -> NodeCheckpoint:
+    """What the last run of the node has left: its own file; without that, Kafka's; without those, nothing."""
+    data = read_file(disk, path / NODE_CHECKPOINT)
+    checkpoint = decode_node_checkpoint(data)
+    if checkpoint is not None:
+        return checkpoint
+    if data is not None:
+        _logger.warning("%s does not match its checksum and is not believed", path / NODE_CHECKPOINT)
+    recovery_points = decode_offsets(read_file(disk, path / RECOVERY_POINT_CHECKPOINT)) or {}
+    log_starts = decode_offsets(read_file(disk, path / LOG_START_CHECKPOINT)) or {}
+    return NodeCheckpoint(
+        0,
+        {
+            tp: PartitionOffsets(None, recovery_points.get(tp, 0), log_starts.get(tp, 0))
+            for tp in recovery_points.keys() | log_starts.keys()
+        },
+    )

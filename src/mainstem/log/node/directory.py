@@ -1,0 +1,409 @@
+"""The data directory of one node: its lock, its identity, its partitions, and the checkpoints that tie them together.
+
+Invariants:
+
+* One process owns the directory: whoever holds ``.lock``.
+* A partition is there or not; a deleted one is renamed first, and its files go later, also after a crash.
+* The checkpoint never says more than is on the disk: its recovery points are those of finished flushes.
+* After an unclean end every partition is led with a higher leader epoch than any before, and that is durable before
+  anyone is served.
+
+Concurrency: owned by one thread; only ``CheckpointWrite.run`` may run in another.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from pathlib import PurePath
+from typing import Final
+from uuid import UUID, uuid4
+
+from mainstem.clock import Clock
+from mainstem.durable_files import replace_file
+from mainstem.errors import PartitionOfflineError, StorageError, TopicExistsError, UnknownTopicError
+from mainstem.log.files.disk import Disk, DiskLock
+from mainstem.log.files.names import (
+    CLEAN_SHUTDOWN,
+    DELETED_DIRECTORY,
+    LOCK,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    STRAY_DIRECTORY,
+    parse_partition_directory,
+    partition_directory,
+    set_aside_directory,
+)
+from mainstem.log.files.small_files import make_directory, read_file
+from mainstem.log.key_index.partition_features import LogFeatures
+from mainstem.log.node.background_flush import BackgroundFlushes
+from mainstem.log.node.checkpoint_write import CheckpointWrite, CheckpointWriter, read_checkpoint
+from mainstem.log.node.file_removal import FileRemoval
+from mainstem.log.partition.checkpoints import (
+    decode_partition_metadata,
+    decode_properties,
+    encode_partition_metadata,
+    encode_properties,
+    encode_uuid,
+)
+from mainstem.log.partition.config import LogConfig
+from mainstem.log.partition.partition_log import PartitionLog
+from mainstem.log.recovery.node_checkpoint import NodeCheckpoint, PartitionOffsets
+from mainstem.log.recovery.partition_recovery import LastKnown, Partition, create_partition, open_partition
+from mainstem.log.segments.segment import SegmentContext
+from mainstem.model import TopicPartition
+
+_logger = logging.getLogger(__name__)
+
+_NODE_ID: Final = 1
+_RETRACE_POINTS_A_CHECKPOINT: Final = 8
+_CLEAN_SHUTDOWN_TEXT: Final = json.dumps({"version": 0, "brokerEpoch": -1}).encode()
+
+ConfigOf = Callable[[TopicPartition], LogConfig]
+TopicIdOf = Callable[[TopicPartition], UUID | None]
+
+
+class LogDirectory:
+    """``open`` it, or ``start`` it and ``open_partitions`` when their configs are known."""
+
+    def __init__(self, disk: Disk, clock: Clock, path: PurePath, lock: DiskLock, new_id: Callable[[], UUID]) -> None:
+        self.path = path
+        self.disk = disk
+        self.cluster_id = ""
+        self.node_id = _NODE_ID
+        self.leader_epoch = 0
+        self.was_clean = True
+        self.features = LogFeatures(path, clock)
+        self._clock = clock
+        self._lock = lock
+        self._new_id = new_id
+        self._context = SegmentContext(disk)
+        self._partitions: dict[TopicPartition, PartitionLog] = {}
+        self._checkpoint = NodeCheckpoint(0, {})
+        self._writer = CheckpointWriter(disk, path)
+        self._to_remove: list[PurePath] = []
+        self._removal = FileRemoval(disk)
+        self._flushes = BackgroundFlushes()
+        self._offsets: dict[TopicPartition, PartitionOffsets] = {}
+        self._high_watermarks: dict[TopicPartition, int] = {}
+        self._unsettled: dict[PartitionLog, None] = {}
+        self._waiting: set[TopicPartition] = set()
+        self._unmade: set[TopicPartition] = set()
+        self._unopened: dict[TopicPartition, str] = {}
+        self._config_of: ConfigOf = lambda _: LogConfig()
+        self._topic_id_of: TopicIdOf = lambda _: None
+
+    @classmethod
+    def open(
+        cls, disk: Disk, clock: Clock, path: PurePath, defaults: Mapping[str, str], new_id: Callable[[], UUID] = uuid4
+    ) -> LogDirectory:
+        """Lock the directory and serve its partitions with the node's default configs.
+
+        Raises DirectoryLockedError, StorageError.
+        """
+        config = LogConfig.of({}, defaults)
+        directory = cls.start(disk, clock, path, new_id)
+        try:
+            directory.open_partitions(lambda _: config)
+        except StorageError:
+            directory.release()
+            raise
+        return directory
+
+    @classmethod
+    def start(cls, disk: Disk, clock: Clock, path: PurePath, new_id: Callable[[], UUID] = uuid4) -> LogDirectory:
+        """Take the directory, made if need be: its lock, its identity, its checkpoint. No partition is opened.
+
+        Raises DirectoryLockedError, StorageError.
+        """
+        if not disk.exists(path / META_PROPERTIES):
+            make_directory(disk, path)
+        directory = cls(disk, clock, path, disk.lock(path / LOCK), new_id)
+        try:
+            directory._read_identity()
+            directory._read_last_known()
+        except StorageError:
+            directory._lock.release()
+            raise
+        return directory
+
+    def _read_identity(self) -> None:
+        path = self.path / META_PROPERTIES
+        data = read_file(self.disk, path)
+        if data is None:
+            self.cluster_id = encode_uuid(self._new_id())
+            properties = {
+                "version": "1",
+                "cluster.id": self.cluster_id,
+                "node.id": str(_NODE_ID),
+                "directory.id": encode_uuid(self._new_id()),
+            }
+            replace_file(self.disk, path, encode_properties(properties), sync=True)
+            return
+        properties = decode_properties(data)
+        if properties.get("version") != "1" or not properties.get("cluster.id"):
+            raise StorageError(f"{path} is not a version 1 meta.properties: restore it, or choose another --data")
+        self.cluster_id = properties["cluster.id"]
+        self.node_id = int(properties.get("node.id", str(_NODE_ID)))
+
+    def _read_last_known(self) -> None:
+        """Read the checkpoint, and take down the sign of a clean end before anything can change."""
+        self._checkpoint = read_checkpoint(self.disk, self.path)
+        marker = self.path / CLEAN_SHUTDOWN
+        self.was_clean = self.disk.exists(marker) or not self.directories()
+        self.disk.remove(marker)
+        self.disk.sync_directory(self.path)
+
+    def directories(self) -> list[TopicPartition]:
+        """The partitions that have a directory, opened or not."""
+        found = (parse_partition_directory(name) for name in self.disk.list(self.path))
+        return [topic_partition for topic_partition in found if topic_partition is not None]
+
+    def written_topic_id(self, topic_partition: TopicPartition) -> UUID | None:
+        """The topic id in a partition's directory; None when it is missing or cannot be read."""
+        directory = self.path / partition_directory(topic_partition)
+        return decode_partition_metadata(read_file(self.disk, directory / PARTITION_METADATA))
+
+    def set_aside(self, topic_partition: TopicPartition, suffix: str) -> PurePath:
+        """Rename a partition's directory, so that it is no partition any more. Durable with the directory's sync."""
+        source = self.path / partition_directory(topic_partition)
+        target = self.path / set_aside_directory(topic_partition, self._new_id().hex, suffix)
+        self.disk.rename(source, target)
+        if suffix == STRAY_DIRECTORY:
+            _logger.warning("%s belongs to no topic of this node: it is kept as %s", source, target.name)
+        return target
+
+    def open_partitions(self, config_of: ConfigOf, topic_id_of: TopicIdOf = lambda _: None) -> None:
+        """Serve all partitions that have a directory, and make the leader epoch durable. Raises StorageError.
+
+        Each is opened, and recovered, when it is first asked for: what a start costs does not grow with their number.
+        """
+        for name in self.disk.list(self.path):
+            if name.endswith(DELETED_DIRECTORY):
+                self.disk.remove_directory(self.path / name)
+        self._config_of, self._topic_id_of = config_of, topic_id_of
+        directories = set(self.directories())
+        self._waiting = directories - self._partitions.keys()
+        self._offsets = {tp: known for tp, known in self._checkpoint.partitions.items() if tp in directories}
+        epochs = [self._checkpoint.leader_epoch, *(each.leader_epoch for each in self._partitions.values())]
+        self.leader_epoch = max(epochs) + (not self.was_clean)
+        for partition in self._partitions.values():
+            partition.leader_epoch = self.leader_epoch
+        self.write_checkpoints()
+
+    def open_partition(
+        self, topic_partition: TopicPartition, config: LogConfig, topic_id: UUID | None = None
+    ) -> PartitionLog:
+        """Open one partition from its directory; ``topic_id`` if another knows it. Raises StorageError."""
+        directory = self.path / partition_directory(topic_partition)
+        known = self._checkpoint.partitions.get(topic_partition)
+        known_id = known.topic_id if known is not None else None
+        written_id = self.written_topic_id(topic_partition)
+        is_same_topic = known_id is None or known_id == (topic_id or written_id)
+        topic_id = topic_id or written_id or known_id or UUID(int=0)
+        if written_id != topic_id:
+            replace_file(self.disk, directory / PARTITION_METADATA, encode_partition_metadata(topic_id), sync=False)
+        last_known = LastKnown(was_clean=self.was_clean)
+        if known is not None and is_same_topic:
+            last_known = LastKnown(known.recovery_point, known.log_start_offset, self.was_clean)
+        if known_id is not None:  # the line is of our own checkpoint, which knows all epochs that were led with
+            last_known = last_known._replace(leader_epoch_max=self._checkpoint.leader_epoch)
+        partition = Partition(directory, topic_partition, topic_id, config)
+        opened = open_partition(self._context, self._clock, partition, last_known)
+        opened.leader_epoch = max(self.leader_epoch, opened.leader_epoch + (not self.was_clean))
+        self._partitions[topic_partition] = opened
+        self.features.attach(opened)
+        return opened
+
+    # Partitions
+
+    @property
+    def partitions(self) -> Mapping[TopicPartition, PartitionLog]:
+        """The partitions that are open: those that were asked for."""
+        return self._partitions
+
+    @property
+    def open_files(self) -> int:
+        """How many segment files are open."""
+        return len(self._context.open_files)
+
+    @property
+    def waiting(self) -> AbstractSet[TopicPartition]:
+        """The partitions that nobody has asked for yet."""
+        return self._waiting
+
+    @property
+    def offline(self) -> Mapping[TopicPartition, str]:
+        """The partitions that the disk did not let be opened, and what it said."""
+        return self._unopened
+
+    def holds(self, topic_partition: TopicPartition) -> bool:
+        """Whether the partition is here: open, waiting to be asked for, not made yet, or offline."""
+        places = (self._partitions, self._waiting, self._unmade, self._unopened)
+        return any(topic_partition in place for place in places)
+
+    def expect(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Serve these, too: one that has no directory is made, empty, when it is first asked for."""
+        self._unmade.update(each for each in topic_partitions if not self.holds(each))
+
+    def get(self, topic_partition: TopicPartition) -> PartitionLog:
+        """The partition's log. Raises UnknownTopicError; PartitionOfflineError when the disk did not let it open.
+
+        StorageError when the disk does not let it be made: then it is tried again when it is asked for again.
+        """
+        partition = self._partitions.get(topic_partition)
+        if partition is not None:
+            return partition
+        if topic_partition in self._unmade:
+            return self._make(
+                topic_partition, self._topic_id_of(topic_partition) or UUID(int=0), self._config_of(topic_partition)
+            )
+        if topic_partition in self._waiting:
+            self._open_waiting(topic_partition)
+            return self.get(topic_partition)
+        if topic_partition in self._unopened:
+            raise PartitionOfflineError(f"{topic_partition} is offline: {self._unopened[topic_partition]}")
+        raise UnknownTopicError(f"no partition {topic_partition} in {self.path}")
+
+    def _open_waiting(self, topic_partition: TopicPartition) -> None:
+        """Open it; if the disk does not let it, it is offline until the next start, and keeps its files. Raises
+        StorageError when this process has too many files open.
+
+        Should its batches know a later leader epoch than the checkpoint, that is durable before anyone is served.
+        """
+        try:
+            config, topic_id = self._config_of(topic_partition), self._topic_id_of(topic_partition)
+            opened = self.open_partition(topic_partition, config, topic_id)
+            if opened.leader_epoch > self.leader_epoch:
+                self.leader_epoch = opened.leader_epoch
+                self.write_checkpoints()
+        except StorageError as error:
+            if _is_out_of_files(error):
+                raise  # this passes: the partition is opened when it is asked for again
+            self._unopened[topic_partition] = str(error)
+            _logger.error("%s cannot be opened and is offline: %s", topic_partition, error)
+        self._waiting.discard(topic_partition)
+
+    def create(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog:
+        """A new, empty partition. It outlasts a power cut from its first flush on, before which it holds nothing.
+
+        Raises TopicExistsError, StorageError.
+        """
+        topic_partition = TopicPartition(topic, partition)
+        if self.holds(topic_partition):
+            raise TopicExistsError(f"{topic_partition} already exists")
+        return self._make(topic_partition, topic_id, config)
+
+    def _make(self, topic_partition: TopicPartition, topic_id: UUID, config: LogConfig) -> PartitionLog:
+        directory = self.path / partition_directory(topic_partition)
+        created = create_partition(
+            self._context, self._clock, Partition(directory, topic_partition, topic_id, config), self.leader_epoch
+        )
+        self._partitions[topic_partition] = created
+        self._unmade.discard(topic_partition)
+        self.features.attach(created)
+        return created
+
+    def delete(self, *topic_partitions: TopicPartition) -> None:
+        """Delete partitions: durable on return; their files go with the next checkpoint. Views of them stay valid.
+
+        Raises UnknownTopicError (then none is deleted), StorageError (then what is still held can be deleted again).
+        """
+        for topic_partition in topic_partitions:
+            if not self.holds(topic_partition):
+                raise UnknownTopicError(f"no partition {topic_partition} in {self.path}")
+        for topic_partition in topic_partitions:
+            if topic_partition in self._unmade:
+                self._unmade.discard(topic_partition)
+                continue
+            # The files first: if the disk refuses, the partition is still here, and its deletion can be tried again.
+            self._to_remove.append(self.set_aside(topic_partition, DELETED_DIRECTORY))
+            partition = self._partitions.pop(topic_partition, None)
+            if partition is not None:
+                self.features.deleted(partition)
+                partition.abandon()
+                self._unsettled.pop(partition, None)
+                self._removal.forget(partition)
+            self._offsets.pop(topic_partition, None)
+            self._high_watermarks.pop(topic_partition, None)
+            self._waiting.discard(topic_partition)
+            self._unopened.pop(topic_partition, None)
+        self.disk.sync_directory(self.path)
+
+    # Checkpoints, and the end
+
+    def start_checkpoint(self) -> CheckpointWrite | None:
+        """What the checkpoint files should say now, to be written by ``run`` in any thread; None when they say it.
+
+        To be called every second or so. Also flushes what nobody waits for, when it is time, and writes the retrace
+        points of a few partitions that have stood still without one.
+        """
+        self._flushes.finish()
+        self.features.tick()
+        touched = [each for each in self._partitions.values() if each.has_news]
+        quiet = [each for each in self._unsettled if not each.has_news and each.needs_retrace_point]
+        for partition in quiet[:_RETRACE_POINTS_A_CHECKPOINT]:
+            partition.write_retrace_point()
+        for partition in touched:
+            self._note(partition)
+        flushes = self._flushes.start(self._unsettled, everything=self._context.open_files.is_over())
+        self._unsettled = {each: None for each in self._unsettled if not each.is_settled}
+        to_remove, self._to_remove = [*self._to_remove, *self._removal.set_aside(self._writer.written)], []
+        self._removal.wait_for(self._writer.next_number, touched)
+        checkpoint = NodeCheckpoint(self.leader_epoch, dict(self._offsets))
+        return self._writer.start(checkpoint, dict(self._high_watermarks), to_remove, flushes)
+
+    def _note(self, partition: PartitionLog) -> None:
+        """Take down what the checkpoint says of a partition in which something has happened."""
+        name = partition.topic_partition
+        self._offsets[name] = PartitionOffsets(partition.topic_id, partition.recovery_point, partition.log_start_offset)
+        self._high_watermarks[name] = partition.high_watermark
+        self._unsettled[partition] = None
+        partition.has_news = False
+
+    def write_checkpoints(self) -> None:
+        """Write the checkpoint files now, durably. Raises StorageError."""
+        write = self.start_checkpoint()
+        if write is not None:
+            write.run()
+
+    def release(self) -> None:
+        """Let go of everything as it is, as a process that ends would."""
+        self.features.close()
+        for partition in self._partitions.values():
+            partition.abandon()
+        self._lock.release()
+
+    def close(self) -> None:
+        """Flush and close every partition, and leave the sign of a clean end if all of them could be.
+
+        No ``CheckpointWrite`` and no flush of the caller's may be running.
+        Raises StorageError when a flush fails; the others are closed and the lock is released all the same.
+        """
+        self._flushes.end()
+        self.features.close()
+        failures: list[StorageError] = []
+        for partition in self._partitions.values():
+            try:
+                partition.close()
+            except StorageError as error:
+                failures.append(error)
+        try:
+            self.write_checkpoints()
+            self.write_checkpoints()  # and then the files go that waited for the first
+            is_recovered = self.was_clean or not self._waiting
+            is_whole = not self._unopened and all(each.offline_reason is None for each in self._partitions.values())
+            if is_recovered and is_whole and not failures:
+                replace_file(self.disk, self.path / CLEAN_SHUTDOWN, _CLEAN_SHUTDOWN_TEXT, sync=True)
+        finally:
+            self._lock.release()
+        if failures:
+            raise failures[0]
+
+
+def _is_out_of_files(error: StorageError) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno in (errno.EMFILE, errno.ENFILE)

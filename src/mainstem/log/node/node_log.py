@@ -1,0 +1,172 @@
+"""All that a node stores: its metadata and its partitions, kept to one another.
+
+The metadata is the truth. A change is written there first, durably, then done in the directory; so a crash in between
+leaves work that the next ``open`` does: partitions of deleted topics are removed, and a directory that the metadata
+knows nothing of is set aside as ``-stray``, never removed. A partition that the metadata names and that has no
+directory has never held anything: it is made when it is first asked for. So a topic costs what is used of it.
+
+Concurrency: owned by one thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import PurePath
+from typing import Final
+from uuid import UUID, uuid4
+
+from mainstem.clock import Clock
+from mainstem.errors import CorruptBatchError, StorageError, UnknownTopicError
+from mainstem.log.files.disk import Disk
+from mainstem.log.files.names import DELETED_DIRECTORY, STRAY_DIRECTORY
+from mainstem.log.node.directory import LogDirectory
+from mainstem.log.node.metadata import METADATA_PARTITION, Metadata, TopicMetadata
+from mainstem.log.partition.config import LogConfig
+from mainstem.log.partition.partition_log import PartitionLog
+from mainstem.model import TopicPartition
+
+_logger = logging.getLogger(__name__)
+
+_METADATA_TOPIC_ID: Final = UUID(int=1)
+_METADATA_CONFIG: Final = LogConfig.of(
+    {"cleanup.policy": "compact", "max.message.bytes": str(16 << 20), "segment.bytes": str(16 << 20)}
+)
+
+
+class NodeLog:
+    """``open`` it; then ``directory`` serves the partitions and ``metadata`` says which there are."""
+
+    def __init__(self, directory: LogDirectory, metadata: Metadata, defaults: Mapping[str, str]) -> None:
+        self.directory = directory
+        self.metadata = metadata
+        self.defaults = dict(defaults)
+        self._left_over: dict[str, list[TopicPartition]] = {}
+
+    @classmethod
+    def open(
+        cls, disk: Disk, clock: Clock, path: PurePath, defaults: Mapping[str, str], new_id: Callable[[], UUID] = uuid4
+    ) -> NodeLog:
+        """Lock, replay the metadata, and reconcile the directory with it.
+
+        ``defaults`` are the node's values of topic configs, by their topic names.
+
+        Raises DirectoryLockedError, StorageError, ConfigError.
+        """
+        LogConfig.of({}, defaults)
+        directory = LogDirectory.start(disk, clock, path, new_id)
+        try:
+            node = cls(directory, _open_metadata(directory, clock, new_id), defaults)
+            node._reconcile()
+        except StorageError:
+            directory.release()
+            raise
+        return node
+
+    def _reconcile(self) -> None:
+        for topic_partition in self.directory.directories():
+            if self.metadata.may_be_left_over(topic_partition.topic) and topic_partition != METADATA_PARTITION:
+                self._maybe_set_aside(topic_partition)
+        self.directory.open_partitions(self.config_of, self._topic_id_of)
+        for topic in self.metadata.topics.values():
+            self.directory.expect(topic.topic_partitions)
+
+    def _maybe_set_aside(self, topic_partition: TopicPartition) -> None:
+        """Set aside the directory of a deleted topic, or of none.
+
+        An id that nobody knows, under the name of a topic that is there, is taken for a damaged file: no data is given
+        up for it.
+        """
+        topic_id = self.directory.written_topic_id(topic_partition)
+        topic = self.metadata.topics.get(topic_partition.topic)
+        if topic_id is not None and self.metadata.was_deleted(topic_id):
+            self.directory.set_aside(topic_partition, DELETED_DIRECTORY)
+        elif topic is None or topic_partition.partition >= topic.partitions:
+            self.directory.set_aside(topic_partition, STRAY_DIRECTORY)
+
+    def config_of(self, topic_partition: TopicPartition) -> LogConfig:
+        """The configs that a partition's topic has, over the node's defaults."""
+        if topic_partition == METADATA_PARTITION:
+            return _METADATA_CONFIG
+        topic = self.metadata.topics.get(topic_partition.topic)
+        return LogConfig.of(topic.configs if topic is not None else {}, self.defaults)
+
+    def _topic_id_of(self, topic_partition: TopicPartition) -> UUID | None:
+        topic = self.metadata.topics.get(topic_partition.topic)
+        return topic.topic_id if topic is not None else None
+
+    def get(self, topic_partition: TopicPartition) -> PartitionLog:
+        """The partition's log. Raises UnknownTopicError; the metadata's own log is not a topic."""
+        if topic_partition == METADATA_PARTITION:
+            raise UnknownTopicError(f"{topic_partition.topic} is the node's own")
+        return self.directory.get(topic_partition)
+
+    def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> TopicMetadata:
+        """Raises InputError and its kinds (name, count, configs, TopicExistsError), StorageError."""
+        LogConfig.of(configs, self.defaults)
+        self._remove_left_over(name)
+        topic = self.metadata.create_topic(name, partitions, configs)
+        self.directory.expect(topic.topic_partitions)
+        return topic
+
+    def create_partitions(self, name: str, partitions: int) -> TopicMetadata:
+        """Raises UnknownTopicError, InputError, StorageError."""
+        topic = self.metadata.create_partitions(name, partitions)
+        self.directory.expect(topic.topic_partitions)
+        return topic
+
+    def delete_topic(self, name: str) -> TopicMetadata:
+        """Raises UnknownTopicError, StorageError.
+
+        When the metadata no longer names the topic after a StorageError, it is deleted and only its files are left: the
+        next start removes them, or the next topic of that name, which cannot be created before.
+        """
+        topic = self.metadata.delete_topic(name)
+        self._left_over[name] = topic.topic_partitions
+        self._remove_left_over(name)
+        return topic
+
+    def _remove_left_over(self, name: str) -> None:
+        if name in self._left_over:
+            self.directory.delete(*(each for each in self._left_over[name] if self.directory.holds(each)))
+            del self._left_over[name]
+
+    def set_topic_configs(self, name: str, configs: Mapping[str, str]) -> TopicMetadata:
+        """Replace the configs that are set on a topic. Raises UnknownTopicError, ConfigError, StorageError."""
+        config = LogConfig.of(configs, self.defaults)
+        topic = self.metadata.set_topic_configs(name, configs)
+        self._update(topic, config)
+        return topic
+
+    def set_defaults(self, defaults: Mapping[str, str]) -> None:
+        """Let the node's values of topic configs be these from now on. Raises ConfigError."""
+        LogConfig.of({}, defaults)
+        if defaults == self.defaults:
+            return
+        self.defaults = dict(defaults)
+        for topic in self.metadata.topics.values():
+            self._update(topic, LogConfig.of(topic.configs, self.defaults))
+
+    def _update(self, topic: TopicMetadata, config: LogConfig) -> None:
+        for topic_partition in topic.topic_partitions:
+            partition = self.directory.partitions.get(topic_partition)
+            if partition is not None:
+                partition.update_config(config)
+                self.directory.features.attach(partition)
+
+    def close(self) -> None:
+        """Flush and close everything. Raises StorageError when a flush fails."""
+        self.directory.close()
+
+
+def _open_metadata(directory: LogDirectory, clock: Clock, new_id: Callable[[], UUID]) -> Metadata:
+    if METADATA_PARTITION in directory.directories():
+        log = directory.open_partition(METADATA_PARTITION, _METADATA_CONFIG)
+    else:
+        log = directory.create(
+            METADATA_PARTITION.topic, METADATA_PARTITION.partition, _METADATA_TOPIC_ID, _METADATA_CONFIG
+        )
+    try:
+        return Metadata(log, clock, new_id)
+    except CorruptBatchError as error:
+        raise StorageError(f"the node's metadata is damaged, nothing was changed: {error}") from error

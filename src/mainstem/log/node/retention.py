@@ -1,0 +1,111 @@
+"""Rounds of retention over all partitions of a node, also those that nobody has asked for since it started.
+
+An open partition is asked to ``expire``. One that waits to be opened is looked at from outside: its oldest segment's
+seal, or else its first batch, tells when retention can first take anything from it, and until then it stays unopened.
+``retention.bytes`` cannot change while nothing is appended, so it is looked at once.
+
+Concurrency: the owner's thread; a round is a generator, so that the owner may do other work between two partitions.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import PurePath
+from typing import Final
+
+from mainstem.clock import Clock
+from mainstem.errors import CorruptBatchError, PartitionOfflineError, StorageError
+from mainstem.log.files.disk import Disk
+from mainstem.log.files.names import LOG, offset_file, parse_offset_file, partition_directory
+from mainstem.log.node.directory import LogDirectory
+from mainstem.log.node.stored_size import size_of
+from mainstem.log.partition.config import LogConfig
+from mainstem.log.segments.segment_indexes import read_seal
+from mainstem.model import TopicPartition
+from mainstem.record.constants import HEADER_BYTES, NO_TIMESTAMP
+from mainstem.record.header import read_header
+
+_logger = logging.getLogger(__name__)
+
+_NEVER: Final = 2**63
+
+
+class Retention:
+    """One node's. ``round`` is begun again when it has ended."""
+
+    def __init__(self, directory: LogDirectory, clock: Clock, config_of: Callable[[TopicPartition], LogConfig]) -> None:
+        self._directory = directory
+        self._clock = clock
+        self._config_of = config_of
+        self._next_look_ms: dict[TopicPartition, tuple[LogConfig, int]] = {}
+
+    def round(self) -> Iterator[None]:
+        """Apply retention to every partition, one a step. A disk that refuses is told of, and asked again next time."""
+        configs: dict[str, LogConfig] = {}
+        for topic_partition in [*self._directory.partitions, *self._directory.waiting]:
+            topic = topic_partition.topic
+            if topic not in configs:
+                configs[topic] = self._config_of(topic_partition)
+            if "delete" in configs[topic].cleanup_policy:
+                self._apply(topic_partition, configs[topic])
+                yield
+        waiting = self._directory.waiting
+        self._next_look_ms = {each: known for each, known in self._next_look_ms.items() if each in waiting}
+
+    def _apply(self, topic_partition: TopicPartition, config: LogConfig) -> None:
+        now_ms = self._clock.time_ms()
+        try:
+            if topic_partition in self._directory.waiting and not self._may_expire(topic_partition, config, now_ms):
+                return
+            if self._directory.holds(topic_partition):
+                self._directory.get(topic_partition).cleaning.expire(now_ms)
+        except (StorageError, PartitionOfflineError, CorruptBatchError) as error:
+            _logger.warning("%s: retention has to wait: %s", topic_partition, error)
+
+    def _may_expire(self, topic_partition: TopicPartition, config: LogConfig, now_ms: int) -> bool:
+        known_config, look_ms = self._next_look_ms.get(topic_partition, (None, 0))
+        if known_config != config:
+            path = self._directory.path / partition_directory(topic_partition)
+            look_ms = _earliest_expiry_ms(self._directory.disk, path, config)
+            self._next_look_ms[topic_partition] = (config, look_ms)
+        return now_ms > look_ms
+
+
+def _earliest_expiry_ms(disk: Disk, path: PurePath, config: LogConfig) -> int:
+    """Before this time retention can take nothing from a partition to which nothing is appended."""
+    parsed = (parse_offset_file(name) for name in disk.list(path))
+    bases = [file[0] for file in parsed if file is not None and file[1] == LOG]
+    if not bases:
+        return _NEVER
+    if config.retention_bytes >= 0:
+        sizes = [size_of(disk, path / offset_file(base, LOG)) for base in bases]
+        if 0 < sum(sizes) >= sizes[0] + config.retention_bytes:
+            return 0
+    if config.retention_ms < 0:
+        return _NEVER
+    newest_ms = _known_timestamp_ms(disk, path, bases[0])
+    if newest_ms is None:
+        return _NEVER if len(bases) == 1 else 0
+    return 0 if newest_ms == NO_TIMESTAMP else newest_ms + config.retention_ms
+
+
+def _known_timestamp_ms(disk: Disk, path: PurePath, base_offset: int) -> int | None:
+    """A timestamp that is in the segment, the greatest if its seal knows; None when the segment is empty."""
+    seal = read_seal(disk, path, base_offset)
+    if seal is None:
+        return _first_timestamp_ms(disk, path / offset_file(base_offset, LOG))
+    return seal.max_timestamp_ms if seal.log_bytes else None
+
+
+def _first_timestamp_ms(disk: Disk, path: PurePath) -> int | None:
+    """The greatest timestamp of a file's first batch; None when it has none."""
+    file = disk.open(path)
+    try:
+        data = file.read(0, HEADER_BYTES)
+    finally:
+        file.close()
+    try:
+        return read_header(data).max_timestamp if data else None
+    except CorruptBatchError:
+        return NO_TIMESTAMP  # to be opened, and told of

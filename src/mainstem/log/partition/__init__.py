@@ -1,0 +1,14 @@
+"""One partition's log: append, read, flush, and the producers' state.
+
+* ``partition_log``: the log of one partition: owner of all of its state
+* ``partition_reads``: reads: fetch, offsets by time, ends
+* ``append_check``: checks batches before they are appended
+* ``append_records``: assigns offsets and timestamps to batches
+* ``producer_state``: sequence numbers and epochs of producers (idempotence, transactions)
+* ``producer_snapshot``: producer state in Kafka's snapshot files
+* ``leader_epochs``: leader epochs and their start offsets
+* ``checkpoints``: the small checkpoint files: recovery points, log starts, epochs
+* ``flush``: which bytes are on disk
+* ``config``: topic settings that the log obeys
+* ``config_values``: reading and writing values of settings
+"""

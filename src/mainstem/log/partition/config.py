@@ -1,0 +1,384 @@
+"""A topic's configs: Kafka's names, types, bounds and defaults, and Mainstem's own ``flush``.
+
+``CONFIGS`` is the table that DescribeConfigs lists; ``LogConfig`` is one topic's settings, checked in one place.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from mainstem.errors import ConfigError
+from mainstem.log.partition.config_values import (
+    INT64_MAX,
+    boolean,
+    cleanup_policy,
+    gzip_level,
+    long,
+    one_of,
+    ratio,
+    throttled_replicas,
+    whole,
+)
+from mainstem.record.constants import DECOMPRESSED_BYTES_MAX
+
+_LOOKS_LIKE = {"int": "a whole number", "long": "a whole number", "double": "a number", "boolean": "true or false"}
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigDef:
+    """One config of a topic: ``type`` is Kafka's word (int, long, double, boolean, string, list)."""
+
+    name: str
+    type: str
+    default: str
+    doc: str
+    parse: Callable[[str], Any]
+
+
+_NO_REPLICAS = "Kafka's replicas whose traffic is throttled; this node has none"
+_NO_REMOTE_STORAGE = "Kafka's tiered storage, which is not here: the value is kept and changes nothing"
+_DEFINITIONS = (
+    ConfigDef(
+        "cleanup.policy",
+        "list",
+        "delete",
+        "What may remove old records: delete (by retention), compact (the latest of each key stays), both, or none",
+        cleanup_policy,
+    ),
+    ConfigDef(
+        "compression.type",
+        "string",
+        "producer",
+        "The codec that batches are stored with; producer keeps each as it came",
+        one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+    ),
+    ConfigDef(
+        "compression.gzip.level",
+        "int",
+        "-1",
+        "The level of compression.type=gzip, from 1 to 9; -1: the codec's default",
+        gzip_level,
+    ),
+    ConfigDef(
+        "compression.lz4.level",
+        "int",
+        "9",
+        "Kafka's level of compression.type=lz4; here there is one, the fast one, which is Kafka's 9",
+        whole(1, 17),
+    ),
+    ConfigDef("compression.zstd.level", "int", "3", "The level of compression.type=zstd", whole(-131072, 22)),
+    ConfigDef(
+        "delete.retention.ms",
+        "long",
+        "86400000",
+        "How long compaction keeps a tombstone, so that readers see it",
+        long(0),
+    ),
+    ConfigDef(
+        "file.delete.delay.ms",
+        "long",
+        "60000",
+        "Kafka's delay before files go; here they go with the next checkpoints, a second or two later",
+        long(0),
+    ),
+    ConfigDef(
+        "flush",
+        "string",
+        "commit",
+        "commit: a record is acknowledged (acks=all) and visible only when it is on the disk. "
+        "os: as Apache Kafka's default, the operating system writes it some time later, and a power cut may lose it",
+        one_of("commit", "os"),
+    ),
+    ConfigDef(
+        "flush.messages",
+        "long",
+        str(INT64_MAX),
+        "Kafka's fsync interval in records; flush=commit syncs before each acknowledgement",
+        long(1),
+    ),
+    ConfigDef(
+        "flush.ms",
+        "long",
+        str(INT64_MAX),
+        "Kafka's fsync interval in time; flush=commit syncs before each acknowledgement",
+        long(0),
+    ),
+    ConfigDef("follower.replication.throttled.replicas", "list", "", _NO_REPLICAS, throttled_replicas),
+    ConfigDef(
+        "index.interval.bytes",
+        "int",
+        "4096",
+        "About how many bytes of log lie between two entries of the offset index",
+        whole(0),
+    ),
+    ConfigDef("leader.replication.throttled.replicas", "list", "", _NO_REPLICAS, throttled_replicas),
+    ConfigDef("local.retention.bytes", "long", "-2", _NO_REMOTE_STORAGE, long(-2)),
+    ConfigDef("local.retention.ms", "long", "-2", _NO_REMOTE_STORAGE, long(-2)),
+    ConfigDef(
+        "max.compaction.lag.ms",
+        "long",
+        str(INT64_MAX),
+        "The longest that a record may stay out of compaction's reach",
+        long(1),
+    ),
+    ConfigDef(
+        "mainstem.conditional.append",
+        "boolean",
+        "false",
+        "Whether records may carry conditions in headers (mainstem-expect-key-offset, mainstem-expect-end); a batch "
+        "whose conditions do not hold is refused as INVALID_RECORD. Without it these headers say nothing to the log",
+        boolean,
+    ),
+    ConfigDef(
+        "mainstem.idempotency.window.ms",
+        "long",
+        "0",
+        "How long a record's header mainstem-idempotency-key is remembered: an append with the same key is answered "
+        "with the first one's offset. 0: the header says nothing to the log",
+        long(0),
+    ),
+    ConfigDef(
+        "mainstem.key.index",
+        "boolean",
+        "false",
+        "Whether an index from keys to offsets is kept, so that one key's records are read without a scan",
+        boolean,
+    ),
+    ConfigDef(
+        "mainstem.max.decompressed.bytes",
+        "int",
+        "134217728",
+        "The most that a record batch may come to when it is decompressed; a larger one is refused as "
+        "MESSAGE_TOO_LARGE",
+        whole(1, DECOMPRESSED_BYTES_MAX),
+    ),
+    ConfigDef("max.message.bytes", "int", "1048588", "The largest record batch that is accepted, as it came", whole(0)),
+    ConfigDef(
+        "message.timestamp.after.max.ms",
+        "long",
+        "3600000",
+        "How far a record's CreateTime may lie after the log's clock",
+        long(0),
+    ),
+    ConfigDef(
+        "message.timestamp.before.max.ms",
+        "long",
+        str(INT64_MAX),
+        "How far a record's CreateTime may lie before the log's clock",
+        long(0),
+    ),
+    ConfigDef(
+        "message.timestamp.type",
+        "string",
+        "CreateTime",
+        "Whether a record keeps its producer's timestamp or gets the log's",
+        one_of("CreateTime", "LogAppendTime"),
+    ),
+    ConfigDef(
+        "min.cleanable.dirty.ratio",
+        "double",
+        "0.5",
+        "The share of not yet compacted bytes from which compaction starts",
+        ratio,
+    ),
+    ConfigDef(
+        "min.compaction.lag.ms",
+        "long",
+        "0",
+        "The shortest that a record stays out of compaction's reach",
+        long(0),
+    ),
+    ConfigDef(
+        "min.insync.replicas", "int", "1", "Kafka's count of replicas for acks=all; this node is the only one", whole(1)
+    ),
+    ConfigDef("preallocate", "boolean", "false", "Kafka's preallocation of segments; not used here", boolean),
+    ConfigDef(
+        "retention.bytes",
+        "long",
+        "-1",
+        "The size of a partition above which cleanup.policy=delete removes its oldest segments; below 0: no limit",
+        long(),
+    ),
+    ConfigDef(
+        "retention.ms",
+        "long",
+        "604800000",
+        "The age, by its newest record, at which cleanup.policy=delete removes a segment; -1: no limit",
+        long(-1),
+    ),
+    ConfigDef("remote.log.copy.disable", "boolean", "false", _NO_REMOTE_STORAGE, boolean),
+    ConfigDef("remote.log.delete.on.disable", "boolean", "false", _NO_REMOTE_STORAGE, boolean),
+    ConfigDef("remote.storage.enable", "boolean", "false", _NO_REMOTE_STORAGE, boolean),
+    ConfigDef("segment.bytes", "int", "1073741824", "The size at which a new segment is begun", whole(14)),
+    ConfigDef(
+        "segment.index.bytes",
+        "int",
+        "10485760",
+        "The size of an index at which a new segment is begun; index files are as long as their entries, never longer",
+        whole(4),
+    ),
+    ConfigDef("segment.jitter.ms", "long", "0", "Kafka's random delay of segment.ms; not used here", long(0)),
+    ConfigDef(
+        "segment.ms",
+        "long",
+        "604800000",
+        "The age at which a new segment is begun with the next append, by the records' timestamps",
+        long(1),
+    ),
+    ConfigDef(
+        "unclean.leader.election.enable",
+        "boolean",
+        "false",
+        "Kafka's choice of an out-of-sync leader; this node has no replicas",
+        boolean,
+    ),
+)
+
+INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
+"""Kafka's config for tests: a size below the least that ``segment.bytes`` may be set to. It is not listed."""
+SEGMENT_BYTES_MIN = 1024 * 1024
+"""The least that a client may set ``segment.bytes`` to. A topic that has less already keeps it."""
+_INTERNAL = ConfigDef(INTERNAL_SEGMENT_BYTES, "int", "", "The size of a segment, for tests alone", whole(14))
+
+CONFIGS: Mapping[str, ConfigDef] = MappingProxyType({definition.name: definition for definition in _DEFINITIONS})
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """The settings of one topic, parsed. ``overrides`` are those that were set; the rest are defaults."""
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
+    segment_index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+    max_message_bytes: int = 1_048_588
+    cleanup_policy: frozenset[str] = frozenset({"delete"})
+    retention_ms: int = 604_800_000
+    retention_bytes: int = -1
+    delete_retention_ms: int = 86_400_000
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = INT64_MAX
+    min_cleanable_dirty_ratio: float = 0.5
+    message_timestamp_type: str = "CreateTime"
+    message_timestamp_before_max_ms: int = INT64_MAX
+    message_timestamp_after_max_ms: int = 3_600_000
+    compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_zstd_level: int = 3
+    flush: str = "commit"
+    mainstem_conditional_append: bool = False
+    mainstem_idempotency_window_ms: int = 0
+    mainstem_key_index: bool = False
+    mainstem_max_decompressed_bytes: int = 128 << 20
+    overrides: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @classmethod
+    def of(cls, overrides: Mapping[str, str], defaults: Mapping[str, str] | None = None) -> LogConfig:
+        """The settings that ``overrides`` give a topic over ``defaults`` (the node's own).
+
+        Raises ConfigError: a name that does not exist, a value out of its range.
+        """
+        fields = cls.__dataclass_fields__
+        parsed: dict[str, Any] = {}
+        for name, text in {**(defaults or {}), **overrides}.items():
+            value = parse_config(name, text)
+            if name == "segment.bytes" and INTERNAL_SEGMENT_BYTES in overrides:
+                continue
+            field_name = name.replace(".", "_").removeprefix("internal_")
+            if field_name in fields:
+                parsed[field_name] = value
+        return cls(**parsed, overrides=MappingProxyType(dict(overrides)))
+
+    @property
+    def flushes_before_commit(self) -> bool:
+        """Whether the high watermark waits for the disk."""
+        return self.flush == "commit"
+
+    @property
+    def uses_log_append_time(self) -> bool:
+        return self.message_timestamp_type == "LogAppendTime"
+
+    @property
+    def remembers_idempotency_keys(self) -> bool:
+        return self.mainstem_idempotency_window_ms > 0
+
+    @property
+    def needs_key_index(self) -> bool:
+        """Whether there is anything to keep in the key index's store."""
+        return self.mainstem_key_index or self.remembers_idempotency_keys
+
+    @property
+    def has_log_features(self) -> bool:
+        """Whether an append is looked at record by record."""
+        return self.needs_key_index or self.mainstem_conditional_append
+
+    @property
+    def is_compacted(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def codec(self) -> str | None:
+        """The codec that batches are to be stored with; None when they stay as they came."""
+        return None if self.compression_type == "producer" else self.compression_type
+
+    @property
+    def compression_level(self) -> int | None:
+        """The level of that codec; None for one that has none."""
+        levels = {
+            "gzip": self.compression_gzip_level,
+            "zstd": self.compression_zstd_level,
+        }
+        return levels.get(self.compression_type)
+
+    @property
+    def roll_ms(self) -> int:
+        """The age at which a segment is rolled: compaction does not touch the active one."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
+
+
+def parse_config(name: str, text: str) -> Any:
+    """The value that ``text`` gives the config ``name``. Raises ConfigError."""
+    definition = _INTERNAL if name == INTERNAL_SEGMENT_BYTES else CONFIGS.get(name)
+    if definition is None:
+        raise ConfigError(f"unknown topic config {name[:300]!r}{similar(name, CONFIGS)}")
+    try:
+        return definition.parse(text)
+    except ValueError as error:
+        raise ConfigError(f"topic config {name}={text!r}: {reason(error, definition.type)}") from error
+
+
+def reason(error: ValueError, kind: str) -> str:
+    """Why a value was refused: the parser's own words, or what a value of the type ``kind`` looks like."""
+    return str(error) if str(error).startswith("must") else f"must be {_LOOKS_LIKE.get(kind, f'a {kind}')}"
+
+
+def similar(name: str, known: Iterable[str]) -> str:
+    """The end of an error about an unknown name: the known one that is probably meant, if there is one."""
+    close = difflib.get_close_matches(name[:100], list(known), 1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def check_changed_configs(changed: Mapping[str, str], former: Mapping[str, str], defaults: Mapping[str, str]) -> None:
+    """Whether a client may give a topic the configs ``changed`` in place of ``former``. Raises ConfigError.
+
+    These are Kafka's rules for a change (LogConfig.validate). They are left out when a topic is opened, so that one
+    from before a rule can still be read.
+    """
+    config = LogConfig.of(changed, defaults)
+    text = changed.get("segment.bytes")
+    is_new = text != former.get("segment.bytes") and INTERNAL_SEGMENT_BYTES not in changed
+    if text is not None and is_new and config.segment_bytes < SEGMENT_BYTES_MIN:
+        raise ConfigError(f"topic config segment.bytes={text!r}: must be at least {SEGMENT_BYTES_MIN}")
+    if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
+        raise ConfigError(
+            f"topic config min.compaction.lag.ms={config.min_compaction_lag_ms}: must be at most "
+            f"max.compaction.lag.ms, which is {config.max_compaction_lag_ms}"
+        )
+    if parse_config("remote.storage.enable", changed.get("remote.storage.enable", "false")):
+        raise ConfigError(
+            "topic config remote.storage.enable='true': must be false, as there is no tiered storage here"
+        )

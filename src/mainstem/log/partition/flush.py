@@ -1,0 +1,69 @@
+"""One flush of a partition: what to sync, and what may be believed when it is done.
+
+Three steps, so that the broker's loop never waits for the disk: ``PartitionLog.start_flush`` (the owner's thread) notes
+what is dirty, ``Flush.run`` (any thread) syncs exactly that and touches nothing else, ``PartitionLog.finish_flush``
+(the owner's thread) moves the recovery point and the high watermark, or takes the partition offline for writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Final
+
+from mainstem.log.files.disk import Disk, DiskFile
+from mainstem.log.files.names import PARTITION_METADATA
+from mainstem.log.files.small_files import sync_file
+from mainstem.log.segments.log_segments import LogPlace
+from mainstem.log.segments.segment import Segment
+from mainstem.model import TopicPartition
+
+SMALL_BYTES: Final = 64 << 10
+
+
+class Flush:
+    """``end_offset`` is the recovery point that the partition has once ``run`` has returned; ``size_bytes`` have been
+    written since the flush before.
+    """
+
+    __slots__ = (
+        "_directories",
+        "_disk",
+        "_files",
+        "end_offset",
+        "end_place",
+        "segments",
+        "size_bytes",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        disk: Disk,
+        segments: Sequence[Segment],
+        directories: Sequence[PurePath],
+        end: tuple[int, LogPlace],
+        size_bytes: int,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self._disk = disk
+        self.segments = tuple(segments)
+        self._files: tuple[DiskFile, ...] = tuple(segment.file() for segment in segments)
+        self._directories = tuple(directories)
+        self.end_offset, self.end_place = end
+        self.size_bytes = size_bytes
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it syncs one file, a few pages of it, and no directory: what a quick disk does in no time."""
+        return self.size_bytes <= SMALL_BYTES and len(self._files) == 1 and not self._directories
+
+    def run(self) -> None:
+        """Sync. Raises StorageError, which belongs into ``finish_flush``; never call it again then."""
+        for file in self._files:
+            file.sync()
+        for directory in self._directories:
+            if self._disk.exists(directory / PARTITION_METADATA):
+                sync_file(self._disk, directory / PARTITION_METADATA)
+            self._disk.sync_directory(directory)

@@ -1,0 +1,157 @@
+"""What readers see of one partition: its records up to the high watermark, or up to the last stable offset.
+
+Up to the last stable offset every transaction has ended, and its marker is below the high watermark: no power cut and
+no producer can change any more which records are committed. A read of committed records ends there, and says which
+transactions in it were aborted; their records are in the batches all the same, as in Kafka: readers leave them out.
+
+The half of ``PartitionLog`` that changes nothing; owned by the same thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import NamedTuple
+
+from mainstem.errors import CorruptBatchError, DamagedRecordsError, OffsetOutOfRangeError
+from mainstem.log.partition.leader_epochs import EpochEndOffset, LeaderEpochs
+from mainstem.log.partition.producer_state import ProducerEntry, ProducerState
+from mainstem.log.segments.log_segments import LogPlace, LogSegments
+from mainstem.log.segments.segment import Segment
+from mainstem.log.segments.timestamps import TimestampOffset, greatest_timestamp, search_timestamp
+from mainstem.log.segments.transactions import AbortedTransaction
+from mainstem.model import TopicPartition
+
+
+class ReadResult(NamedTuple):
+    """Whole record batches; ``buffers`` stay valid as long as they are held, whatever happens to the log.
+
+    ``aborted`` is for a read of committed records, by first offset; empty for any other.
+    """
+
+    buffers: list[memoryview]
+    size_bytes: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: Sequence[AbortedTransaction] = ()
+
+
+class PartitionState(NamedTuple):
+    """What recovery, or creation, hands to the partition log."""
+
+    segments: list[Segment]
+    log_start_offset: int
+    log_end_offset: int
+    producers: ProducerState
+    leader_epochs: LeaderEpochs
+    leader_epoch: int
+    cut_files: int = 0
+    unsynced_directories: tuple[PurePath, ...] = ()
+
+
+class PartitionReads:
+    """A partition as readers see it."""
+
+    def __init__(self, topic_partition: TopicPartition, state: PartitionState) -> None:
+        self.topic_partition = topic_partition
+        self.leader_epoch = state.leader_epoch
+        self.log_start_offset = state.log_start_offset
+        self.log_end_offset = state.log_end_offset
+        self.high_watermark = state.log_end_offset
+        self._segments = LogSegments(state.segments)
+        self._producers = state.producers
+        self._producers.decide(self.high_watermark)
+        self._leader_epochs = state.leader_epochs
+        self._committed_end = self._segments.end
+        self._stable_end = (self.high_watermark, self._committed_end)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to here no transaction is open, nor ended by a marker at or past the high watermark."""
+        first_unstable = self._producers.first_unstable_offset
+        if first_unstable is None or first_unstable >= self.high_watermark:
+            return self.high_watermark
+        return max(first_unstable, self.log_start_offset)
+
+    def read(self, offset: int, max_bytes: int, *, minimum_one: bool = True, committed: bool = False) -> ReadResult:
+        """Whole batches up to the high watermark, beginning with the one that holds ``offset`` or comes next.
+
+        At most ``max_bytes``, except that with ``minimum_one`` the first batch comes however large it is. With
+        ``committed`` they end at the last stable offset, and ``aborted`` is filled. Raises OffsetOutOfRangeError;
+        DamagedRecordsError when the batch at ``offset`` is damaged, which says how far.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRangeError(
+                f"{self.topic_partition}: offset {offset} is not in [{self.log_start_offset}, {self.log_end_offset}]"
+            )
+        last_stable = self.last_stable_offset
+        buffers: list[memoryview] = []
+        aborted: Sequence[AbortedTransaction] = ()
+        if offset < (last_stable if committed else self.high_watermark):
+            end = self._find_stable_end(last_stable) if committed else self._committed_end
+            try:
+                buffers, end = self._segments.read(offset, max_bytes, end, minimum_one=minimum_one)
+            except CorruptBatchError as error:
+                raise self._damage(offset, last_stable if committed else self.high_watermark, error) from error
+            if committed and buffers:
+                aborted = self._segments.aborted_transactions(offset, end)
+        size = sum(map(len, buffers))
+        return ReadResult(buffers, size, self.high_watermark, last_stable, self.log_start_offset, aborted)
+
+    def _damage(self, offset: int, end: int, error: CorruptBatchError) -> DamagedRecordsError:
+        """What cannot be read from ``offset`` on: up to the next proven batch, or to the ``end`` of the read."""
+        behind = self._segments.next_proven(offset)
+        last_offset = (end if behind is None else min(behind, end)) - 1
+        return DamagedRecordsError(self.topic_partition, offset, last_offset, str(error))
+
+    def _find_stable_end(self, last_stable: int) -> LogPlace:
+        """The place of the last stable offset: where the oldest open transaction begins.
+
+        Where that is damaged, reading ends before it by itself.
+        """
+        if last_stable == self.high_watermark:
+            return self._committed_end
+        if self._stable_end[0] != last_stable:
+            try:
+                place = self._segments.find(last_stable)
+            except CorruptBatchError:
+                return self._committed_end
+            self._stable_end = (last_stable, place)
+        return self._stable_end[1]
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
+        """The first visible record whose timestamp is at least ``timestamp_ms``, exactly; None when there is none.
+
+        Raises CorruptBatchError when damage lies before it.
+        """
+        return search_timestamp(self._segments, timestamp_ms, self.log_start_offset, self.high_watermark)
+
+    def max_timestamp(self) -> TimestampOffset | None:
+        """The first visible record that has the greatest timestamp; None when no record has one."""
+        return greatest_timestamp(self._segments, self._committed_end, self.log_start_offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
+        """Where the leader epoch ended, or the greatest before it that has written; (-1, -1) when there is none."""
+        return self._leader_epochs.end_offset_for(epoch, self.high_watermark, self.leader_epoch)
+
+    @property
+    def log_start_epoch(self) -> int:
+        """The leader epoch in which the first record was written; the present one when there is none."""
+        entries = self._leader_epochs.entries
+        return entries[0].epoch if entries else self.leader_epoch
+
+    # Producers
+
+    def open_transaction_start(self, producer_id: int) -> int | None:
+        """Where the producer's open transaction began in this partition; None when it has none open."""
+        return self._producers.open_transactions.first_offset_of(producer_id)
+
+    @property
+    def producer_count(self) -> int:
+        """How many producers the log knows."""
+        return len(self._producers)
+
+    def producers(self) -> list[ProducerEntry]:
+        """The producers that the log knows, by id. To be looked at, not changed."""
+        return self._producers.entries()

@@ -1,0 +1,117 @@
+"""Finding records by time: exactly, to the record, not to the batch. Functions over a partition's segments.
+
+The time index leads to the first batch that can hold the record; only that batch is decoded. Raises CorruptBatchError
+when damage lies where the answer would be: a wrong answer is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from mainstem.errors import CorruptBatchError
+from mainstem.log.segments.log_segments import LogPlace
+from mainstem.log.segments.segment import BatchPlace, Segment
+from mainstem.record.compress import decompress
+from mainstem.record.constants import (
+    DECOMPRESSED_BYTES_MAX,
+    HEADER_BYTES,
+    NO_TIMESTAMP,
+    RECORD_BYTES_MIN,
+    Buffer,
+    Compression,
+)
+from mainstem.record.header import BatchHeader, read_header
+
+_LATER_SHIFTS: Final = range(7, 70, 7)
+
+
+class TimestampOffset(NamedTuple):
+    """A record by its offset, with its timestamp and the leader epoch that wrote it."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+
+
+def search_timestamp(
+    segments: Sequence[Segment], timestamp_ms: int, start_offset: int, end_offset: int
+) -> TimestampOffset | None:
+    """The first record in [start, end) with at least this timestamp."""
+    for segment in segments:
+        if segment.base_offset >= end_offset:
+            return None
+        if not segment.may_have_timestamp(timestamp_ms):
+            continue
+        for place in segment.locate_timestamp(timestamp_ms):
+            if place.header.base_offset >= end_offset:
+                return None
+            found = _first_in_batch(segment, place, timestamp_ms, start_offset)
+            if found is not None:
+                return found
+    return None
+
+
+def greatest_timestamp(segments: Sequence[Segment], last: LogPlace, start_offset: int) -> TimestampOffset | None:
+    """The first record that has the greatest timestamp of all before ``last``."""
+    best, best_segment, best_offset = NO_TIMESTAMP, None, -1
+    for segment in segments:
+        end = last.file_position if segment is last.segment else segment.size_bytes
+        timestamp_ms, batch_last_offset = segment.greatest_timestamp(end)
+        if timestamp_ms > best and batch_last_offset >= start_offset:
+            best, best_segment, best_offset = timestamp_ms, segment, batch_last_offset
+        if segment is last.segment:
+            break
+    if best_segment is None:
+        return None
+    place = best_segment.locate(best_offset)
+    return _first_in_batch(best_segment, place, best, start_offset) if place is not None else None
+
+
+def _first_in_batch(
+    segment: Segment, place: BatchPlace, timestamp_ms: int, start_offset: int
+) -> TimestampOffset | None:
+    batch = segment.read_batch(place)
+    header = read_header(batch)  # proven now, which the one that led here need not have been
+    for offset, record_timestamp_ms in _record_timestamps(header, batch):
+        if record_timestamp_ms >= timestamp_ms and offset >= start_offset:
+            return TimestampOffset(offset, record_timestamp_ms, header.leader_epoch)
+    return None
+
+
+def _record_timestamps(header: BatchHeader, batch: memoryview) -> Iterator[tuple[int, int]]:
+    """(offset, timestamp) of each record, without decoding the rest of it. Raises CorruptBatchError."""
+    if not header.has_log_append_time and not header.has_delete_horizon and header.is_dense:
+        yield header.base_offset, header.base_timestamp  # the first record's own: often all that is asked for
+    data: Buffer = batch[HEADER_BYTES : header.size_bytes]
+    if header.compression is not Compression.NONE:
+        data = decompress(header.compression, data, limit_bytes=DECOMPRESSED_BYTES_MAX)
+    at = 0
+    for _ in range(header.record_count):
+        length, at = _varint(data, at)
+        timestamp_delta, delta_end = _varint(data, at + 1)
+        offset_delta, _ = _varint(data, delta_end)
+        at += length
+        if length < RECORD_BYTES_MIN - 1 or at > len(data):
+            raise CorruptBatchError(f"record batch at offset {header.base_offset}: a record of {length} bytes")
+        timestamp_ms = header.max_timestamp if header.has_log_append_time else header.base_timestamp + timestamp_delta
+        yield header.base_offset + offset_delta, timestamp_ms
+
+
+def _varint(data: Buffer, at: int) -> tuple[int, int]:
+    """The signed number at ``at``, and where it ends."""
+    end = len(data)
+    if at < end:
+        byte = data[at]
+        if byte < 0x80:
+            return (byte >> 1) ^ -(byte & 1), at + 1
+        result = byte & 0x7F
+        for shift in _LATER_SHIFTS:
+            at += 1
+            if at >= end:
+                break
+            byte = data[at]
+            result |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return (result >> 1) ^ -(result & 1), at + 1
+    raise CorruptBatchError(f"a number at byte {at} of the records does not end")

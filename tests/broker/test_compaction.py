@@ -9,8 +9,8 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from mainstem.broker.compaction import Compaction
-from mainstem.broker.topics import OFFSETS_TOPIC
+from mainstem.broker.storage.compaction import Compaction
+from mainstem.broker.storage.topics import OFFSETS_TOPIC
 from mainstem.log.partition.checkpoints import decode_offsets
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.model import TopicPartition

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mainstem.broker.config import SETTINGS, BrokerConfig
-from mainstem.broker.listeners import is_loopback, parse_address
+from mainstem.broker.configs.broker_settings import SETTINGS, BrokerConfig
+from mainstem.broker.security.listeners import is_loopback, parse_address
 from mainstem.errors import ConfigError
 from mainstem.log.partition.config import CONFIGS
 

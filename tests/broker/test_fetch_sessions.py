@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from mainstem.broker.fetch_sessions import FetchSession, FetchSessions, Told, Watcher
+from mainstem.broker.storage.fetch_sessions import FetchSession, FetchSessions, Told, Watcher
 from mainstem.errors import RemoteError
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.protocol.errors import ErrorCode

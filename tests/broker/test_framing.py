@@ -5,8 +5,8 @@ import struct
 
 import pytest
 
-from mainstem.broker.framing import SCRATCH_BYTES, FrameReceiver
-from mainstem.broker.request_memory import HeldMemory, RequestMemory
+from mainstem.broker.network.framing import SCRATCH_BYTES, FrameReceiver
+from mainstem.broker.network.request_memory import HeldMemory, RequestMemory
 from mainstem.errors import FrameError
 
 

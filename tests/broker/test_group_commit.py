@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mainstem.broker.group_commit import GroupCommit
+from mainstem.broker.storage.group_commit import GroupCommit
 from mainstem.errors import MainstemError, PartitionOfflineError, StorageError
 from mainstem.model import TopicPartition
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mainstem.broker.group_configs import parse_offset_reset
+from mainstem.broker.configs.group_configs import parse_offset_reset
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import alter_configs, incremental_alter_configs
 from mainstem.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from mainstem.broker.request_memory import HeldMemory, RequestMemory
+from mainstem.broker.network.request_memory import HeldMemory, RequestMemory
 
 
 def test_one_principal_leaves_half_of_the_memory_to_the_others() -> None:

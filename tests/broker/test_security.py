@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from mainstem.broker.config import BrokerConfig
-from mainstem.broker.listeners import Listener, Protocol, parse_listeners
+from mainstem.broker.configs.broker_settings import BrokerConfig
+from mainstem.broker.security.listeners import Listener, Protocol, parse_listeners
 from mainstem.broker.server import Broker
 from mainstem.errors import ConfigError
 from mainstem.protocol.apis import ApiKey

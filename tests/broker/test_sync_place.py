@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mainstem.broker.sync_place import SLOW_S, SyncPlace
+from mainstem.broker.storage.flush_policy import SLOW_S, SyncPlace
 
 QUICK_S = SLOW_S / 10
 

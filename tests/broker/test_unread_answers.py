@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from mainstem.broker.unread_answers import UnreadAnswers
+from mainstem.broker.network.unread_answers import UnreadAnswers
 
 
 class Reader:

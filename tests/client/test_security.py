@@ -130,7 +130,7 @@ def test_a_certificate_logs_in(authority: Authority, tmp_path: Path) -> None:
     }
     given = {"security.protocol": "SSL", "ssl.ca.location": str(authority.certificate)}
     mine = {"ssl.certificate.location": str(certificate), "ssl.key.location": str(key)}
-    from mainstem.broker.listeners import Protocol
+    from mainstem.broker.security.listeners import Protocol
 
     class Mutual(EmbeddedBroker):
         _protocol = Protocol.SSL  # type: ignore[assignment]

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError as KafkaPythonError
 
-from mainstem.broker.local_users import local_credentials
+from mainstem.broker.security.local_users import local_credentials
 from mainstem.protocol.scram import MECHANISMS, make_credential
 from tests.broker.harness import LogProcess
 from tests.support.apache_kafka import run_tool

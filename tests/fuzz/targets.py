@@ -11,8 +11,8 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from mainstem.broker.framing import FrameReceiver
-from mainstem.broker.request_memory import RequestMemory
+from mainstem.broker.network.framing import FrameReceiver
+from mainstem.broker.network.request_memory import RequestMemory
 from mainstem.errors import CorruptBatchError, FrameError, MainstemError
 from mainstem.protocol.apis import ApiKey, entity
 from mainstem.protocol.codec import decode_request, encode_request

@@ -1,1 +1,18 @@
-"""The broker package; see ARCHITECTURE.md for what it holds and what it may import."""
+"""The log as a server that speaks the Kafka protocol.
+
+* ``process``, ``server``: start, listen, stop
+* ``node``: the parts of a running broker, put together
+* ``network``: connections and frames
+* ``apis``, ``api``: the table of APIs, and the declaration of one
+* ``handlers``: one module for each API
+* ``security``, ``access``, ``quotas``: who a client is, what it may do, how much it may use
+* ``configs``: settings
+* ``storage``: topics, appends, fetches, flushes, compaction, retention
+* ``groups``, ``share``, ``transactions``: the coordinators
+* ``metrics``: ``/metrics``
+* ``failures``: errors as error codes
+* ``features``: the features that ApiVersions lists
+* ``differences``, ``compatibility``: deliberate differences from Apache Kafka, and the page about them
+* ``chores``: supervised background tasks
+* ``slices``: long requests in slices, so that the event loop stays free
+"""

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from mainstem.broker.principal import Principal
-from mainstem.broker.session import NO_SESSION, Session
+from mainstem.broker.security.principal import Principal
+from mainstem.broker.security.session import NO_SESSION, Session
 from mainstem.broker.slices import Slices
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.compiler import MAX_ELEMENTS

@@ -13,34 +13,34 @@ from mainstem.broker.access.authorizer import Access, Authorizer
 from mainstem.broker.access.guards import Guard, run_guarded
 from mainstem.broker.access.table import TELLING, guards_of
 from mainstem.broker.apis import APIS
-from mainstem.broker.append_checks import AppendChecks
-from mainstem.broker.broker_configs import BrokerConfigs
-from mainstem.broker.compaction import Compaction
-from mainstem.broker.delayed_fetch import DelayedFetches
-from mainstem.broker.fetch_sessions import FetchSessions
-from mainstem.broker.framing import SCRATCH_BYTES
-from mainstem.broker.group_commit import GroupCommit
-from mainstem.broker.group_configs import GroupConfigs
-from mainstem.broker.groups.classic_steps import Settings
-from mainstem.broker.groups.consumer_steps import ConsumerSettings
+from mainstem.broker.configs.broker_configs import BrokerConfigs
+from mainstem.broker.configs.group_configs import GroupConfigs
+from mainstem.broker.groups.classic.classic_steps import Settings
+from mainstem.broker.groups.consumer.consumer_steps import ConsumerSettings
 from mainstem.broker.groups.coordinator import GroupCoordinator
 from mainstem.broker.metrics.meters import Meters
+from mainstem.broker.network.framing import SCRATCH_BYTES
+from mainstem.broker.network.request_memory import RequestMemory
+from mainstem.broker.network.unauthenticated import Unauthenticated
+from mainstem.broker.network.unread_answers import UnreadAnswers
 from mainstem.broker.quotas.quotas import Quotas, Windows
-from mainstem.broker.request_memory import RequestMemory
-from mainstem.broker.security import Security
+from mainstem.broker.security.security import Security
 from mainstem.broker.share.shares import Shares
-from mainstem.broker.topics import Topic, Topics
+from mainstem.broker.storage.append_checks import AppendChecks
+from mainstem.broker.storage.compaction import Compaction
+from mainstem.broker.storage.delayed_fetch import DelayedFetches
+from mainstem.broker.storage.fetch_sessions import FetchSessions
+from mainstem.broker.storage.group_commit import GroupCommit
+from mainstem.broker.storage.topics import Topic, Topics
 from mainstem.broker.transactions.coordinator import TransactionCoordinator, TransactionSettings
 from mainstem.broker.transactions.markers import Markers
-from mainstem.broker.unauthenticated import Unauthenticated
-from mainstem.broker.unread_answers import UnreadAnswers
 from mainstem.errors import ConfigError
 from mainstem.log.node.node_log import NodeLog
 from mainstem.open_files import connections_limit
 
 if TYPE_CHECKING:
     from mainstem.broker.api import Answer, Api, Call
-    from mainstem.broker.config import BrokerConfig
+    from mainstem.broker.configs.broker_settings import BrokerConfig
     from mainstem.clock import Clock
     from mainstem.log.files.disk import Disk
     from mainstem.log.node.checkpoint_write import CheckpointWrite

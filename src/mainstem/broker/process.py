@@ -22,9 +22,9 @@ from typing import Final
 import uvloop
 
 from mainstem import __version__, logs
-from mainstem.broker.config import BrokerConfig
-from mainstem.broker.listeners import ADVERTISED, address_text, parse_listeners
+from mainstem.broker.configs.broker_settings import BrokerConfig
 from mainstem.broker.metrics.serving import METRICS_SOCKET, MetricsServer
+from mainstem.broker.security.listeners import ADVERTISED, address_text, parse_listeners
 from mainstem.broker.server import Broker
 from mainstem.durable_files import private_directory
 from mainstem.errors import ConfigError, MainstemError

@@ -14,12 +14,12 @@ from dataclasses import replace
 from typing import Final
 
 from mainstem.broker.chores import Chores
-from mainstem.broker.config import BrokerConfig
-from mainstem.broker.connection import Connection
-from mainstem.broker.housekeeping import keep_offsets, keep_retention
-from mainstem.broker.listeners import Listener
+from mainstem.broker.configs.broker_settings import BrokerConfig
+from mainstem.broker.network.connection import Connection
+from mainstem.broker.network.unauthenticated import TlsServer
 from mainstem.broker.node import Node
-from mainstem.broker.unauthenticated import TlsServer
+from mainstem.broker.security.listeners import Listener
+from mainstem.broker.storage.housekeeping import keep_offsets, keep_retention
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import AddressInUseError, ConfigError, MainstemError, StorageError
 from mainstem.log.files.disk import Disk, OsDisk

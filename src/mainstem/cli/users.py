@@ -32,7 +32,7 @@ def list_users(
 ) -> None:
     """Every user, with the mechanisms by which it can log in."""
     if data is not None:
-        from mainstem.broker.local_users import local_credentials
+        from mainstem.broker.security.local_users import local_credentials
 
         with local_credentials(data) as credentials:
             found = {user: sorted(credentials.of(user)) for user in credentials.users()}
@@ -67,7 +67,7 @@ def add(
             raise typer.BadParameter(f"{each!r} is neither {' nor '.join(_MECHANISMS)}", param_hint="--mechanism")
     password = _password()
     if data is not None:
-        from mainstem.broker.local_users import local_credentials
+        from mainstem.broker.security.local_users import local_credentials
         from mainstem.protocol.scram import make_credential
 
         with local_credentials(data) as credentials:
@@ -95,7 +95,7 @@ def remove(
 ) -> None:
     """Remove a user. Connections that it has stay until they end."""
     if data is not None:
-        from mainstem.broker.local_users import local_credentials
+        from mainstem.broker.security.local_users import local_credentials
 
         with local_credentials(data) as credentials:
             held = credentials.of(name)

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from mainstem.broker.config import BrokerConfig
-from mainstem.broker.listeners import ADVERTISED, parse_listeners
+from mainstem.broker.configs.broker_settings import BrokerConfig
+from mainstem.broker.security.listeners import ADVERTISED, parse_listeners
 from mainstem.errors import ConfigError
 from mainstem.node import roles
 from mainstem.node.extras import missing_modules

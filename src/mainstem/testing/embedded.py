@@ -18,8 +18,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Final
 
-from mainstem.broker.config import BrokerConfig
-from mainstem.broker.listeners import Listener, Protocol
+from mainstem.broker.configs.broker_settings import BrokerConfig
+from mainstem.broker.security.listeners import Listener, Protocol
 from mainstem.broker.server import Broker
 from mainstem.clock import Clock
 from mainstem.log.files.disk import Disk

@@ -9,7 +9,7 @@ import pytest
 
 from mainstem.broker.access.acls import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from mainstem.broker.access.authorizer import ACLS, Authorizer
-from mainstem.broker.principal import Principal
+from mainstem.broker.security.principal import Principal
 from mainstem.errors import RemoteError
 from mainstem.log.node.node_log import NodeLog
 from mainstem.testing import FaultyDisk, ManualClock

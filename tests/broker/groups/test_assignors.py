@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from mainstem.broker.groups.assignors import ASSIGNORS, Assignment, Subscriber, assign_range, assign_uniform
+from mainstem.broker.groups.consumer.assignors import ASSIGNORS, Assignment, Subscriber, assign_range, assign_uniform
 
 T1, T2, T3 = (UUID(int=number) for number in (1, 2, 3))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mainstem.broker.groups import classic_steps as steps
-from mainstem.broker.groups.classic import ClassicGroup, GroupState
+from mainstem.broker.groups.classic import classic_steps as steps
+from mainstem.broker.groups.classic.classic_group import ClassicGroup, GroupState
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from mainstem.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity

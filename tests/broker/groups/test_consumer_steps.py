@@ -17,11 +17,11 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from mainstem.broker.groups import consumer_steps as steps
-from mainstem.broker.groups.assignors import Assignment
-from mainstem.broker.groups.consumer import ConsumerGroup, assignment_of
-from mainstem.broker.groups.consumer_records import current_record, member_record, read_record
-from mainstem.broker.groups.consumer_replay import replay_into, settle
+from mainstem.broker.groups.consumer import consumer_steps as steps
+from mainstem.broker.groups.consumer.assignors import Assignment
+from mainstem.broker.groups.consumer.consumer_group import ConsumerGroup, assignment_of
+from mainstem.broker.groups.consumer.consumer_records import current_record, member_record, read_record
+from mainstem.broker.groups.consumer.consumer_replay import replay_into, settle
 from mainstem.errors import RemoteError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, RequestTopicPartitions

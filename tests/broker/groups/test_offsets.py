@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from mainstem.broker.groups.classic import ClassicGroup, GroupState, Member
-from mainstem.broker.groups.consumer import ConsumerGroup, ConsumerMember
+from mainstem.broker.groups.classic.classic_group import ClassicGroup, GroupState, Member
+from mainstem.broker.groups.consumer.consumer_group import ConsumerGroup, ConsumerMember
 from mainstem.broker.groups.group_types import Group
-from mainstem.broker.groups.offsets import expired
+from mainstem.broker.groups.offsets.offsets import expired
 from mainstem.broker.groups.records import CommittedOffset, OffsetKey, offset_record, read_offset_change
 from mainstem.protocol.messages.offset_commit import (
     OffsetCommitRequest,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mainstem.broker.groups.classic import GroupState
+from mainstem.broker.groups.classic.classic_group import GroupState
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.delete_groups import DeleteGroupsRequest

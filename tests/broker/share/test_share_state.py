@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from mainstem.broker.server import Broker
-from mainstem.broker.topics import SHARE_STATE_TOPIC
+from mainstem.broker.storage.topics import SHARE_STATE_TOPIC
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from mainstem.protocol.messages.delete_groups import DeleteGroupsRequest

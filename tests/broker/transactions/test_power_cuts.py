@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mainstem.broker.sync_place import SyncPlace
+from mainstem.broker.storage.flush_policy import SyncPlace
 from mainstem.broker.transactions.coordinator import Admission
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.protocol.errors import ErrorCode

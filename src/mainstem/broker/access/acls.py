@@ -11,7 +11,7 @@ import enum
 from typing import Final, NamedTuple
 
 from mainstem.broker.failures import refusal
-from mainstem.broker.principal import Principal
+from mainstem.broker.security.principal import Principal
 from mainstem.errors import ConfigError
 from mainstem.protocol.errors import ErrorCode
 

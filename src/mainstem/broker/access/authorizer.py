@@ -17,7 +17,7 @@ from typing import Final, cast
 
 from mainstem.broker.access.acls import CLUSTER_NAME, WILDCARD, Acl, AclFilter, Operation, PatternType, Permission
 from mainstem.broker.access.acls import ResourceType as Resource
-from mainstem.broker.principal import USER, Principal
+from mainstem.broker.security.principal import USER, Principal
 from mainstem.log.node.metadata import Metadata
 
 ACLS: Final = "acl"

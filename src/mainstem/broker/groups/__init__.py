@@ -1,9 +1,14 @@
-"""Groups: members and rebalances, committed offsets, and the log that both are a replay of.
+"""Groups: members, rebalances and committed offsets. All state is a replay of ``__consumer_offsets``.
 
-``coordinator`` is what all types of groups have in common, and where the coordinator of each type hooks in
-(``group_types`` says how); ``group_log`` writes their records and gives answers when those are durable. Classic groups:
-``classic`` holds a group's state, ``classic_steps`` the pure steps ``(state, request, now) → effects``, and
-``classic_coordinator`` runs them. Consumer groups (KIP-848) likewise: ``consumer``, ``consumer_steps`` with
-``reconcile`` and ``assignors``, ``consumer_coordinator``. ``records`` and ``consumer_records`` are the form in which
-``__consumer_offsets`` keeps all of it.
+* ``coordinator``: shared by all types of groups; the coordinator of each type plugs in here
+* ``group_types``: the interface between ``coordinator`` and the types
+* ``classic``: classic groups
+* ``consumer``: consumer groups (KIP-848)
+* ``offsets``: committed offsets
+* ``records``: records in Kafka's format
+* ``group_log``: writes records and answers when they are durable
+* ``effects``: the result of a step: records to write, then answers
+* ``catalog``: the node's topics, for subscriptions
+* ``timers``: one timer for each group
+* ``member_bytes``: how much metadata a member may bring
 """

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mainstem.broker.groups.consumer_steps import TopicInfo
-from mainstem.broker.groups.topic_patterns import TopicPatterns
+from mainstem.broker.groups.consumer.consumer_steps import TopicInfo
+from mainstem.broker.groups.consumer.topic_patterns import TopicPatterns
 
 if TYPE_CHECKING:
-    from mainstem.broker.topics import Topics
+    from mainstem.broker.storage.topics import Topics
 
 _KEPT_MAX: Final = 1024
 

@@ -17,12 +17,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.failures import refusal
-from mainstem.broker.groups import offsets
-from mainstem.broker.groups.classic import ClassicGroup
-from mainstem.broker.groups.classic_coordinator import ClassicCoordinator
-from mainstem.broker.groups.consumer_coordinator import ConsumerCoordinator
+from mainstem.broker.groups.classic.classic_coordinator import ClassicCoordinator
+from mainstem.broker.groups.classic.classic_group import ClassicGroup
+from mainstem.broker.groups.consumer.consumer_coordinator import ConsumerCoordinator
 from mainstem.broker.groups.group_log import GroupLog
 from mainstem.broker.groups.group_types import Group, GroupKind, GroupRegistry, GroupType
+from mainstem.broker.groups.offsets import offsets
+from mainstem.broker.groups.offsets.transactional_offsets import TransactionalOffsets
 from mainstem.broker.groups.records import (
     OFFSET_KEY_TYPES,
     CommittedOffset,
@@ -32,17 +33,16 @@ from mainstem.broker.groups.records import (
     offset_record,
     read_offset_change,
 )
-from mainstem.broker.groups.transactional_offsets import TransactionalOffsets
 from mainstem.errors import MainstemError, RemoteError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
-    from mainstem.broker.group_commit import GroupCommit
-    from mainstem.broker.groups.classic_steps import Settings
-    from mainstem.broker.groups.consumer_steps import ConsumerSettings
+    from mainstem.broker.groups.classic.classic_steps import Settings
+    from mainstem.broker.groups.consumer.consumer_steps import ConsumerSettings
     from mainstem.broker.groups.effects import GroupRecord
-    from mainstem.broker.topics import Topics
+    from mainstem.broker.storage.group_commit import GroupCommit
+    from mainstem.broker.storage.topics import Topics
     from mainstem.clock import Clock
 
 _GROUP_NOT_FOUND_FROM: Final = 9

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from mainstem.broker.groups.effects import Effects, GroupRecord, Reply
 from mainstem.broker.groups.records import partition_of
-from mainstem.broker.replay import replay
-from mainstem.broker.topics import OFFSETS_TOPIC
+from mainstem.broker.storage.replay import replay
+from mainstem.broker.storage.topics import OFFSETS_TOPIC
 from mainstem.errors import MainstemError, PartitionOfflineError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.schema import Message
@@ -27,8 +27,8 @@ from mainstem.record.reader import DecodedRecord, read_control_type
 from mainstem.record.writer import NewRecord, ProducerStamp, build_batch
 
 if TYPE_CHECKING:
-    from mainstem.broker.group_commit import GroupCommit
-    from mainstem.broker.topics import Topics
+    from mainstem.broker.storage.group_commit import GroupCommit
+    from mainstem.broker.storage.topics import Topics
     from mainstem.clock import Clock
     from mainstem.log.partition.partition_log import PartitionLog
     from mainstem.model import TopicPartition

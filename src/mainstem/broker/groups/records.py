@@ -26,7 +26,7 @@ from mainstem.protocol.messages.group_records import (
 from mainstem.protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
-    from mainstem.broker.groups.classic import ClassicGroup
+    from mainstem.broker.groups.classic.classic_group import ClassicGroup
 
 _GROUP_VALUE_VERSION: Final = 3
 _OFFSET_VALUE_VERSION: Final = 4

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mainstem.broker.groups.classic import NEVER
+from mainstem.broker.groups.classic.classic_group import NEVER
 
 if TYPE_CHECKING:
     from mainstem.clock import Clock

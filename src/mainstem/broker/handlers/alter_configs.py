@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.config_changes import change_configs, value_of
-from mainstem.broker.config_entries import ChangeableConfigs
+from mainstem.broker.configs.config_changes import change_configs, value_of
+from mainstem.broker.configs.config_entries import ChangeableConfigs
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.messages.alter_configs import (
     AlterableConfig,

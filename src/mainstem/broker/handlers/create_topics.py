@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.config_entries import topic_entries
+from mainstem.broker.configs.config_entries import topic_entries
 from mainstem.broker.failures import error_code, refusal
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code, refusal
-from mainstem.broker.topics import Topic
+from mainstem.broker.storage.topics import Topic
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode

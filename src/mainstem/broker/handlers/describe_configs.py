@@ -10,7 +10,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.config_entries import ConfigEntry, ResourceType, broker_entries, group_entries, topic_entries
+from mainstem.broker.configs.config_entries import (
+    ConfigEntry,
+    ResourceType,
+    broker_entries,
+    group_entries,
+    topic_entries,
+)
 from mainstem.broker.failures import error_code, refusal
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError

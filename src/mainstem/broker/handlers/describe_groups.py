@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.groups.classic import ClassicGroup, GroupState
+from mainstem.broker.groups.classic.classic_group import ClassicGroup, GroupState
 from mainstem.broker.slices import Slices
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode

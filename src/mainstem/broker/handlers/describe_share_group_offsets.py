@@ -14,7 +14,7 @@ from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code
 from mainstem.broker.share.state_records import ShareKey
 from mainstem.broker.slices import Slices
-from mainstem.broker.topics import Topic
+from mainstem.broker.storage.topics import Topic
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.topics import Topic
+from mainstem.broker.storage.topics import Topic
 from mainstem.model import is_topic_name
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode

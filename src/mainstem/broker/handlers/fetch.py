@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Final, cast
 
 from mainstem.broker.api import Answer, Api, Call
 from mainstem.broker.failures import error_code, refusal
-from mainstem.broker.fetch_sessions import FINAL_EPOCH, FULL_EPOCH, FetchSession, SessionPartition, Told, TopicKey
+from mainstem.broker.storage.fetch_sessions import (
+    FINAL_EPOCH,
+    FULL_EPOCH,
+    FetchSession,
+    SessionPartition,
+    Told,
+    TopicKey,
+)
 from mainstem.errors import DamagedRecordsError, MainstemError, RemoteError
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.log.segments.transactions import AbortedTransaction

@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Answer, Api, Call
-from mainstem.broker.groups.consumer import ConsumerGroup
+from mainstem.broker.groups.consumer.consumer_group import ConsumerGroup
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.schema import Versions
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code
 from mainstem.broker.groups.records import CommittedOffset
-from mainstem.broker.topics import Topic
+from mainstem.broker.storage.topics import Topic
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode

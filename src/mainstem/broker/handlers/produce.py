@@ -22,9 +22,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mainstem.broker.api import Answer, Api, Call
-from mainstem.broker.append_checks import Outcome, RequestRefusal, only_batch
 from mainstem.broker.failures import error_code, refusal
-from mainstem.broker.topics import Topic
+from mainstem.broker.storage.append_checks import Outcome, RequestRefusal, only_batch
+from mainstem.broker.storage.topics import Topic
 from mainstem.broker.transactions.producing import ADDS_FROM, admit_records, transactional_producer
 from mainstem.broker.transactions.state import Producer
 from mainstem.errors import FrameError, InvalidRecordError, InvalidTimestampError, MainstemError

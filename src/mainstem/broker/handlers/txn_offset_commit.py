@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import refusal
+from mainstem.broker.groups.offsets.transactional_offsets import as_in_transaction
 from mainstem.broker.groups.records import CommittedOffset
-from mainstem.broker.groups.transactional_offsets import as_in_transaction
-from mainstem.broker.topics import Topic
+from mainstem.broker.storage.topics import Topic
 from mainstem.broker.transactions.refusals import coordinator_code
 from mainstem.broker.transactions.state import Producer
 from mainstem.errors import MainstemError

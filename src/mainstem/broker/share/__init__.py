@@ -1,5 +1,12 @@
-"""Share groups (KIP-932): many members take records of one partition, each acknowledges what it took.
+"""Share groups (KIP-932): many members take records of one partition, and each acknowledges its own.
 
-``in_flight`` is the state of one share partition, ``delivery`` the pure steps on it, and ``state_records`` the form in
-which ``__share_group_state`` keeps it.
+* ``shares``: everything of share groups on a node
+* ``coordinator``, ``group``, ``group_steps``, ``group_records``: members and assignments
+* ``assignor``: which member reads which partitions
+* ``in_flight``: the records of a share partition that are being delivered
+* ``delivery``: pure steps: acquire, acknowledge, release, time out
+* ``deliveries``: runs these steps
+* ``batches``: the fetched batches behind them
+* ``sessions``, ``acknowledging``: share sessions, and acknowledgements in requests
+* ``state_log``, ``state_records``: ``__share_group_state``
 """

@@ -32,13 +32,13 @@ from mainstem.protocol.messages.share_group_heartbeat import ShareGroupHeartbeat
 
 if TYPE_CHECKING:
     from mainstem.broker.api import Call
-    from mainstem.broker.config import BrokerConfig
-    from mainstem.broker.group_configs import GroupConfigs
+    from mainstem.broker.configs.broker_settings import BrokerConfig
+    from mainstem.broker.configs.group_configs import GroupConfigs
     from mainstem.broker.groups.coordinator import GroupCoordinator
     from mainstem.broker.groups.effects import GroupRecord
     from mainstem.broker.share.deliveries import Deliveries
     from mainstem.broker.share.state_log import SharePartition, ShareStateLog
-    from mainstem.broker.topics import Topic, Topics
+    from mainstem.broker.storage.topics import Topic, Topics
     from mainstem.clock import Clock
     from mainstem.log.partition.partition_log import PartitionLog
 

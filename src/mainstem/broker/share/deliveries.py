@@ -20,10 +20,10 @@ from mainstem.broker.share.state_records import ShareKey
 from mainstem.errors import MainstemError
 
 if TYPE_CHECKING:
-    from mainstem.broker.delayed_fetch import DelayedFetches
-    from mainstem.broker.group_configs import GroupConfigs
+    from mainstem.broker.configs.group_configs import GroupConfigs
     from mainstem.broker.share.state_log import SharePartition, ShareStateLog
-    from mainstem.broker.topics import Topics
+    from mainstem.broker.storage.delayed_fetch import DelayedFetches
+    from mainstem.broker.storage.topics import Topics
     from mainstem.clock import Clock
     from mainstem.log.partition.partition_log import PartitionLog
 

@@ -12,12 +12,12 @@ from mainstem.broker.share.state_log import ShareStateLog
 from mainstem.broker.share.state_records import ShareKey
 
 if TYPE_CHECKING:
-    from mainstem.broker.config import BrokerConfig
-    from mainstem.broker.delayed_fetch import DelayedFetches
-    from mainstem.broker.group_commit import GroupCommit
-    from mainstem.broker.group_configs import GroupConfigs
+    from mainstem.broker.configs.broker_settings import BrokerConfig
+    from mainstem.broker.configs.group_configs import GroupConfigs
     from mainstem.broker.groups.coordinator import GroupCoordinator
-    from mainstem.broker.topics import Topics
+    from mainstem.broker.storage.delayed_fetch import DelayedFetches
+    from mainstem.broker.storage.group_commit import GroupCommit
+    from mainstem.broker.storage.topics import Topics
     from mainstem.clock import Clock
 
 

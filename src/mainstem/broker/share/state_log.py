@@ -18,7 +18,6 @@ from uuid import UUID
 from mainstem.broker.failures import refusal
 from mainstem.broker.groups.effects import GroupRecord
 from mainstem.broker.groups.records import partition_of
-from mainstem.broker.replay import replay
 from mainstem.broker.share.in_flight import InFlight, RecordState, Run
 from mainstem.broker.share.state_records import (
     Epochs,
@@ -29,7 +28,8 @@ from mainstem.broker.share.state_records import (
     snapshot_record,
     update_record,
 )
-from mainstem.broker.topics import SHARE_STATE_TOPIC
+from mainstem.broker.storage.replay import replay
+from mainstem.broker.storage.topics import SHARE_STATE_TOPIC
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.record.header import BatchHeader
@@ -37,8 +37,8 @@ from mainstem.record.reader import DecodedRecord
 from mainstem.record.writer import NewRecord, build_batch
 
 if TYPE_CHECKING:
-    from mainstem.broker.group_commit import GroupCommit
-    from mainstem.broker.topics import Topics
+    from mainstem.broker.storage.group_commit import GroupCommit
+    from mainstem.broker.storage.topics import Topics
     from mainstem.clock import Clock
     from mainstem.log.partition.partition_log import PartitionLog
 

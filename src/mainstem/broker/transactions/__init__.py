@@ -1,4 +1,10 @@
-"""Transactions: what a transactional id is (``state``), its pure steps (``steps``), their records in
-``__transaction_state`` (``records``), and the coordinator that runs them (``coordinator``) and ends them in every
-partition (``markers``).
+"""Transactions: the coordinator and its state.
+
+* ``state``: a transactional id: producer, epoch, status, partitions
+* ``steps``: pure steps: init, add, end, time out, complete
+* ``coordinator``: runs the steps and writes their records
+* ``records``: records of ``__transaction_state``
+* ``markers``: writes markers to the partitions of a transaction
+* ``producing``: transactional batches in a Produce request
+* ``refusals``: errors as error codes
 """

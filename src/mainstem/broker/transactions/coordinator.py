@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from mainstem.broker.failures import refusal
 from mainstem.broker.groups.records import partition_of
 from mainstem.broker.groups.timers import Timer
-from mainstem.broker.replay import replay
-from mainstem.broker.topics import TRANSACTIONS_TOPIC
+from mainstem.broker.storage.replay import replay
+from mainstem.broker.storage.topics import TRANSACTIONS_TOPIC
 from mainstem.broker.transactions import steps
 from mainstem.broker.transactions.markers import Marker, Markers
 from mainstem.broker.transactions.records import read_transaction, transaction_key, transaction_value
@@ -39,8 +39,8 @@ from mainstem.record.reader import DecodedRecord
 from mainstem.record.writer import NewRecord, build_batch
 
 if TYPE_CHECKING:
-    from mainstem.broker.group_commit import GroupCommit
-    from mainstem.broker.topics import Topics
+    from mainstem.broker.storage.group_commit import GroupCommit
+    from mainstem.broker.storage.topics import Topics
     from mainstem.clock import Clock
     from mainstem.log.partition.partition_log import PartitionLog
     from mainstem.model import TopicPartition

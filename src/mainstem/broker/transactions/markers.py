@@ -10,14 +10,14 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from mainstem.broker.topics import OFFSETS_TOPIC
+from mainstem.broker.storage.topics import OFFSETS_TOPIC
 from mainstem.broker.transactions.state import Producer
 from mainstem.errors import MainstemError, ProducerError, TransactionCoordinatorFencedError, UnknownTopicError
 from mainstem.model import TopicPartition
 
 if TYPE_CHECKING:
-    from mainstem.broker.group_commit import GroupCommit
-    from mainstem.broker.topics import Topics
+    from mainstem.broker.storage.group_commit import GroupCommit
+    from mainstem.broker.storage.topics import Topics
     from mainstem.clock import Clock
     from mainstem.log.partition.partition_log import PartitionLog
 

@@ -1,0 +1,11 @@
+"""Settings: of the broker, of groups, and their form in the protocol.
+
+* ``broker_settings``: the broker's settings with types, bounds and defaults
+* ``broker_configs``: the current values: default, at start, changed while running
+* ``config_changes``: AlterConfigs and IncrementalAlterConfigs, resource by resource
+* ``config_entries``: settings as DescribeConfigs shows them
+* ``group_configs``: settings of single groups
+* ``consumer_settings``: settings of consumer groups (KIP-848)
+* ``share_settings``: settings of share groups
+* ``security_settings``: settings of security and quotas
+"""

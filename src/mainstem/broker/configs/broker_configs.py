@@ -1,0 +1,95 @@
+"""The node's settings as they are now: what was set while it ran, over what it was started with, over the defaults.
+
+As in Kafka there are two places to set one at run time: for this node by its id, and for all nodes by the empty name.
+What is set is kept in the node's metadata and holds at once. Only some settings can change while the node runs
+(``CHANGEABLE``); the others are read once, at its start, and a change of one is refused.
+
+Concurrency: the event loop only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from mainstem.broker.configs.broker_settings import SETTINGS, BrokerConfig
+from mainstem.broker.failures import refusal
+from mainstem.errors import ConfigError
+from mainstem.log.node.metadata import Metadata
+from mainstem.log.partition.config import LogConfig, similar
+from mainstem.log.partition.config_values import as_stored
+from mainstem.protocol.errors import ErrorCode
+
+ALL_NODES: Final = ""
+CHANGEABLE: Final = frozenset(
+    {name for name, setting in SETTINGS.items() if setting.topic_config is not None and setting.scale == 1}
+    | {"max.connections"}
+)
+"""Settings that can change while the node runs: defaults of topic configs, and what is asked for at each use."""
+_KIND: Final = "broker-config"
+
+
+class Level(NamedTuple):
+    """A place in which a setting is given, and its text there. ``place`` is None for what the node was started with."""
+
+    place: str | None
+    text: str
+
+
+class BrokerConfigs:
+    """The settings of one node. ``changed`` is called when any of them was changed."""
+
+    def __init__(self, config: BrokerConfig, metadata: Metadata, changed: Callable[[], None]) -> None:
+        self._config = config
+        self._metadata = metadata
+        self._changed = changed
+        self._own_name = str(config.get("node.id"))
+
+    def levels(self, name: str) -> list[Level]:
+        """Where a setting is given, first the place that wins; empty for its default."""
+        levels = [
+            Level(place, self.overrides(place)[name])
+            for place in (self._own_name, ALL_NODES)
+            if name in self.overrides(place)
+        ]
+        if name in self._config.settings:
+            levels.append(Level(None, self._config.settings[name]))
+        return levels
+
+    def get(self, name: str) -> Any:
+        """The parsed value of a setting, or its default."""
+        levels = self.levels(name)
+        return self._config.parse(name, levels[0].text) if levels else self._config.get(name)
+
+    def overrides(self, place: str) -> Mapping[str, str]:
+        """What was set at run time for this node or for all nodes. Raises RemoteError for another node."""
+        if place not in (self._own_name, ALL_NODES):
+            raise refusal(ErrorCode.INVALID_REQUEST, f"this is node {self._own_name}, not {place[:300]}")
+        stored = self._metadata.entries(_KIND).get((place,), {})
+        return as_stored({name: text for name, text in stored.items() if name in CHANGEABLE}, SETTINGS)
+
+    def set(self, place: str, overrides: Mapping[str, str], *, validate_only: bool) -> None:
+        """Replace what is set for this node or for all nodes. Raises RemoteError, ConfigError, StorageError."""
+        for name, text in overrides.items():
+            if name not in SETTINGS:
+                raise ConfigError(f"unknown setting {name[:300]!r}{similar(name, SETTINGS)}")
+            if name not in CHANGEABLE:
+                raise refusal(
+                    ErrorCode.INVALID_REQUEST,
+                    f"setting {name} cannot be changed while the node runs: it is given when the node starts",
+                )
+            self._config.parse(name, text)
+        if not validate_only:
+            self._metadata.put_entries(_KIND, {(place,): dict(overrides) or None})
+            self._changed()
+
+    def topic_defaults(self) -> dict[str, str]:
+        """The topic configs whose default these settings change."""
+        defaults = self._config.topic_defaults()
+        for place in (ALL_NODES, self._own_name):
+            for name, text in self.overrides(place).items():
+                topic_config = SETTINGS[name].topic_config
+                if topic_config is not None:
+                    defaults[topic_config] = text
+        LogConfig.of({}, defaults)
+        return defaults

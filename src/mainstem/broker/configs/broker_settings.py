@@ -1,0 +1,439 @@
+"""The broker's settings: Kafka's names, types, bounds and defaults, and where a default differs, why.
+
+``SETTINGS`` is the table that DescribeConfigs lists for the broker; ``BrokerConfig`` is one broker's settings, checked
+in one place. A setting that is a topic config's default (``log.retention.ms`` for ``retention.ms``) is handed to the
+log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from mainstem.broker.configs.consumer_settings import CONSUMER_SETTINGS
+from mainstem.broker.configs.security_settings import SECURITY_SETTINGS
+from mainstem.broker.configs.share_settings import SHARE_SETTINGS
+from mainstem.broker.security.listeners import Listener, Protocol, is_loopback
+from mainstem.errors import ConfigError
+from mainstem.log.partition.config import CONFIGS, parse_config, reason, similar
+from mainstem.log.partition.config_values import INT32_MAX as _INT32_MAX
+from mainstem.log.partition.config_values import INT64_MAX as _INT64_MAX
+from mainstem.log.partition.config_values import boolean as _boolean
+from mainstem.log.partition.config_values import whole as _int
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One broker setting. ``topic_config`` names the topic config whose default it is, if it is one; ``scale`` is how
+    many of that config's units one of this is.
+    """
+
+    name: str
+    type: str
+    default: str
+    doc: str
+    parse: Callable[[str], Any]
+    topic_config: str | None = None
+    scale: int = 1
+
+
+def _own(name: str, kind: str, default: str, parse: Callable[[str], Any], doc: str) -> Setting:
+    return Setting(name, kind, default, doc, parse)
+
+
+_OWN: Final = (
+    _own(
+        "auto.create.topics.enable",
+        "boolean",
+        "true",
+        _boolean,
+        "Whether a topic is created when a client asks for one that is not there",
+    ),
+    _own("delete.topic.enable", "boolean", "true", _boolean, "Whether topics can be deleted"),
+    _own("num.partitions", "int", "1", _int(1, 10_000), "Partitions of a topic that is created without a count"),
+    _own("default.replication.factor", "int", "1", _int(1, 1), "One node keeps one replica"),
+    _own("node.id", "int", "1", _int(0), "This node's id"),
+    _own(
+        "socket.request.max.bytes",
+        "int",
+        "104857600",
+        _int(1),
+        "The largest request; a larger one closes its connection before memory is taken for it",
+    ),
+    _own(
+        "queued.max.request.bytes",
+        "long",
+        "268435456",
+        _int(1, _INT64_MAX),
+        "Bytes of requests in flight, over all connections, above which no more is read (Kafka: no limit); requests "
+        "that have not come whole take half as much more",
+    ),
+    _own(
+        "mainstem.queued.principal.request.bytes",
+        "long",
+        "-1",
+        _int(-1, _INT64_MAX),
+        "Bytes of requests in flight of one principal, or of one address without a user; -1: half of "
+        "queued.max.request.bytes",
+    ),
+    _own(
+        "mainstem.queued.connection.request.bytes",
+        "long",
+        "-1",
+        _int(-1, _INT64_MAX),
+        "Bytes of requests in flight of one connection; -1: half of mainstem.queued.principal.request.bytes",
+    ),
+    _own(
+        "mainstem.unauthenticated.request.bytes",
+        "long",
+        "16777216",
+        _int(1, _INT64_MAX),
+        "Bytes of requests in flight of all connections whose user is not proven; they have no part in "
+        "queued.max.request.bytes",
+    ),
+    _own(
+        "mainstem.unauthenticated.connections.max",
+        "int",
+        "1000",
+        _int(1),
+        "Connections whose user is not proven; one more closes the one that was opened first",
+    ),
+    _own(
+        "max.connections",
+        "int",
+        "10000",
+        _int(1),
+        "Connections that are open at once; one more is closed as soon as it is accepted",
+    ),
+    _own(
+        "connections.max.idle.ms",
+        "long",
+        "600000",
+        _int(1, _INT64_MAX),
+        "A connection on which nothing happens for so long is closed",
+    ),
+    _own(
+        "mainstem.request.stall.ms",
+        "long",
+        "30000",
+        _int(1, _INT64_MAX),
+        "A connection whose request has begun to come, and comes no further for so long, is closed",
+    ),
+    _own(
+        "mainstem.request.rate.min",
+        "int",
+        "16384",
+        _int(1),
+        "Bytes a second by which a request must come after mainstem.request.stall.ms; ten times as fast while others "
+        "of its principal wait for room to receive. A slower one closes its connection",
+    ),
+    _own(
+        "mainstem.queued.max.response.bytes",
+        "long",
+        "268435456",
+        _int(1, _INT64_MAX),
+        "Bytes of answers that clients do not read, over all connections, above which the slowest readers are closed",
+    ),
+    _own(
+        "mainstem.response.max.bytes",
+        "int",
+        "100000000",
+        _int(1024),
+        "The longest answer to a request with many items; one that would be longer closes its connection",
+    ),
+    _own("fetch.max.bytes", "int", "57671680", _int(1024), "The most bytes of records in one answer to a fetch"),
+    _own(
+        "max.incremental.fetch.session.cache.slots",
+        "int",
+        "1000",
+        _int(0),
+        "Fetch sessions that are kept at once; a client without one sends all its partitions with every fetch",
+    ),
+    _own(
+        "mainstem.metrics.series.max",
+        "int",
+        "1000",
+        _int(0),
+        "How many topics, partitions or topics of groups /metrics lists one by one; where there are more, sums alone",
+    ),
+    _own(
+        "mainstem.fetch.session.partitions.max",
+        "int",
+        "250000",
+        _int(0),
+        "Partitions in all kept fetch sessions together, each of which takes about half a kilobyte",
+    ),
+    _own(
+        "max.request.partition.size.limit",
+        "int",
+        "2000",
+        _int(1),
+        "The most partitions in one answer to DescribeTopicPartitions",
+    ),
+    _own("offset.metadata.max.bytes", "int", "4096", _int(0), "The longest text that may go with a committed offset"),
+    _own(
+        "offsets.topic.num.partitions",
+        "int",
+        "1",
+        _int(1, 10_000),
+        "Partitions of __consumer_offsets when it is created (Kafka: 50; here all groups then share one fsync)",
+    ),
+    _own(
+        "offsets.retention.minutes",
+        "int",
+        "10080",
+        _int(1),
+        "Committed offsets are forgotten so long after their group became empty; so long after the commit where nobody "
+        "subscribes to the topic, or the group never had members",
+    ),
+    _own(
+        "offsets.retention.check.interval.ms",
+        "long",
+        "600000",
+        _int(1, _INT64_MAX),
+        "How often committed offsets are looked through for those whose time is over",
+    ),
+    _own("offsets.topic.segment.bytes", "int", "104857600", _int(1024), "segment.bytes of __consumer_offsets"),
+    _own(
+        "log.retention.check.interval.ms",
+        "long",
+        "300000",
+        _int(1, _INT64_MAX),
+        "How often all partitions are looked at for segments that retention.ms or retention.bytes do not keep",
+    ),
+    _own("log.cleaner.enable", "boolean", "true", _boolean, "Whether topics with cleanup.policy=compact are compacted"),
+    _own("log.cleaner.backoff.ms", "long", "15000", _int(1, _INT64_MAX), "How often compaction looks for work"),
+    _own(
+        "log.cleaner.dedupe.buffer.size",
+        "long",
+        "134217728",
+        _int(1 << 16, _INT64_MAX),
+        "Memory for the keys of one compaction, 24 bytes each; what does not fit is left to the next one",
+    ),
+    _own("group.min.session.timeout.ms", "int", "6000", _int(1), "The shortest session time-out of a group's member"),
+    _own("group.max.session.timeout.ms", "int", "1800000", _int(1), "The longest session time-out of a group's member"),
+    _own(
+        "group.initial.rebalance.delay.ms",
+        "int",
+        "0",
+        _int(0),
+        "How long a new group waits for more members before its first rebalance (Kafka: 3000, but 0 in the file that "
+        "it ships)",
+    ),
+    _own(
+        "transaction.max.timeout.ms",
+        "int",
+        "900000",
+        _int(1),
+        "The longest time-out that a transactional producer may ask for; two-phase transactions have none",
+    ),
+    _own(
+        "transactional.id.expiration.ms",
+        "int",
+        "604800000",
+        _int(1),
+        "A transactional id that has begun and ended nothing for so long is forgotten",
+    ),
+    _own(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        "int",
+        "3600000",
+        _int(1),
+        "How often is looked for transactional ids to be forgotten",
+    ),
+    _own(
+        "transaction.two.phase.commit.enable",
+        "boolean",
+        "true",
+        _boolean,
+        "Whether a producer may begin transactions that have no time-out, because a coordinator of its own decides on "
+        "them (Kafka: false)",
+    ),
+    _own(
+        "transaction.state.log.num.partitions",
+        "int",
+        "1",
+        _int(1, 10_000),
+        "Partitions of __transaction_state when it is created (Kafka: 50; here all transactions then share one fsync)",
+    ),
+    _own("transaction.state.log.segment.bytes", "int", "104857600", _int(1024), "segment.bytes of __transaction_state"),
+    _own(
+        "mainstem.group.member.bytes.max",
+        "int",
+        "1048576",
+        _int(1024),
+        "The metadata, the names or the assignment that one member of a group may have, in bytes; more closes its "
+        "connection",
+    ),
+    _own(
+        "mainstem.groups.bytes.max",
+        "int",
+        "268435456",
+        _int(1024),
+        "The metadata, names and assignments that the members of all groups may have together, in bytes; a member that "
+        "brings more gets GROUP_MAX_SIZE_REACHED",
+    ),
+    _own("group.max.size", "int", str(_INT32_MAX), _int(1), "The most members that a group may have"),
+)
+
+
+def _default_of(name: str, topic_config: str) -> Setting:
+    definition = CONFIGS[topic_config]
+    doc = f"Default of the topic config {topic_config}"
+    return Setting(name, definition.type, definition.default, doc, definition.parse, topic_config)
+
+
+_TOPIC_DEFAULTS: Final = tuple(
+    _default_of(name, topic_config)
+    for name, topic_config in {
+        "log.cleanup.policy": "cleanup.policy",
+        "compression.gzip.level": "compression.gzip.level",
+        "compression.lz4.level": "compression.lz4.level",
+        "compression.type": "compression.type",
+        "compression.zstd.level": "compression.zstd.level",
+        "log.cleaner.delete.retention.ms": "delete.retention.ms",
+        "log.segment.delete.delay.ms": "file.delete.delay.ms",
+        "log.flush": "flush",
+        "log.flush.interval.messages": "flush.messages",
+        "log.flush.interval.ms": "flush.ms",
+        "log.index.interval.bytes": "index.interval.bytes",
+        "log.local.retention.bytes": "local.retention.bytes",
+        "log.local.retention.ms": "local.retention.ms",
+        "log.cleaner.max.compaction.lag.ms": "max.compaction.lag.ms",
+        "message.max.bytes": "max.message.bytes",
+        "log.message.timestamp.after.max.ms": "message.timestamp.after.max.ms",
+        "log.message.timestamp.before.max.ms": "message.timestamp.before.max.ms",
+        "log.message.timestamp.type": "message.timestamp.type",
+        "log.cleaner.min.cleanable.ratio": "min.cleanable.dirty.ratio",
+        "log.cleaner.min.compaction.lag.ms": "min.compaction.lag.ms",
+        "min.insync.replicas": "min.insync.replicas",
+        "log.preallocate": "preallocate",
+        "log.retention.bytes": "retention.bytes",
+        "log.retention.ms": "retention.ms",
+        "log.segment.bytes": "segment.bytes",
+        "log.index.size.max.bytes": "segment.index.bytes",
+        "log.roll.jitter.ms": "segment.jitter.ms",
+        "log.roll.ms": "segment.ms",
+        "unclean.leader.election.enable": "unclean.leader.election.enable",
+    }.items()
+    if topic_config in CONFIGS
+)
+
+_OF_GROUPS: Final = tuple(
+    _own(name, "int", str(default), _int(low, high), doc)
+    for name, low, high, default, doc in (*CONSUMER_SETTINGS, *SHARE_SETTINGS)
+)
+_SECURITY: Final = tuple(_own(row.name, row.type, row.default, row.parse, row.doc) for row in SECURITY_SETTINGS)
+
+_MINUTE_MS: Final = 60_000
+_HOUR_MS: Final = 3_600_000
+# As Kafka reads them: milliseconds win over minutes, and minutes over hours.
+_COARSE: Final = tuple(
+    Setting(
+        name,
+        "int",
+        default,
+        f"{topic_config} in {unit}, for topics that do not set it; {finer} wins",
+        _int(-1),
+        topic_config,
+        scale,
+    )
+    for name, default, unit, scale, topic_config, finer in (
+        ("log.retention.hours", "168", "hours", _HOUR_MS, "retention.ms", "log.retention.minutes"),
+        ("log.retention.minutes", "10080", "minutes", _MINUTE_MS, "retention.ms", "log.retention.ms"),
+        ("log.roll.hours", "168", "hours", _HOUR_MS, "segment.ms", "log.roll.ms"),
+    )
+)
+
+SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
+    {
+        setting.name: setting
+        for setting in sorted(
+            (*_OWN, *_OF_GROUPS, *_SECURITY, *_COARSE, *_TOPIC_DEFAULTS), key=lambda setting: setting.name
+        )
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """What one broker runs with.
+
+    It listens on ``listeners``, or else in plaintext on ``host`` and ``port``. Port 0 takes a free one. ``advertised``
+    is the address that clients of the latter are told, by default the one that is listened on. ``settings`` are Kafka's
+    names and values as text. Raises ConfigError for what cannot be.
+    """
+
+    data_dir: Path
+    host: str = "127.0.0.1"
+    port: int = 9092
+    advertised: tuple[str, int] | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    insecure: bool = False
+    listeners: tuple[Listener, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, text in self.settings.items():
+            self.parse(name, text)
+        for listener in self.all_listeners:
+            if not self.insecure and not is_loopback(listener.host):
+                self._refuse_open(listener)
+
+    @property
+    def all_listeners(self) -> tuple[Listener, ...]:
+        """Where it listens; the first is for the node's own processes."""
+        return self.listeners or (Listener(Protocol.PLAINTEXT, self.host, self.port, self.advertised),)
+
+    def _refuse_open(self, listener: Listener) -> None:
+        """Who can be reached from elsewhere asks who is there, and encrypts. Raises ConfigError."""
+        knows_clients = listener.protocol.has_sasl or self.get("ssl.client.auth") == "required"
+        if listener.protocol.has_tls and knows_clients:
+            return
+        if listener.protocol.has_sasl:
+            lacks = "SASL_PLAINTEXT has no encryption, so anyone on the way could read and change what goes over it"
+        elif listener.protocol.has_tls:
+            lacks = "with SSL and without ssl.client.auth=required anyone who reaches it could use every topic"
+        else:
+            lacks = "without TLS and authentication anyone who reaches it could read and write every topic"
+        raise ConfigError(
+            f"will not listen on {listener.host}: {lacks}; listen on 127.0.0.1, or with SASL_SSL://, or insist with "
+            "--insecure"
+        )
+
+    @staticmethod
+    def parse(name: str, text: str) -> Any:
+        """What ``text`` gives the setting ``name``. Raises ConfigError."""
+        setting = SETTINGS.get(name)
+        if setting is None:
+            hint = similar(name, SETTINGS) or "; settings have Kafka's names, such as num.partitions (docs/limits.md)"
+            raise ConfigError(f"unknown setting {name[:300]!r}{hint}")
+        if setting.topic_config is not None and setting.scale == 1:
+            return parse_config(setting.topic_config, text)
+        try:
+            return setting.parse(text)
+        except ValueError as error:
+            raise ConfigError(f"setting {name}={text!r}: {reason(error, setting.type)}") from error
+
+    def get(self, name: str) -> Any:
+        """The parsed value of a setting, or its default."""
+        return self.parse(name, self.text(name))
+
+    def text(self, name: str) -> str:
+        """The value of a setting as text, or its default."""
+        return self.settings.get(name, SETTINGS[name].default)
+
+    def topic_defaults(self) -> dict[str, str]:
+        """The topic configs whose default these settings change."""
+        defaults = {}
+        for setting in (*_COARSE, *_TOPIC_DEFAULTS):
+            if setting.topic_config is not None and setting.name in self.settings:
+                defaults[setting.topic_config] = scaled(self.settings[setting.name], setting.scale)
+        return defaults
+
+
+def scaled(text: str, scale: int) -> str:
+    """A setting's value in the units of its topic config; -1 stays what it is."""
+    return text if scale == 1 or int(text) < 0 else str(int(text) * scale)

@@ -1,0 +1,56 @@
+"""What AlterConfigs and IncrementalAlterConfigs have in common: each resource is changed or refused on its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mainstem.broker.configs.config_entries import ChangeableConfigs, changeable_configs
+from mainstem.broker.failures import error_code, refusal
+from mainstem.errors import MainstemError
+from mainstem.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+class Changed(NamedTuple):
+    """How it went for one resource."""
+
+    error_code: ErrorCode
+    error_message: str | None
+    resource_type: int
+    resource_name: str
+
+
+def change_configs(
+    node: Node,
+    resources: Iterable[Any],
+    change: Callable[[ChangeableConfigs, Iterable[Any]], dict[str, str]],
+    *,
+    validate_only: bool,
+) -> list[Changed]:
+    """Change the configs of each resource of a request to what ``change`` makes of them; ``validate_only`` tries it."""
+    counts = Counter((each.resource_type, each.resource_name) for each in resources)
+    results = []
+    for asked in resources:
+        place = (asked.resource_type, asked.resource_name)
+        try:
+            if counts[place] > 1:
+                raise refusal(ErrorCode.INVALID_REQUEST, "a resource stands twice in the request")
+            if len({config.name for config in asked.configs}) < len(asked.configs):
+                raise refusal(ErrorCode.INVALID_REQUEST, "a config stands twice in the request")
+            configs = changeable_configs(node, *place)
+            configs.replace(change(configs, asked.configs), validate_only)
+            results.append(Changed(ErrorCode.NONE, None, *place))
+        except MainstemError as error:
+            results.append(Changed(error_code(error), str(error), *place))
+    return results
+
+
+def value_of(config: Any) -> str:
+    """The value that a request gives a config. Raises RemoteError when it gives none."""
+    if config.value is None:
+        raise refusal(ErrorCode.INVALID_REQUEST, f"config {config.name} has no value")
+    return str(config.value)

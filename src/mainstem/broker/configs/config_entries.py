@@ -1,0 +1,210 @@
+"""Configs as the protocol shows them: value, where it comes from, type, documentation and synonyms."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from mainstem.broker.configs.broker_configs import ALL_NODES, CHANGEABLE, BrokerConfigs
+from mainstem.broker.configs.broker_settings import SETTINGS, Setting, scaled
+from mainstem.broker.configs.group_configs import GROUP_CONFIGS, GroupConfigDef, GroupConfigs
+from mainstem.broker.failures import refusal
+from mainstem.log.partition.config import CONFIGS, ConfigDef
+from mainstem.log.partition.config_values import as_parsed
+from mainstem.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+
+
+class ResourceType(enum.IntEnum):
+    """What has configs, by Kafka's numbers."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigSource(enum.IntEnum):
+    """Where a config's value comes from, by Kafka's numbers."""
+
+    DYNAMIC_TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_GROUP = 8
+
+
+_TYPES: Final = {
+    "boolean": 1,
+    "string": 2,
+    "int": 3,
+    "short": 4,
+    "long": 5,
+    "double": 6,
+    "list": 7,
+    "class": 8,
+    "password": 9,
+}
+_SETTING_OF: Final = {
+    setting.topic_config: setting.name
+    for setting in SETTINGS.values()
+    if setting.topic_config is not None and setting.scale == 1
+}
+
+
+_WITHOUT_DEFAULT: Final = frozenset({"log.retention.ms", "log.roll.ms", "log.roll.jitter.ms", "log.flush.interval.ms"})
+"""Settings without a default in Kafka: one in coarser units stands for them. They are synonyms where they are set."""
+
+
+class Synonym(NamedTuple):
+    """A place that a config's value may come from; the first one that is set wins."""
+
+    name: str
+    value: str
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One config of a topic, a group or the node."""
+
+    name: str
+    value: str
+    source: ConfigSource
+    type: int
+    doc: str
+    is_read_only: bool
+    synonyms: tuple[Synonym, ...]
+
+    @property
+    def is_sensitive(self) -> bool:
+        """Whether it is a secret, whose value nobody is told."""
+        return self.type == _TYPES["password"]
+
+
+def topic_entries(configs: BrokerConfigs, overrides: Mapping[str, str]) -> list[ConfigEntry]:
+    """Every config of a topic that has these overrides."""
+    entries = []
+    for name, definition in CONFIGS.items():
+        synonyms = []
+        if name in overrides:
+            shown = as_parsed(definition.type, overrides[name])
+            synonyms.append(Synonym(name, shown, ConfigSource.DYNAMIC_TOPIC))
+        setting = _SETTING_OF.get(name)
+        if setting is not None:
+            synonyms += _broker_synonyms(configs, setting)
+        first = synonyms[0] if synonyms else Synonym(name, definition.default, ConfigSource.DEFAULT)
+        value, source = as_parsed(definition.type, _effective(first)), first.source
+        if setting in _WITHOUT_DEFAULT:
+            synonyms = [each for each in synonyms if each.source != ConfigSource.DEFAULT]
+        kind = _TYPES[definition.type]
+        entries.append(ConfigEntry(name, value, source, kind, definition.doc, False, tuple(synonyms)))
+    return entries
+
+
+def group_entries(broker_configs: BrokerConfigs, configs: GroupConfigs, group_id: str) -> list[ConfigEntry]:
+    """Every config of a group."""
+    overrides = configs.overrides(group_id)
+    entries = []
+    for name, definition in GROUP_CONFIGS.items():
+        synonyms = [Synonym(name, configs.default(definition), ConfigSource.DEFAULT)]
+        if definition.setting is not None:
+            synonyms = _broker_synonyms(broker_configs, definition.setting)
+        if name in overrides:
+            shown = as_parsed(definition.type, overrides[name])
+            synonyms.insert(0, Synonym(name, shown, ConfigSource.DYNAMIC_GROUP))
+        _, value, source = synonyms[0]
+        kind = _TYPES[definition.type]
+        entries.append(ConfigEntry(name, value, source, kind, definition.doc, False, tuple(synonyms)))
+    return entries
+
+
+def broker_entries(configs: BrokerConfigs, place: str) -> list[ConfigEntry]:
+    """Every setting of the node; of ``ALL_NODES`` those that are set for all nodes."""
+    entries = []
+    for name, setting in SETTINGS.items():
+        synonyms = _broker_synonyms(configs, name)
+        if place == ALL_NODES:
+            synonyms = [each for each in synonyms if each.source == ConfigSource.DYNAMIC_DEFAULT_BROKER]
+            if not synonyms:
+                continue
+        value, source = _effective(synonyms[0], setting.scale), synonyms[0].source
+        is_read_only = name not in CHANGEABLE
+        kind = _TYPES[setting.type]
+        entries.append(ConfigEntry(name, value, source, kind, setting.doc, is_read_only, tuple(synonyms)))
+    return entries
+
+
+def _broker_synonyms(configs: BrokerConfigs, name: str) -> list[Synonym]:
+    synonyms = []
+    for place, text in configs.levels(name):
+        if place is None:
+            source = ConfigSource.STATIC_BROKER
+        else:
+            source = ConfigSource.DYNAMIC_DEFAULT_BROKER if place == ALL_NODES else ConfigSource.DYNAMIC_BROKER
+        synonyms.append(Synonym(name, text, source))
+    return [*synonyms, *_coarser(configs, name), Synonym(name, SETTINGS[name].default, ConfigSource.DEFAULT)]
+
+
+def _effective(first: Synonym, scale: int = 1) -> str:
+    """The value that the first synonym gives, in the units of the config that it is a synonym of."""
+    setting = SETTINGS.get(first.name)
+    return first.value if setting is None else scaled(first.value, setting.scale // scale)
+
+
+def _coarser(configs: BrokerConfigs, name: str) -> list[Synonym]:
+    """The same in other units (``log.retention.hours`` for ``log.retention.ms``), if the node was started with it."""
+    setting = SETTINGS[name]
+    if setting.topic_config is None or setting.scale != 1:
+        return []
+    return [
+        Synonym(other.name, configs.levels(other.name)[0].text, ConfigSource.STATIC_BROKER)
+        for other in sorted(SETTINGS.values(), key=lambda each: each.scale)
+        if other.topic_config == setting.topic_config and other.scale > 1 and configs.levels(other.name)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeableConfigs:
+    """The configs of a topic, a group or the node, as a request may change them: what is set, and how it is replaced.
+
+    ``definitions`` say the type and the default of every config that can be set. ``replace`` takes all that is to be
+    set, and whether that is only tried; it raises ConfigError, RemoteError, StorageError.
+    """
+
+    overrides: Mapping[str, str]
+    definitions: Mapping[str, ConfigDef | GroupConfigDef | Setting]
+    replace: Callable[[Mapping[str, str], bool], None]
+
+
+def changeable_configs(node: Node, resource_type: int, name: str) -> ChangeableConfigs:
+    """What is to be changed. Raises RemoteError for a resource without configs to change, UnknownTopicError."""
+    if resource_type == ResourceType.TOPIC:
+
+        def replace_of_topic(overrides: Mapping[str, str], validate_only: bool) -> None:
+            if not name:
+                raise refusal(ErrorCode.INVALID_REQUEST, "the resource has no name: give the name of a topic")
+            node.topics.set_configs(name, overrides, validate_only=validate_only)
+            node.fetches.wake_all()  # a config may have moved what is visible
+
+        topic = node.topics.get(name)
+        return ChangeableConfigs({} if topic is None else topic.configs, CONFIGS, replace_of_topic)
+    if resource_type == ResourceType.GROUP:
+
+        def replace_of_group(overrides: Mapping[str, str], validate_only: bool) -> None:
+            node.group_configs.set(name, overrides, validate_only=validate_only)
+
+        return ChangeableConfigs(node.group_configs.overrides(name), GROUP_CONFIGS, replace_of_group)
+    if resource_type == ResourceType.BROKER:
+
+        def replace_of_broker(overrides: Mapping[str, str], validate_only: bool) -> None:
+            node.configs.set(name, overrides, validate_only=validate_only)
+
+        return ChangeableConfigs(node.configs.overrides(name), SETTINGS, replace_of_broker)
+    raise refusal(ErrorCode.INVALID_REQUEST, f"resources of type {resource_type} have no configs here")

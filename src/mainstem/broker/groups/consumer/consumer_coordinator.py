@@ -1,0 +1,229 @@
+"""The coordinator of consumer groups (KIP-848): runs their steps, writes their records, and watches their deadlines.
+
+A step's records are written before its group takes the old one's place; so the memory is never ahead of the log, even
+when the disk refuses. Concurrency: the event loop only.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.groups.catalog import TopicCatalog
+from mainstem.broker.groups.classic.classic_group import ClassicGroup
+from mainstem.broker.groups.consumer import consumer_steps as steps
+from mainstem.broker.groups.consumer.consumer_group import ConsumerGroup
+from mainstem.broker.groups.consumer.consumer_records import KEYS, read_record
+from mainstem.broker.groups.consumer.consumer_replay import replay_into, settle
+from mainstem.broker.groups.effects import Effects
+from mainstem.broker.groups.group_log import new_reply
+from mainstem.broker.groups.timers import RETRY_S, GroupTimers
+from mainstem.errors import MainstemError
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from mainstem.protocol.messages.consumer_group_records import ConsumerGroupMetadataKey
+from mainstem.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mainstem.broker.api import Call
+    from mainstem.broker.groups.effects import GroupRecord
+    from mainstem.broker.groups.group_log import GroupLog
+    from mainstem.broker.groups.group_types import GroupRegistry
+    from mainstem.broker.groups.offsets.offsets import OffsetStore
+    from mainstem.broker.storage.topics import Topics
+    from mainstem.clock import Clock
+    from mainstem.protocol.schema import Message
+
+_MEMBERS_LEAVE_FROM: Final = 3
+_LOG: Final = logging.getLogger("mainstem.broker.groups")
+
+
+class ConsumerCoordinator:
+    """All consumer groups of this node; a ``GroupKind``. ``settings_of`` says what a group obeys."""
+
+    record_types = frozenset(KEYS)
+
+    def __init__(
+        self,
+        log: GroupLog,
+        groups: GroupRegistry,
+        offsets: OffsetStore,
+        topics: Topics,
+        clock: Clock,
+        settings_of: Callable[[str], steps.ConsumerSettings],
+    ) -> None:
+        self._log = log
+        self._groups = groups
+        self._offsets = offsets
+        self._clock = clock
+        self._settings_of = settings_of
+        self._catalog = TopicCatalog(topics)
+        self._timers = GroupTimers(clock, self._expire)
+
+    # ---- start and stop
+
+    def replay(self, key: bytes, value: bytes | None) -> None:
+        """Take a record in when the node starts. Raises FrameError for one that is damaged."""
+        name, body = read_record(key, value)
+        group_id: str = name.group_id  # type: ignore[attr-defined]
+        group = self._groups.get(group_id)
+        if isinstance(name, ConsumerGroupMetadataKey) and body is None:
+            if isinstance(group, ConsumerGroup):
+                self._groups.remove(group_id)
+                if self._offsets.has(group_id):
+                    self._groups.put(ClassicGroup(group_id))
+            return
+        if not isinstance(group, ConsumerGroup):
+            if body is None:
+                return
+            group = ConsumerGroup(group_id)
+            self._groups.put(group)
+        replay_into(group, name, body)
+
+    def loaded(self) -> None:
+        """Members get a whole session to show that they live, and a whole time-out for what they have to give up."""
+        now_s = self._clock.monotonic_s()
+        for group in self._groups:
+            if isinstance(group, ConsumerGroup):
+                settle(group)
+                session_s = self._settings_of(group.group_id).session_timeout_ms / 1000
+                for member in group.members.values():
+                    group.sessions[member.member_id] = now_s + session_s
+                    if member.pending_revocation:
+                        deadline_s = now_s + member.rebalance_timeout_ms / 1000
+                        group.revocations[member.member_id] = (member.member_epoch, deadline_s)
+                self._timers.watch(group.group_id, group.next_deadline_s())
+
+    def stop(self) -> None:
+        """Forget all timers."""
+        self._timers.stop()
+
+    # ---- members
+
+    async def heartbeat(self, call: Call, may_see: Callable[[str], bool]) -> Message:
+        """ConsumerGroupHeartbeat: answered when what it changed is durable.
+
+        ``may_see`` says whether the sender may know of a topic that its regular expression matches.
+        """
+        request: ConsumerGroupHeartbeatRequest = call.body
+        future, reply = new_reply()
+        try:
+            await self._resolve_patterns(request)
+            step = self._step(request, call, may_see)
+        except MainstemError as error:
+            return ConsumerGroupHeartbeatResponse(
+                error_code=error_code(error), error_message=str(error), member_epoch=0, heartbeat_interval_ms=0
+            )
+        effects = Effects()
+        assert step.answer is not None
+        effects.answer(reply, step.answer)
+        self._log.run(request.group_id, effects)
+        return await future
+
+    async def remove(self, call: Call) -> Message:
+        """LeaveGroup of members of a consumer group: answered when they are durably out."""
+        request: LeaveGroupRequest = call.body
+        is_one = call.api_version < _MEMBERS_LEAVE_FROM
+        asked = [(request.member_id, None)] if is_one else [(i.member_id, i.group_instance_id) for i in request.members]
+        try:
+            if code := self._log.refusal(request.group_id):
+                raise refusal(code)
+            group = self._groups.get(request.group_id)
+            assert isinstance(group, ConsumerGroup)
+            step, codes = steps.remove(group, asked, self._now(request.group_id))
+            self._keep(step, [])
+            await self._log.settled(request.group_id)
+        except MainstemError as error:
+            return LeaveGroupResponse(error_code=error_code(error))
+        members = [
+            MemberResponse(member_id=member_id, group_instance_id=instance_id, error_code=code)
+            for (member_id, instance_id), code in zip(asked, codes, strict=True)
+        ]
+        return LeaveGroupResponse(error_code=codes[0] if is_one else ErrorCode.NONE, members=members)
+
+    async def _resolve_patterns(self, request: ConsumerGroupHeartbeatRequest) -> None:
+        """Know what the patterns stand for that the step will look at. Raises RemoteError.
+
+        Who leaves is not kept waiting: its connection may be gone before the patterns are known.
+        """
+        if request.member_epoch < 0:
+            return
+        group = self._groups.get(request.group_id)
+        patterns = set(group.wanted_patterns()) if isinstance(group, ConsumerGroup) else set()
+        if request.subscribed_topic_regex:
+            patterns.add(request.subscribed_topic_regex)
+        if patterns:
+            await self._catalog.resolve(patterns)
+
+    def _step(self, request: ConsumerGroupHeartbeatRequest, call: Call, may_see: Callable[[str], bool]) -> steps.Step:
+        now = replace(self._now(request.group_id), may_see=may_see if request.member_epoch >= 0 else None)
+        steps.check_request(request, call.api_version, now.settings)
+        if code := self._log.refusal(request.group_id):
+            raise refusal(code)
+        if not request.member_id:
+            request.member_id = str(uuid.uuid4())
+        group, tombstones = self._find_or_create(request)
+        if request.subscribed_topic_names and request.member_epoch >= 0:
+            member_id = group.static_members.get(request.instance_id or "", request.member_id)
+            self._groups.member_bytes.check_names(group.group_id, member_id, set(request.subscribed_topic_names))
+        caller = steps.Caller(call.client_id or "", call.client_host)
+        step = steps.heartbeat(group, request, caller, now)
+        self._keep(step, tombstones)
+        return step
+
+    def _find_or_create(self, request: ConsumerGroupHeartbeatRequest) -> tuple[ConsumerGroup, list[GroupRecord]]:
+        """The group, and what has to be removed from the log before it can be."""
+        group = self._groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return group, []
+        if group is None:
+            if request.member_epoch != 0:
+                raise refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {request.group_id!r}")
+            return ConsumerGroup(request.group_id), []
+        if request.member_epoch == 0 and isinstance(group, ClassicGroup) and group.is_empty:
+            return ConsumerGroup(request.group_id), group.tombstones()
+        raise refusal(
+            ErrorCode.GROUP_ID_NOT_FOUND,
+            f"group {request.group_id!r} is a {group.group_type.value} group in state {group.state_name}",
+        )
+
+    def _keep(self, step: steps.Step, tombstones: list[GroupRecord]) -> None:
+        """Write the records, and let the group be what the step made of it. Raises the log's errors: it stays then."""
+        group_id = step.group.group_id
+        if step.records:
+            self._log.write(group_id, [*tombstones, *step.records])
+            self._groups.put(step.group)
+        self._timers.watch(group_id, step.group.next_deadline_s())
+
+    def default_assignor(self, group_id: str) -> str:
+        """The assignor of a group whose members ask for none."""
+        return self._settings_of(group_id).assignors[0]
+
+    def forgotten(self, group_id: str) -> None:
+        """A consumer group was deleted."""
+        self._timers.forget(group_id)
+
+    # ---- time
+
+    def _now(self, group_id: str) -> steps.Moment:
+        settings = self._settings_of(group_id)
+        return steps.Moment(self._clock.monotonic_s(), self._clock.time_ms(), settings, self._catalog)
+
+    def _expire(self, group_id: str) -> None:
+        group = self._groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            return
+        try:
+            step = steps.expire(group, self._now(group_id))
+            self._keep(step, [])
+        except MainstemError as error:
+            _LOG.error("the members of group %r that are late stay in it for now: %s", group_id, error)
+            self._timers.watch(group_id, self._clock.monotonic_s() + RETRY_S)

@@ -1,0 +1,251 @@
+"""A consumer group (KIP-848): its members, what each was to have (target) and what each has (current).
+
+The group's epoch rises with every change that asks for a new target assignment; the assignment epoch is that of the
+target; each member follows with an epoch of its own, first giving up what it shall not have any more:
+
+    STABLE ──new target──► UNREVOKED_PARTITIONS ──all given up──► UNRELEASED_PARTITIONS ──others gave up──► STABLE
+
+``consumer_steps`` changes copies of it: a group whose records could not be written stays as it was. Times are seconds
+of the monotonic clock. Plain state without I/O; one owner.
+
+Invariants: a partition has at most one owner, who has it assigned or has still to give it up (``owners``);
+``static_members`` names members that are there; a target names members that are there, each partition once.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple, TypeAlias
+from uuid import UUID
+
+from mainstem.broker.failures import refusal
+from mainstem.broker.groups.classic.classic_group import NEVER
+from mainstem.broker.groups.consumer.assignors import Assignment
+from mainstem.broker.groups.consumer.consumer_records import epoch_tombstone, pattern_tombstone, target_epoch_tombstone
+from mainstem.broker.groups.effects import GroupRecord
+from mainstem.broker.groups.group_types import GroupType
+from mainstem.broker.groups.member_bytes import Held
+from mainstem.protocol.errors import ErrorCode
+
+LEAVES: Final = -1
+"""The member epoch of who leaves."""
+LEAVES_FOR_NOW: Final = -2
+"""The member epoch of a static member that leaves and will be back."""
+_EPOCHS_IN_COMMIT_FROM: Final = 9
+
+Owner: TypeAlias = tuple[UUID, int]
+
+
+class MemberState(enum.IntEnum):
+    """How far a member has come towards its target, by Kafka's numbers."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerMember:
+    """One member. ``assigned`` is what it may consume; ``pending_revocation`` what it has still to give up."""
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    topic_names: frozenset[str] = frozenset()
+    topic_regex: str | None = None
+    rebalance_timeout_ms: int = -1
+    server_assignor: str | None = None
+    member_epoch: int = 0
+    previous_member_epoch: int = 0
+    state: MemberState = MemberState.STABLE
+    assigned: Assignment = field(default_factory=dict)
+    pending_revocation: Assignment = field(default_factory=dict)
+
+    @property
+    def held(self) -> Held:
+        """What it brought along."""
+        return Held(self.topic_names, len(self.topic_regex or ""))
+
+    @property
+    def pattern(self) -> str | None:
+        """The regular expression that it subscribes with; None without one (an empty one takes it back)."""
+        return self.topic_regex or None
+
+    def owned(self) -> Iterator[Owner]:
+        """Every partition that nobody else may have."""
+        for assignment in (self.assigned, self.pending_revocation):
+            for topic_id, numbers in assignment.items():
+                for number in numbers:
+                    yield topic_id, number
+
+    def at_epoch(self, epoch: int) -> ConsumerMember:
+        """The member at ``epoch``; the one before is kept, as the answer that brings the new one may get lost."""
+        if epoch == self.member_epoch:
+            return self
+        return replace(self, member_epoch=epoch, previous_member_epoch=self.member_epoch)
+
+
+class MatchedTopics(NamedTuple):
+    """What a regular expression stood for when it was resolved."""
+
+    topics: frozenset[str]
+    version: int
+    timestamp_ms: int
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """One group. ``sessions`` and ``revocations`` are deadlines by member: of its next heartbeat, and of what it has to
+    give up (with the member epoch that it has to leave by then).
+    """
+
+    group_id: str
+    epoch: int = 1
+    metadata_hash: int = 0
+    assignment_epoch: int = 0
+    members: dict[str, ConsumerMember] = field(default_factory=dict)
+    targets: dict[str, Assignment] = field(default_factory=dict)
+    patterns: dict[str, MatchedTopics] = field(default_factory=dict)
+    owners: dict[Owner, str] = field(default_factory=dict)
+    static_members: dict[str, str] = field(default_factory=dict)
+    sessions: dict[str, float] = field(default_factory=dict)
+    revocations: dict[str, tuple[int, float]] = field(default_factory=dict)
+    catalog_version: int = -1
+
+    # ---- what groups of all types say
+
+    @property
+    def group_type(self) -> GroupType:
+        return GroupType.CONSUMER
+
+    @property
+    def protocol_type(self) -> str | None:
+        return "consumer"
+
+    @property
+    def state_name(self) -> str:
+        if not self.members:
+            return "Empty"
+        if self.epoch > self.assignment_epoch:
+            return "Assigning"
+        done = all(self.is_reconciled(member) for member in self.members.values())
+        return "Stable" if done else "Reconciling"
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    def check_commit(self, member_id: str, instance_id: str | None, generation_id: int, api_version: int) -> None:
+        """Whether this member may commit offsets: at its epoch; without members anyone may. Raises RemoteError."""
+        if generation_id < 0 and not self.members:
+            return
+        member = self.member(member_id)
+        if api_version < _EPOCHS_IN_COMMIT_FROM:
+            raise refusal(ErrorCode.UNSUPPORTED_VERSION)
+        if generation_id != member.member_epoch:
+            raise refusal(ErrorCode.STALE_MEMBER_EPOCH)
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Whether this member may see committed offsets. Raises RemoteError."""
+        if member_id is None and member_epoch < 0:
+            return
+        if member_epoch != self.member(member_id or "").member_epoch:
+            raise refusal(ErrorCode.STALE_MEMBER_EPOCH)
+
+    def check_offset_delete(self) -> None:
+        """Offsets of topics that nobody subscribes to can be deleted at any time."""
+
+    def subscribes(self, topic: str) -> bool:
+        """Whether a member subscribes to ``topic``."""
+        return any(topic in self.subscription(member) for member in self.members.values())
+
+    def offset_expires_from_ms(self, topic: str, commit_timestamp_ms: int) -> int | None:
+        """KIP-211: since the commit, where nobody subscribes to ``topic``."""
+        return None if self.subscribes(topic) else commit_timestamp_ms
+
+    def tombstones(self) -> list[GroupRecord]:
+        """The records that remove it from the log; it has no members then."""
+        patterns = [pattern_tombstone(self.group_id, pattern) for pattern in self.patterns]
+        return [*patterns, target_epoch_tombstone(self.group_id), epoch_tombstone(self.group_id)]
+
+    # ---- members
+
+    def member(self, member_id: str) -> ConsumerMember:
+        """The member of that id. Raises RemoteError."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"group {self.group_id!r} has no member {member_id!r}")
+        return member
+
+    def is_reconciled(self, member: ConsumerMember) -> bool:
+        """Whether the member has all that it was to have, and nothing else."""
+        return member.state is MemberState.STABLE and member.member_epoch == self.assignment_epoch
+
+    def subscription(self, member: ConsumerMember) -> frozenset[str]:
+        """The names of the topics that it subscribes to, by name or by regular expression."""
+        matched = self.patterns.get(member.pattern) if member.pattern is not None else None
+        return member.topic_names if matched is None else member.topic_names | matched.topics
+
+    def wanted_patterns(self) -> set[str]:
+        """The regular expressions that members subscribe with."""
+        return {member.pattern for member in self.members.values() if member.pattern is not None}
+
+    def preferred_assignor(self, default: str) -> str:
+        """The assignor that most members ask for."""
+        wanted = Counter(member.server_assignor for member in self.members.values() if member.server_assignor)
+        return wanted.most_common(1)[0][0] if wanted else default
+
+    def put(self, member: ConsumerMember) -> None:
+        """Take a member in, or let it be what it is now."""
+        self._disown(self.members.get(member.member_id))
+        for partition in member.owned():
+            holder = self.owners.setdefault(partition, member.member_id)
+            assert holder == member.member_id, f"{partition} would have two owners in group {self.group_id!r}"
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+
+    def remove(self, member_id: str) -> None:
+        """Forget a member and all that it had."""
+        member = self.members.pop(member_id)
+        self._disown(member)
+        self.targets.pop(member_id, None)
+        self.sessions.pop(member_id, None)
+        self.revocations.pop(member_id, None)
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
+            del self.static_members[member.instance_id]
+
+    def _disown(self, member: ConsumerMember | None) -> None:
+        for partition in member.owned() if member is not None else ():
+            self.owners.pop(partition, None)
+
+    def copy(self) -> ConsumerGroup:
+        """A group that can be changed while this one stays as it is; members are values and are shared."""
+        return replace(
+            self,
+            members=dict(self.members),
+            targets=dict(self.targets),
+            patterns=dict(self.patterns),
+            owners=dict(self.owners),
+            static_members=dict(self.static_members),
+            sessions=dict(self.sessions),
+            revocations=dict(self.revocations),
+        )
+
+    def next_deadline_s(self) -> float:
+        """When something must be done even if nobody calls."""
+        sessions = min(self.sessions.values(), default=NEVER)
+        return min(sessions, min((deadline_s for _, deadline_s in self.revocations.values()), default=NEVER))
+
+
+def assignment_of(topic_partitions: Iterable[tuple[UUID, Iterable[int]]]) -> Assignment:
+    """An assignment from pairs of topic and partitions; a topic may come more than once."""
+    sets: dict[UUID, set[int]] = {}
+    for topic_id, numbers in topic_partitions:
+        sets.setdefault(topic_id, set()).update(numbers)
+    return {topic_id: frozenset(numbers) for topic_id, numbers in sets.items() if numbers}

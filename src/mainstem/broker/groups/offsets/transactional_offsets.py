@@ -1,0 +1,80 @@
+"""Offsets that transactions commit, as the coordinators see them: checked, written, and decided by the markers.
+
+They stand in ``__consumer_offsets`` as transactional batches in their producer's name, and count from the marker on.
+
+Concurrency: the event loop only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from mainstem.broker.groups.offsets.pending_offsets import PendingOffsets
+from mainstem.broker.groups.records import (
+    OFFSET_KEY_TYPES,
+    CommittedOffset,
+    OffsetChange,
+    OffsetKey,
+    key_type,
+    offset_record,
+    read_offset_change,
+)
+from mainstem.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from mainstem.broker.groups.group_log import GroupLog
+
+_OLD_EPOCHS: Final = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.FENCED_MEMBER_EPOCH})
+
+
+class TransactionalOffsets:
+    """What open transactions are about to commit. ``apply`` takes what counts."""
+
+    def __init__(self, log: GroupLog, apply: Callable[[OffsetChange], None]) -> None:
+        self.pending = PendingOffsets()
+        self._log = log
+        self._apply = apply
+
+    async def commit(
+        self, group_id: str, producer_id: int, producer_epoch: int, committed: Mapping[tuple[str, int], CommittedOffset]
+    ) -> None:
+        """Keep offsets that count when the producer's transaction commits; returns when they are durable.
+
+        Raises the log's errors: then nothing is kept.
+        """
+        changes = [
+            OffsetChange(OffsetKey(group_id, topic, number), value) for (topic, number), value in committed.items()
+        ]
+        partition = self._log.topic_partition(group_id).partition
+        records = [offset_record(change.key, change.committed) for change in changes]
+        self._log.write_in_transaction(group_id, records, producer_id, producer_epoch)
+        for change in changes:
+            self.pending.add(partition, producer_id, change)
+        await self._log.settled(group_id)
+
+    def replay(self, partition: int, producer_id: int, key: bytes, value: bytes | None) -> None:
+        """A record that counts if its transaction commits: transactions commit offsets and nothing else."""
+        if key_type(key) in OFFSET_KEY_TYPES:
+            self.pending.add(partition, producer_id, read_offset_change(key, value))
+
+    def end_transaction(self, partition: int, producer_id: int, *, commit: bool) -> None:
+        """A transaction has its marker in a partition of ``__consumer_offsets``: what it commits counts, or not."""
+        for change in self.pending.end(partition, producer_id, commit=commit):
+            self._apply(change)
+
+    def unstable(self, group_id: str) -> frozenset[tuple[str, int]]:
+        """The topics and partitions whose committed offset an open transaction is about to change."""
+        return self.pending.of_group(group_id)
+
+
+def as_in_transaction(code: ErrorCode) -> ErrorCode:
+    """What the check of a member's generation or epoch means for a transaction.
+
+    In a rebalance its generation is still the current one; an old member epoch is an old generation, and so is one of a
+    group that is not there.
+    """
+    if code is ErrorCode.REBALANCE_IN_PROGRESS:
+        return ErrorCode.NONE
+    is_old = code in _OLD_EPOCHS or code is ErrorCode.GROUP_ID_NOT_FOUND
+    return ErrorCode.ILLEGAL_GENERATION if is_old else code

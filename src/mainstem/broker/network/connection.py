@@ -1,0 +1,493 @@
+"""One client's connection: frames in, answers out, in the order of the requests.
+
+As in Kafka, a connection's next request is begun when the one before it is answered. Requests of a pipelined API
+(Produce) are the exception: they are begun as they come, so that all of them share the flush that they wait for.
+
+Nothing piles up: reading pauses while the client does not read its answers, while more than ``_BEGUN_MAX`` requests
+wait, and while requests in flight fill ``RequestMemory``. A request that comes too slowly closes its connection, and
+sooner while others of its share wait for room to receive, which it holds.
+
+Concurrency: one event loop; a handler's future may be completed from it only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from mainstem.broker.api import Answer, Api, Call
+from mainstem.broker.apis import APIS, bare_token, unsupported_api_versions
+from mainstem.broker.network.framing import FrameReceiver
+from mainstem.broker.network.request_memory import HeldMemory
+from mainstem.broker.quotas.charging import Charge
+from mainstem.broker.security.listeners import Listener
+from mainstem.broker.security.principal import ANONYMOUS
+from mainstem.broker.security.sasl import State
+from mainstem.broker.security.session import NO_SESSION
+from mainstem.broker.slices import serve_in_slices
+from mainstem.errors import AuthenticationError, FrameError
+from mainstem.logs import fields
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.codec import Chunks, Request, RequestHeader, decode_header, decode_request, encode_response
+from mainstem.protocol.compiler import LargeFrameError
+from mainstem.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from mainstem.protocol.schema import Buffer, Message
+
+if TYPE_CHECKING:
+    from mainstem.broker.access.guards import Guard
+    from mainstem.broker.node import Node
+
+_LOG: Final = logging.getLogger("mainstem.broker")
+_BEGUN_MAX: Final = 100
+_AT_ONCE_ELEMENTS: Final = 2_000  # a request with more is read in a thread
+_HASTE: Final = 10  # while others wait to receive, a request must come that much faster
+_TIMER_S: Final = 0.001  # a timer may come that much before its time
+_CHANGES: Final = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.DELETE_GROUPS,
+        ApiKey.OFFSET_DELETE,
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+    }
+)
+"""Who asked for one of these is told at INFO; of other requests at DEBUG."""
+
+
+class _Slot:
+    """A request that was begun, in its place in the order of the answers."""
+
+    __slots__ = ("began_s", "charge", "chunks", "is_done", "is_pipelined", "size_bytes")
+
+    def __init__(self, size_bytes: int, is_pipelined: bool, began_s: float) -> None:
+        self.size_bytes = size_bytes
+        self.is_pipelined = is_pipelined
+        self.began_s = began_s
+        self.charge: Charge | None = None
+        self.is_done = False
+        self.chunks: Chunks = []
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The protocol object of one accepted socket."""
+
+    _memory: HeldMemory
+    _receiver: FrameReceiver
+
+    def __init__(self, node: Node, open_connections: set[Connection], listener: Listener) -> None:
+        self._node = node
+        self._listener = listener
+        self._open_connections = open_connections
+        self._transport: asyncio.Transport | None = None
+        self._peer = "?"
+        self._client_host = "/"
+        self._session = NO_SESSION
+        self._must_prove = False
+        self._muted_until_s = 0.0
+        self._begun: deque[_Slot] = deque()
+        self._next: tuple[Api, RequestHeader, Buffer] | None = None
+        self._tasks: set[asyncio.Future[Any]] = set()
+        self._is_reading = True
+        self._can_write = True
+        self._tells_requests = _LOG.isEnabledFor(logging.INFO)
+        self._now_s = asyncio.get_running_loop().time
+        self._last_seen_s = self._opened_s = self._now_s()
+        self._frame_since_s = 0.0
+
+    @property
+    def requests_in_flight(self) -> int:
+        """Requests that were begun and whose answers are not sent."""
+        return len(self._begun)
+
+    # ---- the transport's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        peer = transport.get_extra_info("peername") or ("?", 0)
+        self._peer = f"{peer[0]}:{peer[1]}"
+        self._client_host = f"/{peer[0]}"
+        self._memory = self._node.request_memory.hold(self._client_host, self._advance)
+        self._receiver = FrameReceiver(self._node.frame_bytes_max, self._memory, self._node.scratch)
+        if len(self._open_connections) >= self._node.connections_max:
+            count = len(self._open_connections)
+            _LOG.warning("connection refused: %d are open", count, extra=fields(connection=self._peer))
+            self._node.meters.connections_refused += 1
+            self._transport.abort()
+            self._transport = None
+            return
+        self._open_connections.add(self)
+        self._node.meters.connections_accepted += 1
+        try:
+            self._session = self._node.security.session(self._listener, self._transport)
+        except AuthenticationError as error:
+            self.close(str(error))
+        if self._session.authentication is not None:
+            self._must_prove = True
+            self._receiver.frame_bytes_max = self._session.authentication.settings.frame_bytes_max
+            self._memory.move(self._node.unauthenticated_memory, self._client_host)
+            self._node.unauthenticated.add(self)
+        elif self._session.principal is not ANONYMOUS:
+            self._memory.move(self._node.request_memory, str(self._session.principal))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._open_connections.discard(self)
+        self._receiver.close()
+        self._session.close()
+        for task in self._tasks:
+            task.cancel()
+        self._begun.clear()
+        self._next = None
+        self._node.unauthenticated.discard(self)
+        self._node.unread.resumed(self)
+        self._memory.close()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._receiver.writable()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._receiver.wrote(nbytes)
+        self._last_seen_s = self._now_s()
+        self._advance()
+
+    def eof_received(self) -> bool:
+        return False
+
+    @property
+    def unsent_bytes(self) -> int:
+        """The bytes of answers that the client has not read."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def pause_writing(self) -> None:
+        self._can_write = False
+        self._node.unread.paused(self, self._now_s())
+
+    def resume_writing(self) -> None:
+        self._can_write = True
+        self._node.unread.resumed(self)
+        self._advance()
+
+    def close_if_idle(self, now_s: float) -> None:
+        """Close it when nothing has come for too long and nothing is owed to the client."""
+        silent_s = now_s - self._last_seen_s
+        if self._must_prove and not self._is_proven and now_s - self._opened_s > self._node.security.timeout_s:
+            self.close("its user was not proven in time")
+            return
+        if self._comes_too_slowly(now_s, silent_s):
+            seconds = now_s - self._frame_since_s
+            self.close(f"its request came too slowly: {self._receiver.came_bytes} bytes in {seconds:.0f} s")
+            return
+        if self._begun or self._next is not None or not self._is_reading or not self._can_write:
+            return
+        if silent_s > self._node.idle_s_max:
+            self.close()
+
+    def _comes_too_slowly(self, now_s: float, silent_s: float) -> bool:
+        """Whether a request that has begun to come stands still, or is below the rate that a request must have."""
+        if not self._frame_since_s:
+            return False
+        allowed_s = self._node.stall_s_max
+        by_rate_s = allowed_s + self._receiver.came_bytes / self._node.request_rate_min
+        if self._memory.share.is_short_of_coming_room:
+            allowed_s, by_rate_s = allowed_s / _HASTE, by_rate_s / _HASTE
+        return silent_s > allowed_s or now_s - self._frame_since_s > by_rate_s
+
+    def close(self, reason: str = "") -> None:
+        """Close at once; ``reason`` goes to the log."""
+        if self._transport is not None:
+            if reason:
+                _LOG.warning("connection closed: %s", reason, extra=fields(connection=self._peer))
+            self._transport.abort()
+            self._transport = None
+
+    # ---- requests
+
+    def _advance(self) -> None:
+        """Begin every request that may begin now, and read on only if the next one could begin soon."""
+        try:
+            while self._transport is not None and self._take_next() and self._may_begin():
+                assert self._next is not None
+                (api, header, frame), self._next = self._next, None
+                self._begin(api, header, frame)
+        except FrameError as error:
+            self.close(str(error))
+        self._receiver.park()
+        self._regulate()
+
+    def _take_next(self) -> bool:
+        """Whether there is a next request; it is then in ``_next``."""
+        if self._next is not None:
+            return True
+        frame = self._receiver.next_frame()
+        if frame is None:
+            return False
+        self._frame_since_s = 0.0
+        try:
+            if self._must_prove and self._takes_bare_token:
+                self._next = (bare_token, RequestHeader(bare_token.key, -1, 0, None, 0), frame)
+                return True
+            header = decode_header(frame)
+            api = APIS.get(header.api_key)
+            if api is None or header.api_version not in api.versions:
+                api = self._unsupported(header)
+        except FrameError:
+            self._memory.give_back(len(frame))
+            raise
+        self._next = (api, header, frame)
+        return True
+
+    @staticmethod
+    def _unsupported(header: RequestHeader) -> Api:
+        """The protocol can say so for ApiVersions only. Raises FrameError for every other API."""
+        if header.api_key == ApiKey.API_VERSIONS:
+            return unsupported_api_versions
+        name = ApiKey(header.api_key).name if header.api_key in ApiKey._value2member_map_ else "unknown API"
+        raise FrameError(f"{name} ({header.api_key}) version {header.api_version} is not served here")
+
+    def _may_begin(self) -> bool:
+        assert self._next is not None
+        if self._muted_until_s and self._now_s() < self._muted_until_s:
+            return False
+        if not self._begun:
+            return self._can_write
+        pipelined = self._next[0].pipelined and self._begun[-1].is_pipelined
+        return pipelined and self._can_write and len(self._begun) < _BEGUN_MAX
+
+    def _begin(self, api: Api, header: RequestHeader, frame: Buffer) -> None:
+        slot = _Slot(len(frame), api.pipelined, self._now_s())
+        self._begun.append(slot)
+        if self._must_prove:
+            assert self._session.authentication is not None
+            self._session.authentication.admit(api.key)
+        if api is bare_token:
+            self._begin_bare_token(slot, header, frame)
+            return
+        if api is unsupported_api_versions:
+            # Nothing is known of the body of a version that is not known: it is not read.
+            call = Call(*header[:4], self._client_host, None)
+            self._answered(slot, call, cast("Message", api.handle(self._node, call)), version=0)
+            return
+        try:
+            request = decode_request(frame, header, _AT_ONCE_ELEMENTS)
+        except LargeFrameError:
+            slot.is_pipelined = False  # what comes behind it waits until it is read
+            self._follow(self._begin_large(slot, api, header, frame), self._large_begun)
+            return
+        self._serve(slot, api, self._call(slot, request))
+
+    async def _begin_large(self, slot: _Slot, api: Api, header: RequestHeader, frame: Buffer) -> None:
+        """Read a request with many elements while others are served; only a few are read at a time."""
+        async with self._node.long_requests:
+            request = await asyncio.to_thread(decode_request, frame, header, api.elements_max)
+        if self._transport is None:
+            return
+        slot.is_pipelined = api.pipelined
+        self._serve(slot, api, self._call(slot, request))
+
+    def _large_begun(self, task: asyncio.Future[Any]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            self._advance()
+        elif isinstance(error, FrameError):
+            self.close(str(error))
+        else:
+            _LOG.error("a request failed", exc_info=error, extra=fields(connection=self._peer))
+            self.close("a request failed in a way that was not expected")
+
+    def _call(self, slot: _Slot, request: Request) -> Call:
+        hold = functools.partial(self._hold, slot)
+        return Call(*request[:4], self._client_host, request.body, self._session, hold)
+
+    def _hold(self, slot: _Slot) -> Callable[[], None]:
+        """Begin no other request until the returned function is called, although this one is pipelined."""
+        slot.is_pipelined = False
+
+        def release() -> None:
+            slot.is_pipelined = True
+            self._advance()
+
+        return release
+
+    def _begin_bare_token(self, slot: _Slot, header: RequestHeader, frame: Buffer) -> None:
+        body = SaslAuthenticateRequest(auth_bytes=bytes(frame))
+        self._serve(slot, bare_token, Call(*header[:4], self._client_host, body, self._session))
+
+    def _serve(self, slot: _Slot, api: Api, call: Call) -> None:
+        guard = self._node.guards.get(api.key)
+        if self._node.quotas.is_active:
+            slot.charge = Charge(self._node, call, slot.size_bytes)
+            answer = slot.charge.serve(lambda: self._handled(slot, guard, api, call))
+        else:
+            answer = self._handled(slot, guard, api, call)
+        if answer is None or isinstance(answer, Message):
+            self._answered(slot, call, answer)
+            return
+        self._follow(answer, lambda done: self._task_done(slot, call, done))
+
+    def _follow(self, answer: Awaitable[Any], done: Callable[[asyncio.Future[Any]], None]) -> None:
+        """Call ``done`` when something ends that the connection waits for; it is cancelled with the connection."""
+        task = asyncio.ensure_future(answer) if not inspect.iscoroutine(answer) else asyncio.create_task(answer)
+        self._tasks.add(task)
+        task.add_done_callback(done)
+
+    def _handled(self, slot: _Slot, guard: Guard | None, api: Api, call: Call) -> Answer | Awaitable[Answer]:
+        slices = api.slices
+        if slices is not None and (asked := getattr(call.body, slices.asked)):
+            items = slices.items(call.body)
+            if slices.is_long(items):
+                return self._in_slices(slot, guard, api, call, items)
+            if len(items) != len(asked):
+                setattr(call.body, slices.asked, items)
+        return api.handle(self._node, call) if guard is None else self._node.serve_guarded(guard, api, call)
+
+    async def _in_slices(self, slot: _Slot, guard: Guard | None, api: Api, call: Call, items: Sequence[Any]) -> Answer:
+        """Serve a long request in slices; its answer is written here, where others are served meanwhile."""
+        assert api.slices is not None
+
+        def serve(part: Call) -> Answer | Awaitable[Answer]:
+            return api.handle(self._node, part) if guard is None else self._node.serve_guarded(guard, api, part)
+
+        async with self._node.long_requests:
+            answer, slot.chunks = await serve_in_slices(call, api.slices, items, serve, self._node.response_bytes_max)
+        return answer
+
+    def _task_done(self, slot: _Slot, call: Call, task: asyncio.Future[Any]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if isinstance(error, FrameError):
+            self.close(str(error))
+            return
+        if error is not None:
+            _LOG.error("a request failed", exc_info=error, extra=self._about(call))
+            self.close("a request failed in a way that was not expected")
+            return
+        self._answered(slot, call, task.result())
+        self._advance()
+
+    def _answered(self, slot: _Slot, call: Call, answer: Message | None, version: int | None = None) -> None:
+        slot.is_done = True
+        seconds = self._now_s() - slot.began_s
+        self._node.meters.answered(call.api_key, seconds)
+        if self._tells_requests:
+            level = logging.INFO if call.api_key in _CHANGES else logging.DEBUG
+            _LOG.log(level, "request answered", extra=self._about(call, ms=round(seconds * 1000, 3)))
+        if self._transport is None:
+            return
+        if call.api_version < 0:
+            slot.chunks = _bare_answer(answer)
+        elif answer is not None and not slot.chunks:
+            slot.chunks = encode_response(call, answer, version)
+        if slot.charge is not None:
+            self._throttle(slot, slot.charge, call, answer)
+        self._send()
+        if self._must_prove:
+            self._follow_authentication()
+
+    def _about(self, call: Call, **more: object) -> dict[str, Any]:
+        """An event's fields: who asked for what. Nothing of the request's body."""
+        return fields(
+            connection=self._peer,
+            api=ApiKey(call.api_key).name,
+            version=call.api_version,
+            client_id=call.client_id,
+            principal=str(call.principal),
+            **more,
+        )
+
+    def _send(self) -> None:
+        """Send the answers that are due: those of the oldest requests, up to the first that still waits."""
+        chunks: Chunks = []
+        freed = 0
+        while self._begun and self._begun[0].is_done:
+            slot = self._begun.popleft()
+            chunks += slot.chunks
+            freed += slot.size_bytes
+        if chunks and self._transport is not None:
+            self._transport.writelines(chunks)
+        if freed:
+            self._memory.give_back(freed)
+
+    # ---- quotas
+
+    def _throttle(self, slot: _Slot, charge: Charge, call: Call, answer: Message | None) -> None:
+        """Who has had more than its quota is answered at once, told so, and then not read from for a while."""
+        throttle_ms = charge.throttle_ms(sum(map(len, slot.chunks)))
+        if throttle_ms <= 0:
+            return
+        if answer is not None and hasattr(answer, "throttle_time_ms"):
+            answer.throttle_time_ms = throttle_ms
+            slot.chunks = encode_response(call, answer)
+        until_s = self._now_s() + throttle_ms / 1000
+        if until_s > self._muted_until_s:
+            self._muted_until_s = until_s
+            asyncio.get_running_loop().call_later(throttle_ms / 1000 + _TIMER_S, self._advance)
+
+    # ---- the user
+
+    @property
+    def _is_proven(self) -> bool:
+        return self._session.authentication is not None and self._session.authentication.is_done
+
+    @property
+    def _takes_bare_token(self) -> bool:
+        return self._session.authentication is not None and self._session.authentication.takes_bare_tokens
+
+    def _follow_authentication(self) -> None:
+        """Who is proven may send what everyone may; who is not, and cannot be any more, is let go with the answer."""
+        authentication = self._session.authentication
+        assert authentication is not None
+        if authentication.state is State.DONE:
+            self._receiver.frame_bytes_max = self._node.frame_bytes_max
+            self._node.unauthenticated.discard(self)
+            if self._memory.share.memory is not self._node.request_memory:  # else it would lose its place among waits
+                self._memory.move(self._node.request_memory, str(authentication.principal))
+        elif authentication.state is State.FAILED and self._transport is not None:
+            _LOG.warning("authentication failed", extra=fields(connection=self._peer))
+            self._transport.close()
+            self._transport = None
+
+    # ---- flow
+
+    def _regulate(self) -> None:
+        """Read while the next request is not here yet, and stop when it is but may not begin."""
+        if self._transport is None:
+            return
+        receiver = self._receiver
+        wanted = self._next is None and not receiver.is_blocked
+        if not wanted or not receiver.is_inside_frame:
+            self._frame_since_s = 0.0
+        elif not self._frame_since_s:
+            self._frame_since_s = self._last_seen_s = self._now_s()
+        if wanted and not self._is_reading:
+            self._is_reading = True
+            self._transport.resume_reading()
+        elif not wanted and self._is_reading:
+            self._is_reading = False
+            self._transport.pause_reading()
+
+
+def _bare_answer(answer: Any) -> Chunks:
+    """What answers a bare token: a frame that is the server's; nothing for a refusal, which ends the connection."""
+    if answer.error_code:
+        return []
+    token = bytes(answer.auth_bytes)
+    return [len(token).to_bytes(4, "big") + token]

@@ -1,0 +1,154 @@
+"""Authentication of one connection: which mechanism, whose turn it is, and for how long the answer holds.
+
+    CHOOSING ──handshake──► PROVING ──the last token──► DONE ──handshake, if sessions end──► PROVING …
+        any wrong step or token ──► FAILED: the answer says so, and the connection ends
+
+Before it is done a connection may ask for ApiVersions, SaslHandshake and SaslAuthenticate alone, in small frames, and
+for a limited time. After a handshake of version 0 tokens come as bare frames, without a request around them. A user
+who authenticates again must be the same, by the same mechanism. No answer tells whether it was the name or the
+password that was wrong. Concurrency: the event loop only; passwords are hashed in threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from mainstem.broker.security.credentials import Credentials
+from mainstem.broker.security.principal import ANONYMOUS, USER, Principal
+from mainstem.clock import Clock
+from mainstem.errors import AuthenticationError, FrameError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.scram import MECHANISMS, ScramServer, is_password
+
+PLAIN: Final = "PLAIN"
+SASL_MECHANISMS: Final = (*MECHANISMS, PLAIN)
+_BEFORE: Final = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+
+
+@dataclass(frozen=True, slots=True)
+class SaslSettings:
+    """What all connections of a node share. A session of 0 ms never ends.
+
+    ``hashing`` are the threads that hash passwords: they are few and have no other work, so that a flood of logins
+    holds up nothing but logins.
+    """
+
+    mechanisms: tuple[str, ...]
+    session_ms_max: int
+    failure_delay_s: float
+    frame_bytes_max: int
+    timeout_s: float
+    hashing: Executor
+
+
+class State(enum.Enum):
+    """Where an authentication stands."""
+
+    CHOOSING = "choosing"
+    PROVING = "proving"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class Progress(NamedTuple):
+    """The server's next token, and how long the session then lasts: 0 while it is not proven, or without an end."""
+
+    token: bytes
+    session_ms: int
+
+
+class Authentication:
+    """The authentication of one connection; see the module's docstring."""
+
+    def __init__(self, settings: SaslSettings, credentials: Credentials, clock: Clock) -> None:
+        self.settings = settings
+        self.state = State.CHOOSING
+        self.principal = ANONYMOUS
+        self.takes_bare_tokens = False
+        self._credentials = credentials
+        self._clock = clock
+        self._mechanism = ""
+        self._scram: ScramServer | None = None
+        self._proven_by = ""
+        self._ends_s: float | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the user has ever been proven on this connection."""
+        return self.principal is not ANONYMOUS
+
+    def admit(self, api_key: int) -> None:
+        """Whether such a request may be served now. Raises FrameError: the connection is then of no use."""
+        if api_key in _BEFORE:
+            return
+        if self.state is not State.DONE:
+            raise FrameError("a request that is only for users came before the user was proven")
+        if self._ends_s is not None and self._clock.monotonic_s() >= self._ends_s:
+            raise FrameError(f"the session of {self.principal} has ended, and the client did not authenticate again")
+
+    def choose(self, mechanism: str, version: int) -> ErrorCode:
+        """SaslHandshake: the client names its mechanism."""
+        may_choose = self.state is State.CHOOSING or (self.state is State.DONE and self.settings.session_ms_max > 0)
+        if not may_choose:
+            return ErrorCode.ILLEGAL_SASL_STATE
+        if mechanism not in self.settings.mechanisms:
+            self.state = State.FAILED
+            return ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        self._mechanism, self._scram = mechanism, None
+        self.state = State.PROVING
+        self.takes_bare_tokens = version == 0
+        return ErrorCode.NONE
+
+    async def prove(self, token: bytes) -> Progress:
+        """SaslAuthenticate: the client's next token.
+
+        Raises AuthenticationError, after the time that a failure takes: then the connection has to end.
+        """
+        try:
+            if self.state is not State.PROVING:
+                raise AuthenticationError("no mechanism was chosen")
+            if self._mechanism == PLAIN:
+                user = await self._prove_plain(token)
+                return self._proven(user, b"")
+            return self._prove_scram(token)
+        except AuthenticationError:
+            self.state = State.FAILED
+            await asyncio.sleep(self.settings.failure_delay_s)
+            raise
+
+    def _prove_scram(self, token: bytes) -> Progress:
+        if self._scram is None:
+            self._scram = ScramServer(self._mechanism, lambda user: self._credentials.credential(user, self._mechanism))
+        answer = self._scram.step(token)
+        if self._scram.is_done:
+            return self._proven(self._scram.username, answer)
+        return Progress(answer, 0)
+
+    async def _prove_plain(self, token: bytes) -> str:
+        parts = token.split(b"\0")
+        try:
+            authorized_as, user, password = (part.decode() for part in parts)
+        except ValueError:
+            raise AuthenticationError("a PLAIN token has a name and a password") from None
+        mechanism, credential = self._credentials.for_plain(user)
+        loop = asyncio.get_running_loop()
+        is_right = await loop.run_in_executor(self.settings.hashing, is_password, mechanism, password, credential)
+        if not is_right or authorized_as not in ("", user):
+            raise AuthenticationError("the user or the password is wrong")
+        return user
+
+    def _proven(self, user: str, token: bytes) -> Progress:
+        principal = Principal(USER, user)
+        if self.is_done and (principal, self._mechanism) != (self.principal, self._proven_by):
+            raise AuthenticationError("who authenticates again must be the same user, by the same mechanism")
+        self.principal, self._proven_by = principal, self._mechanism
+        self.state, self._scram, self.takes_bare_tokens = State.DONE, None, False
+        session_ms = self.settings.session_ms_max
+        if session_ms:
+            self._ends_s = self._clock.monotonic_s() + session_ms / 1000
+        return Progress(token, session_ms)

@@ -1,0 +1,78 @@
+"""How connections are secured: the TLS of the listeners, the users, and the session that a new connection begins with.
+
+Concurrency: the event loop only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from mainstem.broker.security.certificates import Tls, principal_of
+from mainstem.broker.security.credentials import Credentials
+from mainstem.broker.security.listeners import Listener, Protocol, is_wildcard
+from mainstem.broker.security.sasl import Authentication, SaslSettings
+from mainstem.broker.security.session import Session
+from mainstem.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mainstem.broker.configs.broker_settings import BrokerConfig
+    from mainstem.clock import Clock
+    from mainstem.log.node.metadata import Metadata
+
+_LOG: Final = logging.getLogger("mainstem.broker")
+_HASHING_THREADS: Final = 2
+
+
+class Security:
+    """The security of one node. Raises ConfigError when a listener wants a certificate that cannot be used."""
+
+    def __init__(self, config: BrokerConfig, metadata: Metadata, clock: Clock) -> None:
+        self.credentials = Credentials(metadata)
+        self.timeout_s = int(config.get("mainstem.authentication.timeout.ms")) / 1000
+        self._clock = clock
+        self._hashing = ThreadPoolExecutor(_HASHING_THREADS, thread_name_prefix="passwords")
+        self._rules = config.get("ssl.principal.mapping.rules")
+        self._sasl = SaslSettings(
+            mechanisms=config.get("sasl.enabled.mechanisms"),
+            session_ms_max=config.get("connections.max.reauth.ms"),
+            failure_delay_s=config.get("connection.failed.authentication.delay.ms") / 1000,
+            frame_bytes_max=min(config.get("sasl.server.max.receive.size"), config.get("socket.request.max.bytes")),
+            timeout_s=self.timeout_s,
+            hashing=self._hashing,
+        )
+        self._tls = Tls(config) if any(each.protocol.has_tls for each in config.all_listeners) else None
+        if any(each.protocol.has_sasl for each in config.all_listeners) and not self.credentials.users():
+            _LOG.warning("there are no users yet: make one with mainstem users add NAME --data %s", config.data_dir)
+
+    def context(self, listener: Listener) -> ssl.SSLContext | None:
+        """The TLS of a listener; None for one without."""
+        return self._tls.context if self._tls is not None and listener.protocol.has_tls else None
+
+    def session(self, listener: Listener, transport: asyncio.Transport) -> Session:
+        """What a connection begins with. Raises AuthenticationError for a certificate that no rule fits."""
+        advertised = listener.advertised or (listener.host, listener.port)
+        if listener.advertised is None and is_wildcard(listener.host):
+            # The address by which the client has reached this machine is one by which it can.
+            advertised = transport.get_extra_info("sockname")[0], listener.port
+        if listener.protocol.has_sasl:
+            authentication = Authentication(self._sasl, self.credentials, self._clock)
+            return Session(advertised, authentication=authentication)
+        if listener.protocol is Protocol.SSL:
+            return Session(advertised, principal_of(transport.get_extra_info("peercert"), self._rules))
+        return Session(advertised)
+
+    def close(self) -> None:
+        """Let the threads go; a password that is being hashed is nobody's any more."""
+        self._hashing.shutdown(wait=False, cancel_futures=True)
+
+    def renew_certificates(self) -> None:
+        """Take certificates whose files have changed, for new connections; what is wrong with them is told once."""
+        try:
+            if self._tls is not None and self._tls.renew():
+                _LOG.info("the certificates were read again")
+        except ConfigError as error:
+            _LOG.error("the certificates in use stay: %s", error)

@@ -1,0 +1,14 @@
+"""Partitions as handlers use them: append, fetch, flush, compaction, retention.
+
+* ``topics``: topics by name and by id, and changes of them
+* ``topic_partitions``: a topic's partitions, opened on first use
+* ``append_checks``: checks the records of a Produce request, in a thread when it is long
+* ``group_commit``: collects appends so that many share one fdatasync
+* ``flush_policy``: where the next fdatasync runs: on the event loop or in a thread
+* ``delayed_fetch``: fetches that wait for data
+* ``fetch_sessions``: fetch sessions (KIP-227)
+* ``compaction``: chooses partitions to compact and runs the worker
+* ``compaction_worker``: the process that compacts
+* ``housekeeping``: rounds of retention, of segments and of committed offsets
+* ``replay``: reads an internal topic whole at start
+"""

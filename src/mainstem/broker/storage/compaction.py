@@ -1,0 +1,304 @@
+"""Compaction while the broker serves: which partition is next, a worker process for it, and what comes of it.
+
+A round every ``log.cleaner.backoff.ms`` compacts, one after the other, all partitions that are dirty enough, the most
+urgent first. The work is done by a process of its own, started with the first job and ended when it was idle for a
+while; what happens on the loop are renames. How far each partition is clean is kept in ``cleaner-offset-checkpoint``,
+Kafka's file; without it, everything counts as dirty.
+
+Failures: a worker that died, or a disk that said no, is tried again, later each time. A record batch that cannot be
+read makes its partition uncleanable until the next start: nothing of it is replaced, the log says so, and so do the
+statistics.
+
+Concurrency: one task on the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+from uuid import UUID
+
+from mainstem.durable_files import replace_file
+from mainstem.errors import CorruptBatchError, MainstemError, StorageError, UnavailableError
+from mainstem.log.cleaning.cleaning import Dirty
+from mainstem.log.cleaning.compaction_job import (
+    CleanedSegment,
+    CompactionJob,
+    CompactionResult,
+    decode_answer,
+    encode_job,
+)
+from mainstem.log.files.names import CLEANER_CHECKPOINT, LOG, parse_offset_file, partition_directory
+from mainstem.log.files.small_files import read_file
+from mainstem.log.partition.checkpoints import decode_offsets, encode_offsets
+from mainstem.model import TopicPartition
+
+if TYPE_CHECKING:
+    from mainstem.broker.node import Node
+    from mainstem.log.partition.config import LogConfig
+    from mainstem.log.partition.partition_log import PartitionLog
+
+_LOG: Final = logging.getLogger("mainstem.broker.compaction")
+_WORKER: Final = "mainstem.broker.storage.compaction_worker"
+_WORKER_IDLE_S: Final = 60.0
+_ANSWER_BYTES_MAX: Final = 64 << 20
+_TURN_S: Final = 0.002
+_RETRY_S_MAX: Final = 900.0
+
+
+@dataclass(slots=True)
+class Statistics:
+    """What compaction has done since the start; ``uncleanable`` says of which partitions it cannot, and why."""
+
+    runs: int = 0
+    failures: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    records_before: int = 0
+    records_after: int = 0
+    uncleanable: dict[TopicPartition, str] | None = None
+
+
+class _Cleaned(NamedTuple):
+    """Up to where a partition is clean. A topic that was made anew, with another id, is not."""
+
+    topic_id: UUID | None
+    offset: int
+
+
+class _Retry(NamedTuple):
+    """When to try again, and how long to wait after that."""
+
+    at_s: float
+    wait_s: float
+
+
+def _urgency(dirty: Dirty) -> tuple[bool, float]:
+    return dirty.is_overdue, dirty.ratio
+
+
+class Worker:
+    """The process, while there is one."""
+
+    def __init__(self) -> None:
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process id; None when there is no process."""
+        return self._process.pid if self._process is not None else None
+
+    async def run(self, job: CompactionJob) -> AsyncIterator[CleanedSegment | CompactionResult | tuple[str, str]]:
+        """The answers to a job. Raises UnavailableError when the process cannot be started, or dies."""
+        try:
+            process = self._process = self._process or await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                _WORKER,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                limit=_ANSWER_BYTES_MAX,
+            )
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(encode_job(job))
+            await process.stdin.drain()
+            while True:
+                line = await process.stdout.readline()
+                if not line.endswith(b"\n"):
+                    break
+                answer = decode_answer(line)
+                yield answer
+                if not isinstance(answer, CleanedSegment):
+                    return
+        except (OSError, ValueError) as error:  # it cannot be started, or what it says makes no sense
+            await self.end()
+            raise UnavailableError(f"the compaction worker: {error}") from error
+        code = await process.wait()
+        self._process = None
+        raise UnavailableError(f"the compaction worker ended in the middle of its work, with code {code}")
+
+    async def end(self) -> None:
+        """End the process, whatever it does."""
+        process, self._process = self._process, None
+        if process is not None and process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+class Compaction:
+    """One node's."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._directory = node.log.directory
+        self._map_bytes = int(node.config.get("log.cleaner.dedupe.buffer.size"))
+        self._backoff_s = int(node.config.get("log.cleaner.backoff.ms")) / 1000
+        self._is_enabled = bool(node.config.get("log.cleaner.enable"))
+        self._cleaned: dict[TopicPartition, _Cleaned] = {}
+        self._retries: dict[TopicPartition, _Retry] = {}
+        self._looked_at: set[TopicPartition] = set()
+        self._statistics = Statistics()
+        self.worker = Worker()
+
+    def statistics(self) -> Statistics:
+        """What was done so far."""
+        self._statistics.uncleanable = {
+            name: log.cleaning.uncleanable
+            for name, log in self._directory.partitions.items()
+            if log.cleaning.uncleanable is not None
+        }
+        return self._statistics
+
+    async def run(self) -> None:
+        """Rounds, until cancelled."""
+        if not self._is_enabled:
+            return
+        loop = asyncio.get_running_loop()
+        offsets = decode_offsets(read_file(self._directory.disk, self._directory.path / CLEANER_CHECKPOINT)) or {}
+        self._cleaned = {name: _Cleaned(None, offset) for name, offset in offsets.items()}
+        used_s = loop.time()
+        try:
+            while True:
+                await asyncio.sleep(self._backoff_s)
+                await self._open_dirty()
+                while (found := await self._dirtiest()) is not None:
+                    await self._compact(*found)
+                    used_s = loop.time()
+                if self.worker.pid is not None and loop.time() - used_s >= _WORKER_IDLE_S:
+                    await self.worker.end()
+        finally:
+            await self.worker.end()
+
+    # What is next
+
+    async def _open_dirty(self) -> None:
+        """Open the partitions that nobody has asked for, but that have closed segments which are not clean yet."""
+        turn_ends_s = asyncio.get_running_loop().time() + _TURN_S
+        self._looked_at &= self._directory.waiting
+        configs: dict[str, LogConfig] = {}
+        for name in self._directory.waiting - self._looked_at:
+            if name not in self._directory.waiting:
+                continue
+            self._looked_at.add(name)
+            try:
+                if name.topic not in configs:
+                    configs[name.topic] = self._node.log.config_of(name)
+                if configs[name.topic].is_compacted and self._may_be_dirty(name):
+                    self._directory.get(name)
+            except MainstemError as error:
+                _LOG.warning("%s cannot be compacted: %s", name, error)
+            turn_ends_s = await self._give_way(turn_ends_s)
+
+    def _may_be_dirty(self, name: TopicPartition) -> bool:
+        files = map(parse_offset_file, self._directory.disk.list(self._directory.path / partition_directory(name)))
+        bases = [file[0] for file in files if file is not None and file[1] == LOG]
+        cleaned = self._cleaned.get(name)
+        return len(bases) > 1 and (cleaned is None or bases[-1] > cleaned.offset)
+
+    async def _dirtiest(self) -> tuple[PartitionLog, Dirty] | None:
+        """The partition to be compacted next; None when none is worth it now."""
+        loop = asyncio.get_running_loop()
+        turn_ends_s = loop.time() + _TURN_S
+        best: tuple[PartitionLog, Dirty] | None = None
+        for name, log in list(self._directory.partitions.items()):
+            turn_ends_s = await self._give_way(turn_ends_s)
+            if not log.config.is_compacted or self._must_wait(name, loop.time()):
+                continue
+            try:
+                dirty = log.cleaning.dirty(self._node.clock.time_ms(), self._cleaned_offset(log))
+            except StorageError as error:
+                _LOG.warning("%s cannot be compacted: %s", name, error)
+                continue
+            if dirty is None or not dirty.is_worth(log.config.min_cleanable_dirty_ratio):
+                continue
+            if best is None or _urgency(dirty) > _urgency(best[1]):
+                best = (log, dirty)
+        return best
+
+    def _must_wait(self, name: TopicPartition, now_s: float) -> bool:
+        retry = self._retries.get(name)
+        return retry is not None and now_s < retry.at_s
+
+    def _cleaned_offset(self, log: PartitionLog) -> int:
+        cleaned = self._cleaned.get(log.topic_partition)
+        return cleaned.offset if cleaned is not None and cleaned.topic_id in (None, log.topic_id) else 0
+
+    @staticmethod
+    async def _give_way(turn_ends_s: float) -> float:
+        """Let others have the loop when this turn is over; when the next one ends."""
+        loop = asyncio.get_running_loop()
+        if loop.time() < turn_ends_s:
+            return turn_ends_s
+        await asyncio.sleep(_TURN_S)
+        return loop.time() + _TURN_S
+
+    # One partition
+
+    async def _compact(self, log: PartitionLog, dirty: Dirty) -> None:
+        """Compact one partition. Whatever fails is told of, and tried again later."""
+        name = log.topic_partition
+        job = log.cleaning.compaction_job(dirty, self._node.clock.time_ms(), self._map_bytes)
+        try:
+            async for answer in self.worker.run(job):
+                if isinstance(answer, CleanedSegment):
+                    if not await self._swap(log, answer):
+                        await self.worker.end()  # the rest of its work is of no use either
+                        self._try_later(name)
+                        return
+                elif isinstance(answer, CompactionResult):
+                    await self._done(log, answer)
+                else:
+                    self._failed(log, *answer)
+        except (StorageError, UnavailableError) as error:
+            await self.worker.end()
+            self._failed(log, type(error).__name__, str(error))
+
+    async def _swap(self, log: PartitionLog, cleaned: CleanedSegment) -> bool:
+        """Let a new segment take its place; false when the old ones are not all there any more."""
+        swap = log.cleaning.prepare_swap(cleaned)
+        if swap is None:
+            return False
+        await asyncio.to_thread(swap.sync)
+        new = log.cleaning.begin_swap(swap)
+        if new is None:
+            return False
+        await asyncio.to_thread(swap.sync)
+        if log.topic_partition not in self._directory.partitions:
+            return False
+        log.cleaning.end_swap(swap, new)
+        await asyncio.to_thread(swap.clean_up)
+        return True
+
+    async def _done(self, log: PartitionLog, result: CompactionResult) -> None:
+        statistics = self._statistics
+        statistics.runs += 1
+        statistics.bytes_before += result.bytes_before
+        statistics.bytes_after += result.bytes_after
+        statistics.records_before += result.records_before
+        statistics.records_after += result.records_after
+        self._retries.pop(log.topic_partition, None)
+        self._cleaned[log.topic_partition] = _Cleaned(log.topic_id, result.cleaned_offset)
+        self._cleaned = {name: each for name, each in self._cleaned.items() if self._directory.holds(name)}
+        content = encode_offsets({name: each.offset for name, each in self._cleaned.items()})
+        path = self._directory.path / CLEANER_CHECKPOINT
+        await asyncio.to_thread(replace_file, self._directory.disk, path, content, sync=True)
+
+    def _failed(self, log: PartitionLog, kind: str, text: str) -> None:
+        self._statistics.failures += 1
+        if kind == CorruptBatchError.__name__:
+            log.cleaning.uncleanable = text
+            _LOG.error("%s is not compacted any more until the next start: %s", log.topic_partition, text)
+            return
+        wait_s = self._try_later(log.topic_partition)
+        _LOG.warning("%s: compaction failed, and is tried again in %.0f s: %s", log.topic_partition, wait_s, text)
+
+    def _try_later(self, name: TopicPartition) -> float:
+        before = self._retries.get(name)
+        wait_s = min(_RETRY_S_MAX, 2 * before.wait_s) if before is not None else self._backoff_s
+        self._retries[name] = _Retry(asyncio.get_running_loop().time() + wait_s, wait_s)
+        return wait_s

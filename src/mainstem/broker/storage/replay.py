@@ -1,0 +1,49 @@
+"""An internal topic read whole, as the coordinator whose state it is does at start."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from mainstem.errors import CorruptBatchError, FrameError
+from mainstem.record.header import BatchHeader, iter_headers
+from mainstem.record.reader import DecodedRecord, read_records
+
+if TYPE_CHECKING:
+    from mainstem.broker.storage.topics import Topic
+    from mainstem.log.partition.partition_log import PartitionLog
+
+Take: TypeAlias = "Callable[[PartitionLog, BatchHeader, Sequence[DecodedRecord]], None]"
+_READ_BYTES: Final = 4 * 1024 * 1024
+
+
+def replay(topic: Topic | None, take: Take, log: logging.Logger, what: str) -> set[PartitionLog]:
+    """Give every batch to ``take``, in order, with its records from the log start on; a topic that is None has none.
+
+    Returns the partitions that are damaged, batches or records: what comes after the damage is not known, and to go on
+    without it could take back what was told, so ``what`` they keep is not served. It is said to ``log``.
+    """
+    damaged = set()
+    for partition in topic.logs if topic is not None else ():
+        try:
+            _replay(partition, take)
+        except (CorruptBatchError, FrameError) as error:
+            log.error("the %s of %s cannot be served: %s", what, partition.topic_partition, error)
+            damaged.add(partition)
+    return damaged
+
+
+def _replay(log: PartitionLog, take: Take) -> None:
+    start_offset = offset = log.log_start_offset
+    while offset < log.high_watermark:
+        result = log.read(offset, _READ_BYTES)
+        if not result.buffers:
+            return
+        for buffer in result.buffers:
+            for file_position, header in iter_headers(buffer):
+                records = read_records(buffer[file_position : file_position + header.size_bytes])
+                if header.base_offset < start_offset:
+                    records = [record for record in records if record.offset >= start_offset]
+                take(log, header, records)
+                offset = header.next_offset

@@ -1,0 +1,240 @@
+"""The topics as handlers see them: by name, by id, with their partition logs; and what changes them.
+
+Every change is durable when the call returns: the node's metadata log says so first. Concurrency: the event loop only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from mainstem.broker.configs.broker_settings import BrokerConfig
+from mainstem.broker.failures import refusal
+from mainstem.broker.storage.topic_partitions import TopicPartitions
+from mainstem.errors import PartitionOfflineError, StorageError, TopicExistsError, UnknownTopicError
+from mainstem.log.node.metadata import METADATA_PARTITION, PARTITIONS_MAX, TopicMetadata
+from mainstem.log.node.node_log import NodeLog
+from mainstem.log.partition.config import check_changed_configs
+from mainstem.log.partition.partition_log import PartitionLog
+from mainstem.model import is_topic_name
+from mainstem.protocol.errors import ErrorCode
+
+_LOG: Final = logging.getLogger("mainstem.broker.topics")
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
+SHARE_STATE_TOPIC: Final = "__share_group_state"
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC})
+_INTERNAL_MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic as it is now; a change makes a new one. Its partitions are opened when they are asked for."""
+
+    name: str
+    topic_id: UUID
+    configs: Mapping[str, str]
+    partitions: TopicPartitions
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether the node itself writes it, and clients may not."""
+        return self.name in INTERNAL_TOPICS
+
+    @property
+    def logs(self) -> list[PartitionLog]:
+        """The partitions that are not offline, all of them opened."""
+        return [log for log in self.partitions if log is not None]
+
+    def require(self, number: int) -> None:
+        """See that there is such a partition, offline or not. Raises UnknownTopicError."""
+        if not 0 <= number < len(self.partitions):
+            raise UnknownTopicError(f"topic {self.name!r} has no partition {number}")
+
+    def partition(self, number: int) -> PartitionLog:
+        """One partition. Raises UnknownTopicError, PartitionOfflineError."""
+        self.require(number)
+        log = self.partitions[number]
+        if log is None:
+            raise PartitionOfflineError(f"{self.name}/{number} could not be opened; the log of the node says why")
+        return log
+
+
+class Topics:
+    """All topics of the node. ``version`` rises with every change."""
+
+    def __init__(self, log: NodeLog, config: BrokerConfig) -> None:
+        self._log = log
+        self._auto_create = bool(config.get("auto.create.topics.enable"))
+        self.default_partitions = int(config.get("num.partitions"))
+        self._internal = {
+            OFFSETS_TOPIC: (
+                int(config.get("offsets.topic.num.partitions")),
+                {"compression.type": "producer", "segment.bytes": config.text("offsets.topic.segment.bytes")},
+            ),
+            TRANSACTIONS_TOPIC: (
+                int(config.get("transaction.state.log.num.partitions")),
+                {
+                    "compression.type": "uncompressed",
+                    "segment.bytes": config.text("transaction.state.log.segment.bytes"),
+                },
+            ),
+            # Not compacted: an update is nothing without those before it. What is old is deleted by its owner.
+            SHARE_STATE_TOPIC: (
+                int(config.get("share.coordinator.state.topic.num.partitions")),
+                {
+                    "cleanup.policy": "delete",
+                    "retention.ms": "-1",
+                    "segment.bytes": config.text("share.coordinator.state.topic.segment.bytes"),
+                },
+            ),
+        }
+        self.version = 0
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[UUID, Topic] = {}
+        for topic in log.metadata.topics.values():
+            self._keep(topic)
+
+    # ---- what there is
+
+    @property
+    def creates_on_demand(self) -> bool:
+        """Whether a topic is created when a client asks for one that is not there."""
+        return self._auto_create
+
+    def all(self) -> Iterable[Topic]:
+        return self._by_name.values()
+
+    def get(self, name: str) -> Topic | None:
+        return self._by_name.get(name)
+
+    def by_id(self, topic_id: UUID) -> Topic | None:
+        return self._by_id.get(topic_id)
+
+    def find(self, name: str) -> Topic:
+        """The topic of that name. Raises UnknownTopicError, RemoteError for a name that no topic can have."""
+        topic = self._by_name.get(name)
+        if topic is None:
+            _check_name(name)
+        return self.existing(name)
+
+    def existing(self, name: str) -> Topic:
+        """The topic of that name. Raises UnknownTopicError, also for a name that no topic can have."""
+        topic = self._by_name.get(name)
+        if topic is None:
+            raise UnknownTopicError(f"there is no topic {name!r}")
+        return topic
+
+    def find_or_create(self, name: str) -> Topic:
+        """The topic of that name, created if that is allowed. Raises what ``find`` and ``create`` raise."""
+        topic = self._by_name.get(name)
+        if topic is None and name in INTERNAL_TOPICS:
+            self.ensure_internal(name)
+        elif topic is None and self._auto_create:
+            return self.create(name, self.default_partitions, {})
+        return self.find(name)
+
+    def partition(self, name: str, number: int) -> PartitionLog:
+        """One partition. Raises UnknownTopicError, PartitionOfflineError, and what ``find`` raises."""
+        return self.find(name).partition(number)
+
+    # ---- changes
+
+    def check_new(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+        """Whether a topic could be created. Raises RemoteError, TopicExistsError, ConfigError."""
+        self.check_new_configs(name, configs)
+        if not 1 <= partitions <= PARTITIONS_MAX:
+            raise refusal(ErrorCode.INVALID_PARTITIONS, f"{partitions} partitions: from 1 to {PARTITIONS_MAX} can be")
+
+    def check_new_configs(self, name: str, configs: Mapping[str, str]) -> None:
+        """Whether a topic of that name and with these configs could be created. Raises what ``check_new`` raises."""
+        _check_name(name)
+        if name in self._by_name:
+            raise TopicExistsError(f"topic {name!r} already exists")
+        # Metric names made of topic names cannot tell "." from "_": Kafka refuses a topic that differs in them alone.
+        if ("." in name or "_" in name) and any(
+            other.replace(".", "_") == name.replace(".", "_") for other in self._by_name
+        ):
+            raise refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name!r} differs from a topic's name only in . and _")
+        check_changed_configs(configs, {}, self._log.defaults)
+
+    def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
+        """Create a topic. Raises what ``check_new`` raises, and StorageError."""
+        self.check_new(name, partitions, configs)
+        return self._keep(self._create(name, partitions, configs))
+
+    def _create(self, name: str, partitions: int, configs: Mapping[str, str]) -> TopicMetadata:
+        """All of the topic, or none of it: what a full disk left half made is taken back, now or at the next try."""
+        if name in self._log.metadata.topics:
+            self._log.delete_topic(name)
+        try:
+            return self._log.create_topic(name, partitions, configs)
+        except StorageError:
+            if name in self._log.metadata.topics:
+                with suppress(StorageError):
+                    self._log.delete_topic(name)
+            raise
+
+    def ensure_internal(self, name: str) -> Topic:
+        """An internal topic, which is created when it is not there. Raises StorageError."""
+        topic = self._by_name.get(name)
+        if topic is None:
+            partitions, special = self._internal[name]
+            configs = {
+                "cleanup.policy": "compact",
+                "max.message.bytes": str(_INTERNAL_MESSAGE_BYTES_MAX),
+                **special,
+            }
+            topic = self._keep(self._create(name, partitions, configs))
+        return topic
+
+    def add_partitions(self, topic: Topic, count: int) -> Topic:
+        """Let a topic have ``count`` partitions in all. Raises RemoteError, StorageError."""
+        if count > PARTITIONS_MAX:
+            raise refusal(ErrorCode.INVALID_PARTITIONS, f"{count} partitions: from 1 to {PARTITIONS_MAX} can be")
+        return self._keep(self._log.create_partitions(topic.name, count))
+
+    def set_configs(self, name: str, configs: Mapping[str, str], *, validate_only: bool) -> None:
+        """Replace the configs that are set on a topic. Raises ConfigError, UnknownTopicError, StorageError.
+
+        In Kafka's order: the name, the configs, and only then whether there is such a topic.
+        """
+        topic = self._by_name.get(name)
+        _check_name(name)
+        check_changed_configs(configs, {} if topic is None else topic.configs, self._log.defaults)
+        topic = self.find(name)
+        if not validate_only:
+            self._keep(self._log.set_topic_configs(topic.name, configs))
+
+    def delete(self, topic: Topic) -> None:
+        """Delete a topic with all that it holds. Raises StorageError: then it is not deleted.
+
+        Files that the disk does not let go stay until the next start, or the next topic of that name.
+        """
+        try:
+            self._log.delete_topic(topic.name)
+        except StorageError as error:
+            if topic.name in self._log.metadata.topics:
+                raise
+            _LOG.error("topic %s is deleted, its files stay for now: %s", topic.name, error)
+        self.version += 1
+        del self._by_name[topic.name], self._by_id[topic.topic_id]
+
+    def _keep(self, metadata: TopicMetadata) -> Topic:
+        partitions = TopicPartitions(self._log.directory, metadata.name, metadata.partitions)
+        topic = Topic(metadata.name, metadata.topic_id, metadata.configs, partitions)
+        self._by_name[topic.name] = self._by_id[topic.topic_id] = topic
+        self.version += 1
+        return topic
+
+
+def _check_name(name: str) -> None:
+    if not is_topic_name(name) or name == METADATA_PARTITION.topic:
+        raise refusal(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"topic name {name[:300]!r}: letters, digits, '.', '_' and '-', at most 249, not '.' or '..'",
+        )

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, Producer
 
-from mainstem.client.wire.cluster import WireClient
+from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.model import TopicPartition
 from mainstem.pipelines.kinds import Lake
 from mainstem.record.arrow_encode import encode

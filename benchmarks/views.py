@@ -24,8 +24,8 @@ from typing import Any
 from benchmarks import by_hand
 from benchmarks.brokers import Mainstem
 from benchmarks.report import Comparison, Goal
+from mainstem.client.http.views import ViewClient, views
 from mainstem.client.log import Log
-from mainstem.client.views import ViewClient, views
 from mainstem.model import Position
 from mainstem.pipelines.app import App
 from mainstem.pipelines.deploy import deploy

@@ -9,10 +9,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mainstem.client.http.requests import requests as requests
+    from mainstem.client.http.views import views as views
+    from mainstem.client.http.worker import Worker as Worker
     from mainstem.client.log import Log as Log
-    from mainstem.client.requests import requests as requests
-    from mainstem.client.views import views as views
-    from mainstem.client.worker import Worker as Worker
     from mainstem.model import Position as Position
     from mainstem.model import Record as Record
     from mainstem.model import TopicPartition as TopicPartition
@@ -42,9 +42,9 @@ _HOMES = {
     "Search": "mainstem.pipelines.kinds",
     "TopicPartition": "mainstem.model",
     "Validator": "mainstem.schema.validation",
-    "Worker": "mainstem.client.worker",
-    "requests": "mainstem.client.requests",
-    "views": "mainstem.client.views",
+    "Worker": "mainstem.client.http.worker",
+    "requests": "mainstem.client.http.requests",
+    "views": "mainstem.client.http.views",
 }
 __all__ = [*sorted(_HOMES), "__version__"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mainstem.client.wire.cluster import WireClient
-from mainstem.client.wire.topics import create_topic
+from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.client.wire.cluster.topics import create_topic
 from mainstem.errors import InvalidRecordError
 from mainstem.model import TopicPartition
 from mainstem.record.writer import NewRecord, build_batch

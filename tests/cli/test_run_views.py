@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mainstem.client.http import JsonHttp
+from mainstem.client.http.http import JsonHttp
 from mainstem.client.log import Log
 from tests.cli.commands import Commands
 

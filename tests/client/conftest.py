@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.client.wire.cluster import WireClient
+from mainstem.client.wire.cluster.cluster import WireClient
 from tests.support.kafka_or_skip import kafka_or_skip
 
 _NUMBERS = itertools.count(1)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from mainstem.client.decoding import Chunk
-from mainstem.client.wire.fetching import AbortedTransaction, FetchedPartition
+from mainstem.client.read.decoding import Chunk
+from mainstem.client.wire.cluster.fetching import AbortedTransaction, FetchedPartition
 from mainstem.errors import CorruptBatchError
 from mainstem.model import TopicPartition
 from mainstem.record.constants import Compression, ControlType

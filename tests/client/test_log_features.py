@@ -122,7 +122,7 @@ def test_a_config_that_is_turned_on_is_seen_at_once(featured: tuple[Log, NewTopi
 
 
 def set_config(log: Log, topic: str, name: str, value: str) -> None:
-    from mainstem.client.wire.cluster import WireClient
+    from mainstem.client.wire.cluster.cluster import WireClient
     from mainstem.protocol.messages.incremental_alter_configs import (
         AlterableConfig,
         AlterConfigsResource,

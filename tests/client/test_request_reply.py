@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mainstem.client.request_reply import (
+from mainstem.client.http.request_reply import (
     RequestId,
     correlation_id,
     error_text,

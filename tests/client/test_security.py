@@ -10,7 +10,7 @@ import pytest
 
 from mainstem.client.log import Log
 from mainstem.client.security import OPTIONS, Security, variable_of
-from mainstem.client.wire.cluster import WireClient
+from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.connectors.files import load
 from mainstem.errors import AuthenticationError, AuthorizationError, ConfigError, LogUnavailableError
 from mainstem.testing import EmbeddedBroker, ManualClock

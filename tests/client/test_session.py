@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
+from mainstem.client.append.session import AppendSession
 from mainstem.client.log import Log
 from mainstem.client.records import EncodedRecord
-from mainstem.client.session import AppendSession
-from mainstem.client.wire.cluster import WireClient
+from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.clock import SystemClock
 from mainstem.errors import (
     AuthorizationError,

@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Producer
 
 from mainstem.client.log import Log
-from mainstem.client.wire.cluster import Isolation, WireClient
-from mainstem.client.wire.groups import committed_offsets
+from mainstem.client.wire.admin.groups import committed_offsets
+from mainstem.client.wire.cluster.cluster import Isolation, WireClient
 from mainstem.errors import (
     ConfigError,
     InputError,

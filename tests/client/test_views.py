@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mainstem.client.views import Views, views
+from mainstem.client.http.views import Views, views
 from mainstem.errors import (
     ConfigError,
     FrameError,

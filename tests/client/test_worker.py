@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
+from mainstem.client.http.request_reply import CORRELATION_ID, REPLY_TOPIC, reply_topic_of
+from mainstem.client.http.worker import Worker
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
-from mainstem.client.request_reply import CORRELATION_ID, REPLY_TOPIC, reply_topic_of
-from mainstem.client.worker import Worker
 from mainstem.clock import SystemClock
 from mainstem.errors import LogUnavailableError, UnknownTopicError
 from mainstem.model import Record
@@ -116,7 +116,7 @@ def test_a_worker_whose_rounds_all_fail_says_so_and_leaves_the_requests(mainstem
 def test_a_log_that_is_away_while_a_round_is_given_up_ends_no_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mainstem.client.worker._ABORT_S", 0.1)
+    monkeypatch.setattr("mainstem.client.http.worker._ABORT_S", 0.1)
     broker = EmbeddedBroker(tmp_path).start()
 
     class LosesItsLog(Worker):
@@ -145,7 +145,7 @@ def test_a_log_that_is_away_while_a_round_is_given_up_ends_no_worker(
 KILLED_IN_ITS_TRANSACTION = """
 import os, signal, sys
 from mainstem.client.log import Log
-from mainstem.client.worker import Worker
+from mainstem.client.http.worker import Worker
 
 class Killed(Worker):
     def _commit(self, producer):

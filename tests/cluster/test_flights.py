@@ -25,9 +25,9 @@ import pytest
 
 from mainstem.cli.demo.data import TABLES, files_directory, program
 from mainstem.cli.demo.questions import QUESTIONS
+from mainstem.client.http.views import Views, views
 from mainstem.client.log import Log
-from mainstem.client.views import Views, views
-from mainstem.client.wire.cluster import WireClient
+from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.errors import PositionTimeoutError, UnavailableError
 from mainstem.model import Position
 from mainstem.pipelines.progress import PROGRESS_TOPIC

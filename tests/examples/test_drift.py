@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from examples import drift as example
+from mainstem.client.http.views import views
 from mainstem.client.log import Log
-from mainstem.client.views import views
 
 RICHEST = "SELECT owner, balance FROM balances ORDER BY balance DESC LIMIT 1"
 

@@ -11,8 +11,8 @@ import pytest
 
 import mainstem as ms
 from examples import job_views as example
+from mainstem.client.http.views import Views
 from mainstem.client.log import Log
-from mainstem.client.views import Views
 from tests.cli.commands import Commands
 from tests.examples.serving import serving
 

@@ -12,8 +12,8 @@ from urllib.error import HTTPError
 import pytest
 
 from examples import request_reply as example
+from mainstem.client.http.worker import Worker
 from mainstem.client.log import Log
-from mainstem.client.worker import Worker
 from mainstem.testing.embedded import EmbeddedBroker
 
 

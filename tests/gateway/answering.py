@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from mainstem.client.http.request_reply import CORRELATION_ID, REPLY_TOPIC
+from mainstem.client.http.worker import Worker
 from mainstem.client.log import Log
-from mainstem.client.request_reply import CORRELATION_ID, REPLY_TOPIC
-from mainstem.client.worker import Worker
 from mainstem.model import Record
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from mainstem.background import failures
 from mainstem.client.log import Log
-from mainstem.client.reader import Follower
+from mainstem.client.read.reader import Follower
 from mainstem.gateway import topic_tail
 from tests.gateway.answering import working
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from mainstem.client.http.requests import RequestClient, requests
 from mainstem.client.log import Log
-from mainstem.client.requests import RequestClient, requests
 from mainstem.errors import RequestFailedError, UnavailableError, UnknownRequestError, UnknownTopicError
 from mainstem.model import Position, Record
 from tests.gateway.answering import answer_by_hand, working

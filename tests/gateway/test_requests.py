@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 import httpx
 import pytest
 
+from mainstem.client.http.request_reply import CORRELATION_ID, RequestId, reply_topic_of
 from mainstem.client.log import Log
-from mainstem.client.request_reply import CORRELATION_ID, RequestId, reply_topic_of
 from mainstem.clock import SystemClock
 from mainstem.errors import RequestExpiredError
 from mainstem.gateway.app import create_app

@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from mainstem.client.http.views import views
 from mainstem.client.log import Log
-from mainstem.client.views import views
 from mainstem.clock import SystemClock
 from mainstem.errors import AuthenticationError, AuthorizationError, ConfigError
 from mainstem.gateway.access_rules import RULES, rule_for

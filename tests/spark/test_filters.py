@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
     Not,
 )
 
-from mainstem.client.wire.cluster import Isolation
+from mainstem.client.wire.cluster.cluster import Isolation
 from mainstem.model import Position, TopicPartition
 from mainstem.spark.columns import PLACE_COLUMNS, RECORD_COLUMNS
 from mainstem.spark.filters import Narrowing, narrowed, narrowing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from mainstem.client.wire.cluster import WireClient
+from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.model import Position
 from mainstem.protocol.schema import ZERO_UUID
 from mainstem.spark.frontier import Scout

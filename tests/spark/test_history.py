@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.client.wire.cluster import WireClient
+from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.errors import ConfigError
 from mainstem.gateway.app import create_app
 from mainstem.gateway.forwarding import ForwardingBackend

@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 
 from mainstem.client.log import Log
 from mainstem.client.security import Security
-from mainstem.client.wire.cluster import Isolation, WireClient
+from mainstem.client.wire.cluster.cluster import Isolation, WireClient
 from mainstem.model import TopicPartition
 from mainstem.protocol.messages.delete_records import (
     DeleteRecordsPartition,

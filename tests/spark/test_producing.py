@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.client.wire.connection import Connection
+from mainstem.client.wire.connection.connection import Connection
 from mainstem.errors import ConfigError, LogUnavailableError, RecordTooLargeError, UnknownTopicError
 from mainstem.record.partitioner import partition_for
 from mainstem.spark import producing as module

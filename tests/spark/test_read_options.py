@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mainstem.client.wire.cluster import EARLIEST, LATEST, Isolation
+from mainstem.client.wire.cluster.cluster import EARLIEST, LATEST, Isolation
 from mainstem.errors import ConfigError, SchemaError
 from mainstem.model import TopicPartition
 from mainstem.spark.options import COMMON_OPTIONS

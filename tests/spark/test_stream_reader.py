@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
-from mainstem.client.wire.cluster import WireClient
+from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.errors import ConfigError, MainstemError, OffsetOutOfRangeError, UnknownTopicError
 from mainstem.model import Position
 from mainstem.pipelines.losses import recorded_losses

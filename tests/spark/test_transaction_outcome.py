@@ -13,8 +13,8 @@ from itertools import product
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.client.wire.cluster import WireClient
-from mainstem.client.wire.prepared import end_all, learn_terms, open_transactions
+from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.client.wire.produce.prepared import end_all, learn_terms, open_transactions
 from mainstem.errors import LogUnavailableError, PipelineFailedError
 from mainstem.spark import own_producers
 from mainstem.spark.clients import borrowed

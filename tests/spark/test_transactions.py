@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.client.wire.connection import Connection
-from mainstem.client.wire.prepared import end_all, learn_terms, open_transactions
+from mainstem.client.wire.connection.connection import Connection
+from mainstem.client.wire.produce.prepared import end_all, learn_terms, open_transactions
 from mainstem.errors import ConfigError, PipelineFailedError, ProducerFencedError, TransactionTimeoutError
 from mainstem.model import Position
 from mainstem.protocol.schema import Message

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.client.wire.prepared import end_all, learn_terms, open_transactions
+from mainstem.client.wire.produce.prepared import end_all, learn_terms, open_transactions
 from mainstem.errors import PipelineFailedError, ProducerFencedError, TransactionTimeoutError
 from mainstem.spark import own_producers
 from mainstem.spark.clients import borrowed

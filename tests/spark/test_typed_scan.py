@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.client.wire.cluster import WireClient
+from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.errors import OffsetOutOfRangeError, SchemaError
 from mainstem.model import TopicPartition
 from mainstem.spark import typed_scan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mainstem.client.wire.cluster import WireClient
+from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.delete_records import (
     DeleteRecordsPartition,

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from confluent_kafka import Producer
 
 from mainstem.client.log import Log
-from mainstem.client.wire.cluster import WireClient
+from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.model import TopicPartition
 from mainstem.record.constants import Compression
 from mainstem.record.writer import NewRecord, build_batch

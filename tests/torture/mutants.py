@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from mainstem.client.wire.prepared import end_all
+from mainstem.client.wire.produce.prepared import end_all
 from mainstem.spark import transactions
 from mainstem.spark.own_producers import TransactionalProducer
 from mainstem.spark.transactions import _Driver

@@ -28,8 +28,8 @@ from typing import Final
 
 from confluent_kafka import Producer
 
-from mainstem.client.wire.cluster import WireClient
-from mainstem.client.wire.prepared import open_transactions
+from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.client.wire.produce.prepared import open_transactions
 from tests.broker.harness import LogProcess
 from tests.support.eventually import eventually
 from tests.torture.orders import Order, Target

@@ -34,8 +34,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from mainstem.client.wire.cluster import WireClient
-from mainstem.client.wire.topics import create_topic
+from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.client.wire.cluster.topics import create_topic
 from mainstem.errors import InvalidProducerEpochError, MainstemError, ProducerFencedError, TransactionTimeoutError
 from mainstem.spark.options import LogOptions, WriteOptions
 from mainstem.spark.producing import Rows

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mainstem.client.wire.cluster import EARLIEST
-from mainstem.client.wire.fetching import AbortedTransaction, FetchedPartition
-from mainstem.client.wire.metadata import PartitionMetadata, TopicMetadata
+from mainstem.client.wire.cluster.cluster import EARLIEST
+from mainstem.client.wire.cluster.fetching import AbortedTransaction, FetchedPartition
+from mainstem.client.wire.cluster.metadata import PartitionMetadata, TopicMetadata
 from mainstem.errors import LogUnavailableError, OffsetOutOfRangeError
 from mainstem.model import TopicPartition
 from mainstem.protocol.messages.describe_configs import (

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mainstem.client.log import Log
-from mainstem.client.wire.cluster import WireClient
+from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.model import OnDamaged, Position
 from mainstem.pipelines.app import App
 from mainstem.pipelines.deploy import deploy

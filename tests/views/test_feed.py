@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from mainstem.client.wire.fetching import AbortedTransaction
+from mainstem.client.wire.cluster.fetching import AbortedTransaction
 from mainstem.errors import LogUnavailableError, UnknownTopicError, ViewStoppedError
 from mainstem.model import Position, TopicPartition
 from mainstem.record.constants import ControlType

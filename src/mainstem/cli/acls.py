@@ -42,7 +42,7 @@ def list_acls(
     json: options.Json = False,
 ) -> None:
     """The ACLs, or those of one principal, or those that apply to one resource."""
-    from mainstem.client.wire import access
+    from mainstem.client.wire.admin import access
     from mainstem.protocol.messages.describe_acls import DescribeAclsRequest
 
     wanted = AclFilter(principal=principal)
@@ -75,7 +75,7 @@ def add(
     json: options.Json = False,
 ) -> None:
     """Allow a principal operations on a resource, or deny them."""
-    from mainstem.client.wire import access
+    from mainstem.client.wire.admin import access
     from mainstem.protocol.messages.create_acls import AclCreation
 
     creations = [
@@ -109,7 +109,7 @@ def remove(
     json: options.Json = False,
 ) -> None:
     """Remove a principal's ACLs on a resource: those of the operations named, or all."""
-    from mainstem.client.wire import access
+    from mainstem.client.wire.admin import access
     from mainstem.protocol.messages.delete_acls import DeleteAclsFilter
 
     filters = [

@@ -14,7 +14,7 @@ from mainstem.cli.output import out, out_json
 from mainstem.errors import InputError, SchemaError
 
 if TYPE_CHECKING:
-    from mainstem.client.asks import Asks
+    from mainstem.client.append.append_options import Asks
     from mainstem.client.log import Log
     from mainstem.client.records import NewRecord
     from mainstem.model import Position

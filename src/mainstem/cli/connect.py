@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
-    from mainstem.client.wire.cluster import WireClient
+    from mainstem.client.wire.cluster.cluster import WireClient
 
 _TIMEOUT_S = 10.0
 
@@ -20,6 +20,6 @@ def connect(bootstrap: str) -> Log:
 
 def wire_client(bootstrap: str) -> WireClient:
     """A connection of our own to the log, for what the client's API does not have; a context manager."""
-    from mainstem.client.wire.cluster import WireClient
+    from mainstem.client.wire.cluster.cluster import WireClient
 
     return WireClient(bootstrap, client_id="mainstem-cli", timeout_s=_TIMEOUT_S)

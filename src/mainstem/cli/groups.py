@@ -11,7 +11,7 @@ from mainstem.cli.connect import connect
 from mainstem.cli.output import note, out, out_json, out_rows, out_table
 
 if TYPE_CHECKING:
-    from mainstem.client.group_admin import GroupDescription, OffsetChange
+    from mainstem.client.admin.group_admin import GroupDescription, OffsetChange
 
 app = typer.Typer(help="List, describe, reset and delete groups.", no_args_is_help=True, rich_markup_mode=None)
 

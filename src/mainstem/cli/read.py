@@ -15,8 +15,8 @@ from mainstem.model import OnDamaged
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mainstem.client.key_reader import KeyReader
-    from mainstem.client.reader import BoundedReader, Follower
+    from mainstem.client.read.key_reader import KeyReader
+    from mainstem.client.read.reader import BoundedReader, Follower
     from mainstem.model import Record
 
 

@@ -109,8 +109,8 @@ def _finish_once(stack: Stack, app: Path, declared: App, bootstrap: str, *, json
 
 
 def _apply_once(stack: Stack, app: Path, declared: App, bootstrap: str) -> None:
+    from mainstem.client.http.views import views
     from mainstem.client.log import Log
-    from mainstem.client.views import views
 
     with Log(bootstrap) as log:
         ends = log.end(*sorted({view.topic.name for view in declared.views.values()}))

@@ -37,7 +37,7 @@ def list_users(
         with local_credentials(data) as credentials:
             found = {user: sorted(credentials.of(user)) for user in credentials.users()}
     else:
-        from mainstem.client.wire import access
+        from mainstem.client.wire.admin import access
 
         with wire_client(bootstrap) as client:
             found = {user: sorted(mechanisms) for user, mechanisms in access.users(client).items()}
@@ -76,7 +76,7 @@ def add(
                 credentials.check(user, each, credential)
             credentials.change(changes)
     else:
-        from mainstem.client.wire import access
+        from mainstem.client.wire.admin import access
 
         with wire_client(bootstrap) as client:
             access.put_user(client, name, password, mechanisms)
@@ -103,7 +103,7 @@ def remove(
                 raise InputError(f"there is no user {name!r}")
             credentials.change({(name, mechanism): None for mechanism in held})
     else:
-        from mainstem.client.wire import access
+        from mainstem.client.wire.admin import access
 
         with wire_client(bootstrap) as client:
             access.remove_user(client, name)

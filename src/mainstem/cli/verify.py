@@ -96,7 +96,7 @@ def _verify_all(app: App, bootstrap: str, master: str, checkpoints: Path, url: s
 
 
 def _verified_view(url: str, name: str) -> dict[str, Any] | MainstemError:
-    from mainstem.client.views import views
+    from mainstem.client.http.views import views
     from mainstem.errors import MainstemError
 
     try:

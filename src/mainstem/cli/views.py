@@ -15,7 +15,7 @@ from mainstem.errors import QueryError
 from mainstem.exit_codes import DONE, NO
 
 if TYPE_CHECKING:
-    from mainstem.client.views import Answer, Fresh, ViewClient
+    from mainstem.client.http.views import Answer, Fresh, ViewClient
 
 app = typer.Typer(help="List, query, verify and rebuild views.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -46,7 +46,7 @@ Way = Annotated[Direction, typer.Option("--direction", help="Which way edges are
 @app.command("list")
 def list_views(url: options.Url = options.DEFAULT_URL, json: options.Json = False) -> None:
     """Every view: its kind, topic, rows and position."""
-    from mainstem.client.views import views
+    from mainstem.client.http.views import views
 
     rows = views(url).status()
     if json:
@@ -267,7 +267,7 @@ def rebuild(
 
 
 def _view(url: str, name: str) -> ViewClient:
-    from mainstem.client.views import views
+    from mainstem.client.http.views import views
 
     return views(url)[name]
 

@@ -1,1 +1,13 @@
-"""The client package; see ARCHITECTURE.md for what it holds and what it may import."""
+"""Clients of any log that speaks the Kafka protocol.
+
+* ``log``: ``Log``, the class that users see
+* ``append``: writing records
+* ``read``: reading records
+* ``records``, ``values``: the records to append, and Python values as bytes
+* ``http``: views, and request and reply, over HTTP
+* ``admin``: for operators
+* ``wire``: the protocol over sockets
+* ``security``: TLS and SASL options
+* ``failures``: error codes as errors
+* ``bench``: measures a log
+"""

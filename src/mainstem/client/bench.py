@@ -16,8 +16,8 @@ from typing import Any, Final, TypeAlias
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
+from mainstem.client.append.librdkafka import LOGGER
 from mainstem.client.failures import error_of
-from mainstem.client.librdkafka import LOGGER
 from mainstem.client.log import Log
 from mainstem.client.security import Security
 from mainstem.errors import ConfigError, LogUnavailableError

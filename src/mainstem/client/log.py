@@ -16,23 +16,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Unpack
 
-from mainstem.client.appending import Appender, LogPlace
-from mainstem.client.asks import Asks
-from mainstem.client.cluster_admin import ClusterAdmin
-from mainstem.client.group_admin import GroupAdmin
-from mainstem.client.key_reader import KeyReader
-from mainstem.client.reader import FETCH_BYTES, BoundedReader, Follower
+from mainstem.client.admin.cluster_admin import ClusterAdmin
+from mainstem.client.admin.group_admin import GroupAdmin
+from mainstem.client.append.append_options import Asks
+from mainstem.client.append.appending import Appender, LogPlace
+from mainstem.client.append.transaction import Transaction
+from mainstem.client.read.key_reader import KeyReader
+from mainstem.client.read.reader import FETCH_BYTES, BoundedReader, Follower
+from mainstem.client.read.start import Moment, bounds, end_offsets, offsets_at_time, partitions_of, start_offsets
 from mainstem.client.records import EncodedRecord, HeadersLike, encoded, encoded_headers
 from mainstem.client.security import Security
-from mainstem.client.start import Moment, bounds, end_offsets, offsets_at_time, partitions_of, start_offsets
-from mainstem.client.transaction import Transaction
 from mainstem.client.values import key_bytes, value_bytes
-from mainstem.client.wire import groups as wire_groups
-from mainstem.client.wire import topics as wire_topics
-from mainstem.client.wire.address import parse_bootstrap
-from mainstem.client.wire.cluster import EARLIEST, WireClient
-from mainstem.client.wire.metadata import TopicMetadata
-from mainstem.client.wire.pool import Pool
+from mainstem.client.wire.admin import groups as wire_groups
+from mainstem.client.wire.cluster import topics as wire_topics
+from mainstem.client.wire.cluster.cluster import EARLIEST, WireClient
+from mainstem.client.wire.cluster.metadata import TopicMetadata
+from mainstem.client.wire.connection.address import parse_bootstrap
+from mainstem.client.wire.connection.pool import Pool
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import (
     InputError,

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from mainstem.client.wire.cluster import WireClient
-from mainstem.client.wire.producers import ProducerIdentity, init_producer_id
+from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.client.wire.produce.producers import ProducerIdentity, init_producer_id
 from mainstem.errors import MainstemError
 from mainstem.model import Position, TopicPartition
 from mainstem.record.arrow_encode import encode
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from mainstem.client.log import Log
-    from mainstem.client.wire.transactions import TransactionalProducer
+    from mainstem.client.wire.produce.transactions import TransactionalProducer
 
 _LANES_MAX = 2
 _BATCHES_IN_FLIGHT_MAX = 4

@@ -20,9 +20,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mainstem.client.wire.cluster import WireClient
-from mainstem.client.wire.groups import committed_entries
-from mainstem.client.wire.transactions import TransactionalProducer
+from mainstem.client.wire.admin.groups import committed_entries
+from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.client.wire.produce.transactions import TransactionalProducer
 from mainstem.connectors.bulk import BulkAppender, RecordFields
 from mainstem.errors import InputError, LogUnavailableError, MainstemError
 from mainstem.model import LOAD_GROUP_PREFIX, Position

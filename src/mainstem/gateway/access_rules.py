@@ -13,7 +13,7 @@ from typing import Final
 
 from starlette.routing import compile_path
 
-from mainstem.client.request_reply import RequestId
+from mainstem.client.http.request_reply import RequestId
 from mainstem.errors import UnknownRequestError
 from mainstem.gateway.key_paths import KEY
 from mainstem.gateway.tokens import Grants, Kind, Scope

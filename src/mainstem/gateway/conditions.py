@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from mainstem.client.asks import Asks
+from mainstem.client.append.append_options import Asks
 from mainstem.errors import InputError
 
 _TAG = re.compile(r'"(-1|[0-9]{1,18})"')

@@ -18,9 +18,9 @@ from mainstem.gateway.json_responses import json_response
 from mainstem.gateway.queries import NoQuery
 
 if TYPE_CHECKING:
-    from mainstem.client.cluster_admin import BrokerDescription
+    from mainstem.client.admin.cluster_admin import BrokerDescription
     from mainstem.client.log import Log
-    from mainstem.client.wire.configs import BrokerSetting
+    from mainstem.client.wire.admin.configs import BrokerSetting
     from mainstem.gateway.limits import Limits
 
 _THREADS_MAX: Final = 2

@@ -11,14 +11,14 @@ import datetime
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mainstem.client.key_reader import KeyReader
+from mainstem.client.read.key_reader import KeyReader
 from mainstem.errors import InputError, PositionError
 from mainstem.gateway.record_json import record_json
 from mainstem.model import OnDamaged, Position
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
-    from mainstem.client.start import Moment
+    from mainstem.client.read.start import Moment
 
 _ANSWER_BYTES_MAX = 8 << 20
 _OFFSET_DIGITS_MAX = 18

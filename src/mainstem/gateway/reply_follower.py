@@ -24,7 +24,7 @@ from mainstem.model import Record
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
-    from mainstem.client.reader import Follower
+    from mainstem.client.read.reader import Follower
 
 _LOGGER = logging.getLogger(__name__)
 _THREADS_MAX: Final = 4

@@ -19,8 +19,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from mainstem.client.asks import Asks, ask_headers
-from mainstem.client.request_reply import (
+from mainstem.client.append.append_options import Asks, ask_headers
+from mainstem.client.http.request_reply import (
     CORRELATION_ID,
     REPLY_TOPIC,
     RequestId,

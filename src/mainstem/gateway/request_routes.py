@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from mainstem.client.request_reply import ERROR, RequestId, reply_topic_of
+from mainstem.client.http.request_reply import ERROR, RequestId, reply_topic_of
 from mainstem.errors import RequestFailedError
 from mainstem.gateway.blocking import Workers
 from mainstem.gateway.bodies import body_of, read_json

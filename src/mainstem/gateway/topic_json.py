@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mainstem.client.inventory import TopicSummary
+    from mainstem.client.admin.inventory import TopicSummary
     from mainstem.client.log import GroupInfo, TopicDescription, TopicInfo
 
 

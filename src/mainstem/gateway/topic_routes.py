@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from mainstem.client.asks import Asks
+from mainstem.client.append.append_options import Asks
 from mainstem.client.records import NewRecord
 from mainstem.errors import UnknownTopicError
 from mainstem.gateway.blocking import Workers

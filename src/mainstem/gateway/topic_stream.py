@@ -32,7 +32,7 @@ from mainstem.record.partitioner import partition_for
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
-    from mainstem.client.reader import BoundedReader
+    from mainstem.client.read.reader import BoundedReader
 
 _LOGGER: Final = logging.getLogger(__name__)
 _PAST_READERS_MAX: Final = 8

@@ -27,7 +27,7 @@ from mainstem.gateway.topic_frames import Offsets, Piece, piece_of
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
-    from mainstem.client.reader import Follower
+    from mainstem.client.read.reader import Follower
 
 _LOGGER = logging.getLogger(__name__)
 RING_BYTES: Final = 8 << 20

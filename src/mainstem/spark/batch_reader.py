@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from mainstem.client.wire.cluster import EARLIEST, LATEST, WireClient
+from mainstem.client.wire.cluster.cluster import EARLIEST, LATEST, WireClient
 from mainstem.model import Position
 from mainstem.spark import losses
 from mainstem.spark.clients import borrowed

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from mainstem.client.asks import IDEMPOTENCY_WINDOW
-from mainstem.client.wire.cluster import WireClient
+from mainstem.client.append.append_options import IDEMPOTENCY_WINDOW
+from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.errors import ConfigError, InvalidRecordError
 from mainstem.model import TopicPartition
 from mainstem.record.append_headers import IDEMPOTENCY_KEY

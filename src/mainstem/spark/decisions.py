@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
-from mainstem.client.wire.groups import CommittedEntry
-from mainstem.client.wire.prepared import Instance
+from mainstem.client.wire.admin.groups import CommittedEntry
+from mainstem.client.wire.produce.prepared import Instance
 from mainstem.errors import ConfigError, StorageError
 from mainstem.model import Position, TopicPartition
 from mainstem.spark.offsets import StreamOffsets

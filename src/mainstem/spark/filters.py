@@ -25,7 +25,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from mainstem.client.wire.cluster import Isolation, WireClient
+from mainstem.client.wire.cluster.cluster import Isolation, WireClient
 from mainstem.model import Position, TopicPartition
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)

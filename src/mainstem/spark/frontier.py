@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mainstem.client.wire.cluster import EARLIEST, WireClient
+from mainstem.client.wire.cluster.cluster import EARLIEST, WireClient
 from mainstem.errors import LogUnavailableError
 from mainstem.model import Position, TopicPartition
 from mainstem.pipelines.losses import Loss

@@ -14,7 +14,7 @@ import sys
 import threading
 from dataclasses import replace
 
-from mainstem.client.wire.group_admin import commit_offsets
+from mainstem.client.wire.admin.group_admin import commit_offsets
 from mainstem.errors import InputError, MainstemError
 from mainstem.model import Position
 from mainstem.spark.clients import borrowed

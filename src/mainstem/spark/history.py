@@ -19,7 +19,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructField, StructType
 
-from mainstem.client.http import JsonHttp
+from mainstem.client.http.http import JsonHttp
 from mainstem.client.log import Log
 from mainstem.errors import ConfigError
 from mainstem.lake.columns import ERROR, HEADERS, KEY, OFFSET, PARTITION, TIMESTAMP, TIMESTAMP_TYPE, UNREADABLE, VALUE

@@ -38,7 +38,7 @@ import numpy as np
 from crc32c import crc32c
 
 from mainstem.client.security import Security
-from mainstem.client.wire.cluster import WireClient
+from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.errors import CorruptBatchError, MainstemError
 from mainstem.log.files.names import (
     LOG,

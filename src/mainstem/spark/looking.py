@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mainstem.client.wire.cluster import LATEST, Isolation, WireClient
+from mainstem.client.wire.cluster.cluster import LATEST, Isolation, WireClient
 from mainstem.errors import CorruptBatchError, OffsetOutOfRangeError, UnknownTopicError
 from mainstem.model import Position, TopicPartition
 

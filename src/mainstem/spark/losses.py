@@ -12,8 +12,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mainstem.client.wire.cluster import EARLIEST, LATEST, Isolation, WireClient
-from mainstem.client.wire.topics import topic_configs
+from mainstem.client.wire.cluster.cluster import EARLIEST, LATEST, Isolation, WireClient
+from mainstem.client.wire.cluster.topics import topic_configs
 from mainstem.errors import MainstemError, OffsetOutOfRangeError
 from mainstem.model import Position, TopicPartition
 from mainstem.pipelines.losses import Loss, record_losses

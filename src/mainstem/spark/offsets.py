@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mainstem.client.time_search import first_records_at
-from mainstem.client.wire.cluster import EARLIEST, LATEST, Isolation, WireClient
+from mainstem.client.read.time_search import first_records_at
+from mainstem.client.wire.cluster.cluster import EARLIEST, LATEST, Isolation, WireClient
 from mainstem.errors import ConfigError, PositionFormatError
 from mainstem.model import OnDamaged, Position, TopicPartition
 from mainstem.spark.read_options import At, Bound, ByOffset, ByTime, ReadOptions

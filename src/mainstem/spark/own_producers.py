@@ -28,9 +28,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from mainstem.client.wire.cluster import WireClient
-from mainstem.client.wire.prepared import Instance, Terms, add_partitions, end_all, init_producer, learn_terms
-from mainstem.client.wire.producers import ProducerIdentity
+from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.client.wire.produce.prepared import Instance, Terms, add_partitions, end_all, init_producer, learn_terms
+from mainstem.client.wire.produce.producers import ProducerIdentity
 from mainstem.errors import MainstemError
 from mainstem.model import TopicPartition
 from mainstem.record.writer import ProducerStamp

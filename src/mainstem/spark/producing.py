@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mainstem.client.wire.cluster import WireClient
-from mainstem.client.wire.produce_window import ProduceWindow
-from mainstem.client.wire.producers import ProducerIdentity, init_producer_id
+from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.client.wire.produce.produce_window import ProduceWindow
+from mainstem.client.wire.produce.producers import ProducerIdentity, init_producer_id
 from mainstem.errors import ConfigError, ProducerError, UnknownTopicError
 from mainstem.model import Position, TopicPartition
 from mainstem.record.constants import MAX_BATCH_BYTES, Compression

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from mainstem.client.wire.cluster import EARLIEST, LATEST, Isolation
+from mainstem.client.wire.cluster.cluster import EARLIEST, LATEST, Isolation
 from mainstem.errors import ConfigError
 from mainstem.model import OnDamaged, TopicPartition, is_topic_name
 from mainstem.spark.columns import OFFERED_COLUMNS, RECORD_COLUMNS

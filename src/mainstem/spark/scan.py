@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mainstem.client.wire.cluster import Isolation, WireClient
-from mainstem.client.wire.damage import damage_at
-from mainstem.client.wire.fetching import FetchedPartition
+from mainstem.client.wire.cluster.cluster import Isolation, WireClient
+from mainstem.client.wire.cluster.damage import damage_at
+from mainstem.client.wire.cluster.fetching import FetchedPartition
 from mainstem.errors import CorruptBatchError, DamagedRecordsError, LogUnavailableError, OffsetOutOfRangeError
 from mainstem.model import TopicPartition
 from mainstem.record.arrow_decode import decode

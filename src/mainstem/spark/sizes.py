@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mainstem.client.wire.cluster import Isolation, WireClient
+from mainstem.client.wire.cluster.cluster import Isolation, WireClient
 from mainstem.model import TopicPartition
 from mainstem.record.constants import HEADER_BYTES
 from mainstem.record.header import read_header

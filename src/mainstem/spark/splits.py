@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from mainstem.client.wire.cluster import WireClient
+from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.model import Position
 from mainstem.spark.ranges import ScanPartition, plan, ranges_of
 from mainstem.spark.read_options import ReadOptions, Splits

@@ -31,7 +31,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from mainstem.client.wire.cluster import LATEST, WireClient
+from mainstem.client.wire.cluster.cluster import LATEST, WireClient
 from mainstem.model import Position, TopicPartition
 from mainstem.spark import losses
 from mainstem.spark.clients import borrowed

@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from mainstem.client.wire.cluster import WireClient
-from mainstem.client.wire.metadata import TopicMetadata
+from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.client.wire.cluster.metadata import TopicMetadata
 from mainstem.errors import UnknownTopicError
 from mainstem.model import TopicPartition
 from mainstem.spark.read_options import ReadOptions

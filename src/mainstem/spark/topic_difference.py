@@ -18,7 +18,7 @@ from typing import Final
 
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
-from mainstem.client.wire.deadline import Deadline, pauses_s
+from mainstem.client.wire.connection.deadline import Deadline, pauses_s
 from mainstem.clock import SystemClock
 from mainstem.errors import DefinitionError, TransactionTimeoutError
 from mainstem.model import Record, TopicPartition

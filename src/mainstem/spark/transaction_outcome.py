@@ -19,9 +19,9 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from mainstem.client.wire.cluster import EARLIEST, WireClient
-from mainstem.client.wire.deadline import Deadline, pauses_s
-from mainstem.client.wire.fetching import FetchedPartition
+from mainstem.client.wire.cluster.cluster import EARLIEST, WireClient
+from mainstem.client.wire.cluster.fetching import FetchedPartition
+from mainstem.client.wire.connection.deadline import Deadline, pauses_s
 from mainstem.clock import SystemClock
 from mainstem.errors import LogUnavailableError, UnknownTopicError
 from mainstem.record.constants import ControlType

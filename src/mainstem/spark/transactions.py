@@ -38,10 +38,11 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 from weakref import WeakKeyDictionary
 
-from mainstem.client.wire.cluster import WireClient
-from mainstem.client.wire.coordinated import TRANSACTION, coordinators
-from mainstem.client.wire.groups import committed_entries
-from mainstem.client.wire.prepared import (
+from mainstem.client.wire.admin.groups import committed_entries
+from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.client.wire.cluster.coordinated import TRANSACTION, coordinators
+from mainstem.client.wire.cluster.topics import create_topic
+from mainstem.client.wire.produce.prepared import (
     Instance,
     Terms,
     commit_offsets,
@@ -50,8 +51,7 @@ from mainstem.client.wire.prepared import (
     init_producer,
     open_transactions,
 )
-from mainstem.client.wire.producers import ProducerIdentity
-from mainstem.client.wire.topics import create_topic
+from mainstem.client.wire.produce.producers import ProducerIdentity
 from mainstem.errors import (
     AuthorizationError,
     ConfigError,

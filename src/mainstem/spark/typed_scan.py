@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mainstem.client.wire.cluster import WireClient
+from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.errors import SchemaError
 from mainstem.model import TopicPartition
 from mainstem.spark.columns import PLACE_COLUMNS

@@ -30,7 +30,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from mainstem.client.log import Log, TopicDescription
-from mainstem.client.wire.cluster import LATEST, Isolation
+from mainstem.client.wire.cluster.cluster import LATEST, Isolation
 from mainstem.errors import (
     DefinitionError,
     InputError,

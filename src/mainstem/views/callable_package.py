@@ -10,14 +10,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mainstem.client.views import Views
+    from mainstem.client.http.views import Views
 
 
 class CallablePackage(ModuleType):
-    """A module that is called as ``mainstem.client.views.views`` is."""
+    """A module that is called as ``mainstem.client.http.views.views`` is."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Views:
         """The views behind a gateway."""
-        from mainstem.client.views import views
+        from mainstem.client.http.views import views
 
         return views(*arguments, **options)

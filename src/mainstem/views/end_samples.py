@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from mainstem.client.wire.cluster import LATEST, Isolation, WireClient
+from mainstem.client.wire.cluster.cluster import LATEST, Isolation, WireClient
 from mainstem.clock import Clock
 from mainstem.errors import LogUnavailableError
 from mainstem.model import Position, TopicPartition

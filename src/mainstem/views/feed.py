@@ -22,11 +22,11 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from mainstem.client.wire.cluster import EARLIEST, LATEST, Isolation, WireClient
-from mainstem.client.wire.damage import damage_at
-from mainstem.client.wire.fetching import FetchedPartition
-from mainstem.client.wire.metadata import TopicMetadata
-from mainstem.client.wire.topics import topic_configs
+from mainstem.client.wire.cluster.cluster import EARLIEST, LATEST, Isolation, WireClient
+from mainstem.client.wire.cluster.damage import damage_at
+from mainstem.client.wire.cluster.fetching import FetchedPartition
+from mainstem.client.wire.cluster.metadata import TopicMetadata
+from mainstem.client.wire.cluster.topics import topic_configs
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import (
     AuthorizationError,

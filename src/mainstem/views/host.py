@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from mainstem.client.log import Log
-from mainstem.client.wire.cluster import WireClient
+from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.clock import Clock, SystemClock
 from mainstem.durable_files import DirectoryLock, make_directory
 from mainstem.errors import (

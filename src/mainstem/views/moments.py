@@ -4,7 +4,7 @@
   is that of all partitions. One beyond the committed records is refused.
 * A time means, in each partition, everything before the first record whose timestamp is that time or later; a later
   record with an earlier timestamp does not count, one before it with a later timestamp cannot be there. Transaction
-  markers and aborted records are no records (`client.time_search`). Where the log
+  markers and aborted records are no records (`client.read.time_search`). Where the log
   has removed records, and has none left from before the time, nobody knows which of those removed lay before it: that
   is refused.
 
@@ -16,9 +16,9 @@ from __future__ import annotations
 import datetime
 from typing import TypeAlias
 
-from mainstem.client.start import end_offsets, partitions_of
-from mainstem.client.time_search import first_records, first_records_at
-from mainstem.client.wire.cluster import EARLIEST, WireClient
+from mainstem.client.read.start import end_offsets, partitions_of
+from mainstem.client.read.time_search import first_records, first_records_at
+from mainstem.client.wire.cluster.cluster import EARLIEST, WireClient
 from mainstem.errors import HistoryRemovedError, InputError, PositionError
 from mainstem.model import OnDamaged, Position, TopicPartition
 

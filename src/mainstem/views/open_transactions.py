@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
-from mainstem.client.wire.cluster import WireClient
+from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.errors import MainstemError
 from mainstem.model import Position, TopicPartition
 from mainstem.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest

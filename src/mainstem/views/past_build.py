@@ -22,8 +22,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mainstem.client.start import partitions_of
-from mainstem.client.wire.cluster import EARLIEST, WireClient
+from mainstem.client.read.start import partitions_of
+from mainstem.client.wire.cluster.cluster import EARLIEST, WireClient
 from mainstem.errors import HistoryRemovedError
 from mainstem.model import Position, TopicPartition
 from mainstem.views.feed import Feed, LossPolicy

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 
 from mainstem.background import failed
 from mainstem.client.log import Log
-from mainstem.client.reader import Follower
+from mainstem.client.read.reader import Follower
 from mainstem.errors import LogUnavailableError, MainstemError, SchemaError
 from mainstem.model import Record
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress

@@ -44,7 +44,7 @@ from mainstem.views.verify import Replay, compared_anyway, differences
 from mainstem.views.version import Version
 
 if TYPE_CHECKING:
-    from mainstem.client.wire.cluster import WireClient
+    from mainstem.client.wire.cluster.cluster import WireClient
 
 _LOGGER = logging.getLogger("mainstem.views")
 _FETCH_BYTES = 1 << 20

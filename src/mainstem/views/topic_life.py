@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mainstem.client.wire.cluster import WireClient
-from mainstem.client.wire.metadata import TopicMetadata
+from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.client.wire.cluster.metadata import TopicMetadata
 from mainstem.errors import RemoteError, ViewStoppedError
 from mainstem.model import TopicPartition
 from mainstem.protocol.errors import ErrorCode

@@ -43,7 +43,7 @@ from mainstem.views.stores import open_store
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from mainstem.client.wire.cluster import WireClient
+    from mainstem.client.wire.cluster.cluster import WireClient
 
 _DIFFERENCES_MAX = 20
 _WAIT_MS = 500

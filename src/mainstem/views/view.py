@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from mainstem.client.log import Log
-from mainstem.client.wire.cluster import WireClient
+from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.clock import Clock
 from mainstem.errors import (
     HistoryRemovedError,

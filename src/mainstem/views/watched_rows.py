@@ -26,7 +26,7 @@ from mainstem.views.store import Bookmark, Row
 from mainstem.views.watching import KEYS_MAX, Watchers, WatchFilter
 
 if TYPE_CHECKING:
-    from mainstem.client.wire.cluster import WireClient
+    from mainstem.client.wire.cluster.cluster import WireClient
     from mainstem.views.view import View
 
 _KEYS_AT_ONCE: Final = 100

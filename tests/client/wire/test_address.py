@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mainstem.client.wire.address import Address, parse_bootstrap
+from mainstem.client.wire.connection.address import Address, parse_bootstrap
 from mainstem.errors import ConfigError
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.client.wire.cluster import EARLIEST, LATEST, Isolation, WireClient
-from mainstem.client.wire.producers import init_producer_id
+from mainstem.client.wire.cluster.cluster import EARLIEST, LATEST, Isolation, WireClient
+from mainstem.client.wire.produce.producers import init_producer_id
 from mainstem.errors import (
     CorruptBatchError,
     InputError,

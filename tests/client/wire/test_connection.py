@@ -5,9 +5,9 @@ import struct
 
 import pytest
 
-from mainstem.client.wire.address import Address
-from mainstem.client.wire.connection import Connection, ConnectionOptions
-from mainstem.client.wire.deadline import Deadline
+from mainstem.client.wire.connection.address import Address
+from mainstem.client.wire.connection.connection import Connection, ConnectionOptions
+from mainstem.client.wire.connection.deadline import Deadline
 from mainstem.clock import SystemClock
 from mainstem.errors import FrameError, LogUnavailableError, RemoteError
 from mainstem.protocol.apis import ApiKey

@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
-from mainstem.client.wire.cluster import WireClient
-from mainstem.client.wire.groups import committed_offsets, list_groups
+from mainstem.client.wire.admin.groups import committed_offsets, list_groups
+from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.errors import LogUnavailableError
 from mainstem.model import Position
 from mainstem.protocol.apis import ApiKey

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from mainstem.client.wire.address import Address
-from mainstem.client.wire.cluster import WireClient
-from mainstem.client.wire.deadline import Deadline
-from mainstem.client.wire.pool import Pool
-from mainstem.client.wire.transport import Stream, connect
+from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.client.wire.connection.address import Address
+from mainstem.client.wire.connection.deadline import Deadline
+from mainstem.client.wire.connection.pool import Pool
+from mainstem.client.wire.connection.transport import Stream, connect
 from mainstem.model import TopicPartition
 from mainstem.protocol.messages.list_groups import ListGroupsRequest
 from mainstem.protocol.messages.metadata import MetadataRequest

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from mainstem.client.wire.cluster import WireClient
-from mainstem.client.wire.pool import Pool
+from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.client.wire.connection.pool import Pool
 from mainstem.errors import LogUnavailableError
 
 

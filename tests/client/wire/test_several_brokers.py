@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from mainstem.client.wire.cluster import WireClient
+from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.errors import LogUnavailableError
 from mainstem.model import TopicPartition
 from mainstem.protocol.apis import ApiKey

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 import pytest
 
 from mainstem.client.security import Security
-from mainstem.client.wire.address import Address
-from mainstem.client.wire.cluster import WireClient
-from mainstem.client.wire.deadline import Deadline
-from mainstem.client.wire.tls import dial_tls
-from mainstem.client.wire.transport import NotConnectedError, Stream
+from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.client.wire.connection.address import Address
+from mainstem.client.wire.connection.deadline import Deadline
+from mainstem.client.wire.connection.tls import dial_tls
+from mainstem.client.wire.connection.transport import NotConnectedError, Stream
 from mainstem.clock import SystemClock
 from mainstem.errors import ConfigError
 from mainstem.testing import EmbeddedBroker

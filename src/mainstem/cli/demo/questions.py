@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mainstem.client.views import Views
+from mainstem.client.http.views import Views
 from mainstem.model import Position
 
 Rows = list[dict[str, Any]]

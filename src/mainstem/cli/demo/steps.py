@@ -15,9 +15,9 @@ from mainstem.cli.demo import data
 from mainstem.cli.demo.questions import QUESTIONS
 from mainstem.cli.demo.report import Report
 from mainstem.cli.options import DEFAULT_HTTP, DEFAULT_LISTEN
-from mainstem.client.http import JsonHttp
+from mainstem.client.http.http import JsonHttp
+from mainstem.client.http.views import Views, views
 from mainstem.client.log import Log
-from mainstem.client.views import Views, views
 from mainstem.clock import Clock, SystemClock
 from mainstem.connectors.files import load
 from mainstem.connectors.loads import LoadOptions

@@ -1,0 +1,51 @@
+"""``ClusterAdmin``: the brokers of a log, where they are and how they are set, and its topics at a glance.
+
+Safe from any thread, as the log is. Raises LogUnavailableError when the log cannot be reached in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from mainstem.client.admin.inventory import TopicSummary, inventory
+from mainstem.client.wire.admin.configs import BrokerSetting, broker_settings
+from mainstem.client.wire.cluster.cluster import WireClient
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerDescription:
+    """A broker: its id, the address that clients are told, and its settings by name."""
+
+    broker_id: int
+    address: str
+    is_controller: bool
+    settings: tuple[BrokerSetting, ...]
+
+
+class ClusterAdmin:
+    """The brokers. ``Log.cluster_admin`` is one."""
+
+    def __init__(self, borrow: Callable[[], AbstractContextManager[WireClient]]) -> None:
+        self._borrow = borrow
+
+    def describe(self) -> list[BrokerDescription]:
+        """Every broker, by id. Raises AuthorizationError, LogUnavailableError."""
+        with self._borrow() as client:
+            client.metadata([])
+            brokers, controller = dict(client.brokers), client.controller_id
+            return [
+                BrokerDescription(
+                    broker_id,
+                    str(brokers[broker_id]),
+                    broker_id == controller,
+                    tuple(broker_settings(client, broker_id)),
+                )
+                for broker_id in sorted(brokers)
+            ]
+
+    def inventory(self) -> list[TopicSummary]:
+        """Every topic with its ends, bytes and cleanup policy, by name. Raises LogUnavailableError."""
+        with self._borrow() as client:
+            return inventory(client)

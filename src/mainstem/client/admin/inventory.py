@@ -1,0 +1,101 @@
+"""What every topic holds at a glance, in five requests however many topics there are: ends, bytes, cleanup.
+
+Functions over a ``WireClient``, whose contract they have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from mainstem.client.wire.cluster.cluster import EARLIEST, LATEST, WireClient
+from mainstem.client.wire.cluster.metadata import TopicMetadata
+from mainstem.errors import UnknownTopicError
+from mainstem.model import Position, TopicPartition
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from mainstem.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+
+_TOPIC_RESOURCE: Final = 2
+_CLEANUP: Final = "cleanup.policy"
+_TRIES_MAX: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSummary:
+    """A topic at a glance. ``size_bytes`` and ``cleanup`` are None where the brokers do not tell them."""
+
+    topic: TopicMetadata
+    beginning: Position
+    end: Position
+    size_bytes: int | None
+    cleanup: str | None
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets lie between the ends: of records, transaction markers, and what compaction removed."""
+        return sum(offset - self.beginning.get(tp, 0) for tp, offset in self.end.items())
+
+
+def inventory(client: WireClient) -> list[TopicSummary]:
+    """Every topic, by name. Raises LogUnavailableError."""
+    for tries_left in reversed(range(_TRIES_MAX)):
+        topics = client.metadata()
+        partitions = [tp for topic in topics.values() for tp in _partitions(topic)]
+        try:
+            beginnings, ends = client.list_offsets(partitions, EARLIEST), client.list_offsets(partitions, LATEST)
+        except UnknownTopicError:  # deleted since it was listed
+            if not tries_left:
+                raise
+            continue
+        break
+    sizes, policies = _sizes(client), _cleanup(client, sorted(topics))
+    return [
+        TopicSummary(
+            topic,
+            Position({tp: beginnings[tp] for tp in _partitions(topic) if tp in beginnings}),
+            Position({tp: ends[tp] for tp in _partitions(topic) if tp in ends}),
+            sizes.get(name),
+            policies.get(name),
+        )
+        for name, topic in sorted(topics.items())
+    ]
+
+
+def _partitions(topic: TopicMetadata) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, number) for number in topic.partitions]
+
+
+def _sizes(client: WireClient) -> dict[str, int]:
+    """Bytes on disk, of the largest replica of each partition; what a broker does not tell us is left out."""
+    largest: dict[TopicPartition, int] = {}
+    asked = [(DescribeLogDirsRequest(topics=None), broker) for broker in sorted(client.brokers)]
+    for answer in client.request_all(asked):
+        for directory in answer.results:
+            if directory.error_code != ErrorCode.NONE:
+                continue
+            for topic in directory.topics:
+                for partition in topic.partitions:
+                    tp = TopicPartition(topic.name, partition.partition_index)
+                    largest[tp] = max(largest.get(tp, 0), partition.partition_size)
+    sizes: dict[str, int] = {}
+    for tp, size_bytes in largest.items():
+        sizes[tp.topic] = sizes.get(tp.topic, 0) + size_bytes
+    return sizes
+
+
+def _cleanup(client: WireClient, names: list[str]) -> dict[str, str]:
+    resources = [
+        DescribeConfigsResource(resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=[_CLEANUP])
+        for name in names
+    ]
+    if not resources:
+        return {}
+    results = client.request(DescribeConfigsRequest(resources=resources), resends=True).results
+    return {
+        result.resource_name: entry.value
+        for result in results
+        if result.error_code == ErrorCode.NONE
+        for entry in result.configs
+        if entry.name == _CLEANUP and entry.value is not None
+    }

@@ -1,0 +1,109 @@
+"""Append a few records at once, without librdkafka: an idempotent producer of its own over one wire client.
+
+Why not librdkafka, which the bulk goes through: its idempotent producer takes half a second until its first record is
+acknowledged, and this a few milliseconds.
+
+Invariants: one batch is in flight at a time, so that sequence numbers follow from what was acknowledged. A batch that
+was not acknowledged ends the producer id, whatever was said of it: an earlier attempt may have been appended while its
+answer got lost, and the log would take the next batch with the same sequence for a repeat of that one, and acknowledge
+what it does not hold. The next append takes a new id. When the log is away, what surely was not appended is a
+LogUnavailableError, what may have been its kind OutcomeUnknownError. Used by one thread at a time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+
+from mainstem.client.records import EncodedRecord
+from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.client.wire.connection.transport import NotConnectedError
+from mainstem.client.wire.produce.producers import ProducerIdentity, init_producer_id
+from mainstem.clock import Clock
+from mainstem.errors import (
+    ConditionFailedError,
+    LogUnavailableError,
+    OutcomeUnknownError,
+    ProducerError,
+    RecordTooLargeError,
+)
+from mainstem.model import Position, TopicPartition
+from mainstem.record.constants import INT32_MAX
+from mainstem.record.partitioner import partition_for
+from mainstem.record.writer import NewRecord, ProducerStamp, build_batch
+
+
+class AppendSession:
+    """One producer; see the module's docstring for its contract."""
+
+    def __init__(self, client: WireClient, clock: Clock) -> None:
+        """Takes over ``client``."""
+        self._client = client
+        self._clock = clock
+        self._identity: ProducerIdentity | None = None
+        self._sequences: dict[TopicPartition, int] = {}
+        self._has_appended = False
+
+    def append(self, topic: str, records: Iterable[EncodedRecord]) -> Position:
+        """Append records, in order for each partition; returns the position just after them, once they are durable.
+
+        Raises UnknownTopicError, RecordTooLargeError, LogUnavailableError, OutcomeUnknownError, RemoteError; partitions
+        before the one that failed have been appended to.
+        """
+        by_partition = self._by_partition(topic, records)
+        self._has_appended = False
+        try:
+            return Position({tp: self._append(tp, rows) for tp, rows in by_partition.items()})
+        except OutcomeUnknownError:
+            raise
+        except LogUnavailableError as error:
+            if not self._has_appended:
+                raise
+            raise OutcomeUnknownError(f"{error}; a part of the records is appended") from error
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _by_partition(self, topic: str, records: Iterable[EncodedRecord]) -> dict[TopicPartition, list[NewRecord]]:
+        count = self._client.partition_count(topic)
+        keyless, now_ms = random.randrange(count), self._clock.time_ms()
+        rows: dict[TopicPartition, list[NewRecord]] = {}
+        for record in records:
+            partition = record.partition
+            if partition is None:
+                partition = keyless if record.key is None else partition_for(record.key, count)
+            timestamp_ms = now_ms if record.timestamp_ms is None else record.timestamp_ms
+            row = NewRecord(record.key, record.value, record.headers, timestamp_ms)
+            rows.setdefault(TopicPartition(topic, partition), []).append(row)
+        return rows
+
+    def _append(self, tp: TopicPartition, rows: Sequence[NewRecord]) -> int:
+        """Append to one partition; returns the offset after the last record."""
+        try:
+            return self._produce(tp, rows)
+        except ProducerError:
+            return self._produce(tp, rows)  # the log refused them, not having heard of the producer (for long)
+        except RecordTooLargeError:
+            if len(rows) == 1:
+                raise
+            half = len(rows) // 2  # too many for one batch, though each may be small enough
+            self._append(tp, rows[:half])
+            return self._append(tp, rows[half:])
+
+    def _produce(self, tp: TopicPartition, rows: Sequence[NewRecord]) -> int:
+        identity = self._identity = self._identity or init_producer_id(self._client)
+        sequence = self._sequences.get(tp, 0)
+        stamp = ProducerStamp(identity.producer_id, identity.producer_epoch, sequence)
+        try:
+            base_offset = self._client.produce(tp, build_batch(rows, producer=stamp))
+        except ConditionFailedError:
+            raise  # logs look for repeats before conditions: no attempt was appended, the sequence has not moved
+        except BaseException as error:
+            self._identity = None
+            self._sequences.clear()
+            if isinstance(error, LogUnavailableError) and not isinstance(error.__cause__ or error, NotConnectedError):
+                raise OutcomeUnknownError(f"it is not known whether the record was appended: {error}") from error
+            raise
+        self._has_appended = True
+        self._sequences[tp] = (sequence + len(rows)) & INT32_MAX
+        return base_offset + len(rows)

@@ -1,0 +1,8 @@
+"""Reading records from the log.
+
+* ``reader``: bounded readers and followers
+* ``start``: where a reader begins and ends
+* ``time_search``: the first record at or after a time
+* ``key_reader``: the records of one key
+* ``decoding``: records from fetched bytes
+"""

@@ -1,0 +1,100 @@
+"""From a fetch's bytes to records: what a reader of committed records sees, and how far it then is.
+
+Control batches (transaction markers), the records of aborted transactions and what lies before the wanted offset are
+passed over; the position passes them all the same. Every batch's checksum is proven. Pure functions over the caller's
+buffer; records are copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mainstem.client.wire.cluster.damage import damage_at
+from mainstem.client.wire.cluster.fetching import AbortedTransaction, FetchedPartition
+from mainstem.errors import CorruptBatchError
+from mainstem.model import Record, TopicPartition
+from mainstem.record.constants import ControlType
+from mainstem.record.header import BatchHeader, iter_headers, verify
+from mainstem.record.reader import read_control_type, read_records
+
+
+class Chunk:
+    """The records of one fetched partition from ``start`` to before ``end``, to be iterated over once.
+
+    ``next_offset`` is where to go on after the records that have been taken: at the end of the iteration it is past
+    everything that the fetch brought, markers and gaps included, but never past ``end``. With ``since_ms``, batches in
+    which every record is earlier are passed over.
+    """
+
+    def __init__(
+        self,
+        tp: TopicPartition,
+        fetched: FetchedPartition,
+        start: int,
+        end: int | None = None,
+        *,
+        since_ms: int | None = None,
+    ) -> None:
+        self.topic_partition = tp
+        self.next_offset = start
+        self._fetched = fetched
+        self._records = fetched.records
+        self._end = end
+        self._since_ms = since_ms
+        self._aborted = _Aborted(fetched.aborted_transactions)
+
+    def __iter__(self) -> Iterator[Record]:
+        """Raises DamagedRecordsError, which names the offsets that cannot be read."""
+        try:
+            yield from self._all()
+        except CorruptBatchError as error:
+            raise damage_at(self.topic_partition, self._fetched, self.next_offset, error) from error
+
+    def _all(self) -> Iterator[Record]:
+        for file_position, header in iter_headers(self._records):
+            if header.next_offset <= self.next_offset:
+                continue
+            if self._end is not None and header.base_offset >= self._end:
+                self.next_offset = self._end
+                return
+            yield from self._of_batch(file_position, header)
+            self.next_offset = header.next_offset if self._end is None else min(header.next_offset, self._end)
+
+    def _of_batch(self, file_position: int, header: BatchHeader) -> Iterator[Record]:
+        verify(self._records, file_position, header)
+        batch = self._records[file_position : file_position + header.size_bytes]
+        if header.is_control:
+            self._aborted.pass_marker(header, batch)
+            return
+        if self._aborted.holds(header) or (self._since_ms is not None and header.max_timestamp < self._since_ms):
+            return
+        topic, partition = self.topic_partition.topic, self.topic_partition.partition
+        start, end = self.next_offset, self._end
+        for offset, timestamp_ms, key, value, headers in read_records(batch):
+            if offset < start:
+                continue
+            if end is not None and offset >= end:
+                return
+            self.next_offset = offset + 1
+            yield Record(topic, partition, offset, timestamp_ms, key, value, headers)
+
+
+class _Aborted:
+    """Which producers' records are aborted at the batch that is being read; batches come in the order of offsets."""
+
+    def __init__(self, transactions: tuple[AbortedTransaction, ...]) -> None:
+        self._to_come = sorted(transactions, key=lambda aborted: aborted.first_offset, reverse=True)
+        self._open: set[int] = set()
+
+    def holds(self, header: BatchHeader) -> bool:
+        while self._to_come and self._to_come[-1].first_offset <= header.last_offset:
+            self._open.add(self._to_come.pop().producer_id)
+        return header.is_transactional and header.producer_id in self._open
+
+    def pass_marker(self, header: BatchHeader, batch: memoryview) -> None:
+        """An abort marker ends its producer's aborted transaction; what follows is the next one's."""
+        if not self._open and not self._to_come:
+            return
+        self.holds(header)  # transactions that begin before the marker are open by now
+        if any(read_control_type(record) is ControlType.ABORT for record in read_records(batch)):
+            self._open.discard(header.producer_id)

@@ -1,0 +1,129 @@
+"""Reading one key's records: by the log's key index where there is one, else by a scan of the key's partition.
+
+The index says where records of the key may be; they are fetched and compared all the same, so an index that says too
+much costs time and nothing else. What both ways return is the same, transactions and compaction included.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from mainstem.client.failures import error_of
+from mainstem.client.read.reader import BoundedReader
+from mainstem.client.read.start import Offsets
+from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.client.wire.connection.pool import Pool
+from mainstem.errors import RemoteError
+from mainstem.model import OnDamaged, TopicPartition
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.list_key_offsets import ListKeyOffsetsRequest, ListKeyOffsetsResponse
+
+_PAGE: Final = 1_000
+_NEARBY_BYTES: Final = 16 * 1024
+"""How much is fetched at once by offset: the batch that holds it, and what lies right behind."""
+_NO_INDEX: Final = frozenset({ErrorCode.INVALID_CONFIG, ErrorCode.OFFSET_NOT_AVAILABLE})
+
+
+class KeyOffsets:
+    """The offsets of one key in a partition, asked for page by page."""
+
+    def __init__(self, pool: Pool[WireClient], tp: TopicPartition, key: bytes) -> None:
+        self.last_offset = -1
+        self._pool = pool
+        self._tp = tp
+        self._key = key
+        self._page: deque[int] = deque()
+        self._asked_to = -1
+        self._ends = False
+
+    def open(self, start: int, end: int) -> str | None:
+        """Ask for the first page; why there is no index to ask, or None."""
+        try:
+            answer = self._ask(start, end)
+        except RemoteError as error:
+            if error.code == ErrorCode.UNSUPPORTED_VERSION:
+                return "this log knows no key index"
+            raise
+        if answer.error_code in _NO_INDEX:
+            return answer.error_message or "the topic has no key index"
+        self._take(answer)
+        return None
+
+    def next_from(self, offset: int, end: int) -> int:
+        """The first offset at or behind ``offset`` where the key may have a record; ``end`` when there is none."""
+        while True:
+            while self._page and self._page[0] < offset:
+                self._page.popleft()
+            if self._page:
+                return self._page[0]
+            if self._ends:
+                return end
+            self._take(self._ask(max(offset, self._asked_to), end))
+
+    def _take(self, answer: ListKeyOffsetsResponse) -> None:
+        if answer.error_code != ErrorCode.NONE:
+            raise error_of(answer.error_code, f"{self._tp} cannot be read by key", answer.error_message)
+        self._page.extend(answer.offsets)
+        self._ends = len(answer.offsets) < _PAGE
+        if answer.offsets:
+            self._asked_to = answer.offsets[-1] + 1
+        self.last_offset = answer.last_offset
+
+    def _ask(self, start: int, end: int) -> ListKeyOffsetsResponse:
+        request = ListKeyOffsetsRequest(
+            topic=self._tp.topic,
+            partition=self._tp.partition,
+            key=self._key,
+            start_offset=start,
+            end_offset=end,
+            max_offsets=_PAGE,
+        )
+        with self._pool.borrow() as client:
+            leader = client.metadata([self._tp.topic])[self._tp.topic].partitions[self._tp.partition].leader_id
+            answer: ListKeyOffsetsResponse = client.request(request, leader, resends=True)
+        return answer
+
+
+class KeyReader(BoundedReader):
+    """The records of one key between two offsets of its partition; see the module's docstring."""
+
+    def __init__(
+        self,
+        pool: Pool[WireClient],
+        start: Offsets,
+        end: Offsets,
+        *,
+        key: bytes,
+        limit: int | None = None,
+        on_damaged: OnDamaged = "stop",
+    ) -> None:
+        """``start`` and ``end`` name the one partition."""
+        super().__init__(pool, start, end, key=key, limit=limit, on_damaged=on_damaged)
+        [self._tp] = start
+        self._offsets = KeyOffsets(pool, self._tp, key)
+        self._scan_reason = self._offsets.open(start[self._tp], end[self._tp])
+
+    @property
+    def scan_reason(self) -> str | None:
+        """Why the partition is scanned from start to end; None when the log's key index leads to the records."""
+        return self._scan_reason
+
+    @property
+    def last_offset(self) -> int | None:
+        """The offset of the key's last record when the reader began, -1 without any; None when there is no index.
+
+        What a conditional append has to expect: tombstones count, and records of transactions, even aborted ones.
+        """
+        return None if self._scan_reason is not None else self._offsets.last_offset
+
+    def _wanted(self) -> Offsets:
+        wanted = super()._wanted()
+        if self._scan_reason is None and wanted:
+            end = self._end[self._tp]
+            self._chunks.jump(self._tp, self._offsets.next_from(wanted[self._tp], end))
+            wanted = super()._wanted()
+        return wanted
+
+    def _partition_bytes(self) -> int:
+        return super()._partition_bytes() if self._scan_reason is not None else _NEARBY_BYTES

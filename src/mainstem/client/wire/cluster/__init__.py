@@ -1,0 +1,9 @@
+"""All brokers of a cluster: who leads what, and reads from them.
+
+* ``cluster``: ``WireClient``: raw fetches and raw batches
+* ``metadata``: brokers, topics and leaders
+* ``coordinated``: requests to the coordinator of a group or a transactional id
+* ``fetching``: Fetch requests and their results
+* ``damage``: offsets of damaged batches
+* ``topics``: create, delete and describe topics
+"""

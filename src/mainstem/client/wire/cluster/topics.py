@@ -1,0 +1,74 @@
+"""Topics by the Kafka protocol: create, delete, describe; functions over a ``WireClient``, whose contract they have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from mainstem.client.failures import error_of
+from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.client.wire.cluster.metadata import TopicMetadata
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from mainstem.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from mainstem.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+
+_TOPIC_RESOURCE = 2
+_BROKERS_DEFAULT = -1
+
+
+def create_topic(
+    client: WireClient,
+    name: str,
+    *,
+    partitions: int | None = None,
+    configs: Mapping[str, str] | None = None,
+    replication_factor: int | None = None,
+) -> TopicMetadata:
+    """Create a topic, with the broker's defaults for what is not given, and return when it can be used.
+
+    A broker of Apache Kafka may know a deleted topic of the same name for a while yet, and take records for it, which
+    are lost: so this waits for the topic that was made, by its id.
+
+    Raises TopicExistsError, InputError for a name that Kafka does not take, ConfigError for a config that it does not.
+    """
+    topic = CreatableTopic(
+        name=name,
+        num_partitions=_BROKERS_DEFAULT if partitions is None else partitions,
+        replication_factor=_BROKERS_DEFAULT if replication_factor is None else replication_factor,
+        assignments=[],
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()],
+    )
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=int(client.timeout_s * 1000))
+    answer = client.request(request, codes=lambda answer: [result.error_code for result in answer.topics])
+    for result in answer.topics:
+        if result.error_code != ErrorCode.NONE:
+            raise error_of(result.error_code, f"topic {name!r} cannot be created", result.error_message)
+    lives = {result.name: result.topic_id for result in answer.topics if result.topic_id.int}
+    return client.metadata([name], wait=True, lives=lives)[name]
+
+
+def delete_topic(client: WireClient, name: str) -> None:
+    """Delete a topic and its records. Raises UnknownTopicError."""
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=int(client.timeout_s * 1000)
+    )
+    for result in client.request(request).responses:
+        if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise error_of(result.error_code, f"topic {name!r} cannot be deleted", "there is no such topic")
+        if result.error_code != ErrorCode.NONE:
+            raise error_of(result.error_code, f"topic {name!r} cannot be deleted", result.error_message)
+
+
+def topic_configs(client: WireClient, name: str, keys: Iterable[str] | None = None) -> dict[str, str | None]:
+    """The topic's configs by name, or those of ``keys`` alone; a secret is None. Raises UnknownTopicError."""
+    resource = DescribeConfigsResource(
+        resource_type=_TOPIC_RESOURCE,
+        resource_name=name,
+        configuration_keys=None if keys is None else list(keys),
+    )
+    configs: dict[str, str | None] = {}
+    for result in client.request(DescribeConfigsRequest(resources=[resource])).results:
+        if result.error_code != ErrorCode.NONE:
+            raise error_of(result.error_code, f"topic {name!r} cannot be described", result.error_message)
+        configs.update({entry.name: entry.value for entry in result.configs})
+    return configs

@@ -1,0 +1,52 @@
+"""Proving a user on a fresh connection: SaslHandshake, then SaslAuthenticate until the log is convinced.
+
+With SCRAM the log has to prove that it knows the user, too. Stateless.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mainstem.client.failures import error_of
+from mainstem.client.security import PLAIN, Security
+from mainstem.client.wire.connection.deadline import Deadline
+from mainstem.errors import AuthenticationError
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from mainstem.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from mainstem.protocol.scram import ScramClient
+
+if TYPE_CHECKING:
+    from mainstem.client.wire.connection.connection import Connection
+
+
+def log_in(connection: Connection, security: Security, deadline: Deadline) -> int:
+    """Prove the user; for how many milliseconds that holds, 0 for good.
+
+    Raises AuthenticationError, LogUnavailableError.
+    """
+    handshake = connection.exchange(SaslHandshakeRequest(mechanism=security.mechanism), deadline)
+    if handshake.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+        offered = ", ".join(handshake.mechanisms) or "none"
+        raise AuthenticationError(
+            f"the log at {connection.address} does not take {security.mechanism}; it takes {offered} (sasl.mechanism)"
+        )
+    _check(connection, security, handshake.error_code, None)
+    if security.mechanism == PLAIN:
+        return _token(connection, security, f"\0{security.username}\0{security.password}".encode(), deadline)[1]
+    scram = ScramClient(security.mechanism, security.username, security.password)
+    challenge, _ = _token(connection, security, scram.first(), deadline)
+    verdict, session_ms = _token(connection, security, scram.final(challenge), deadline)
+    scram.check(verdict)
+    return session_ms
+
+
+def _token(connection: Connection, security: Security, token: bytes, deadline: Deadline) -> tuple[bytes, int]:
+    answer = connection.exchange(SaslAuthenticateRequest(auth_bytes=token), deadline)
+    _check(connection, security, answer.error_code, answer.error_message)
+    return bytes(answer.auth_bytes), answer.session_lifetime_ms
+
+
+def _check(connection: Connection, security: Security, code: int, said: str | None) -> None:
+    if code:
+        raise error_of(code, f"the log at {connection.address} refuses user {security.username!r}", said)

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from mainstem.spark.columns import record_ddl
+from mainstem.spark.options.columns import record_ddl
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestamp_type")
 

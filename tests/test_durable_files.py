@@ -24,8 +24,9 @@ from mainstem.errors import DirectoryLockedError, StorageError
 from mainstem.gateway.tokens import Grants, new_token, write_tokens
 from mainstem.log.files.small_files import make_directory, read_file
 from mainstem.pipelines.kinds import KeyValue
-from mainstem.spark import class_archive, fingerprint
-from mainstem.spark.java import Java
+from mainstem.spark.changes import fingerprint
+from mainstem.spark.startup import class_archive
+from mainstem.spark.startup.java import Java
 from mainstem.testing.disk import FaultyDisk, PowerCutError
 from mainstem.views.store import StoreDefinition
 from mainstem.views.versions import Versions
@@ -199,7 +200,7 @@ def test_a_directory_that_does_not_take_the_file_is_an_error_with_its_path(tmp_p
 def test_only_this_module_the_disk_port_and_the_lake_sync_and_lock() -> None:
     allowed = {"durable_files.py", "log/files/disk.py", "lake/files.py", "cli/checks.py"}
     pattern = re.compile(r"os\.(replace|rename|fsync|fdatasync)\(|fcntl\.(flock|lockf)\(|open\([^)]*O_DIRECTORY")
-    own = {"spark/local_segments.py"}  # reads a directory of the log by its descriptor
+    own = {"spark/tasks/local_segments.py"}  # reads a directory of the log by its descriptor
     found = {str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py") if pattern.search(path.read_text())}
     assert found - own <= allowed
 

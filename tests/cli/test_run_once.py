@@ -15,7 +15,7 @@ import pytest
 
 from mainstem.cli.run import deploy_app
 from mainstem.client.log import Log
-from mainstem.spark.checkpoint_lock import locked
+from mainstem.spark.checkpoints.checkpoint_lock import locked
 from mainstem.testing.embedded import EmbeddedBroker
 
 pytestmark = pytest.mark.spark

@@ -15,9 +15,9 @@ from mainstem.pipelines.deploy import deploy
 from mainstem.pipelines.losses import Loss, record_losses, recorded_losses
 from mainstem.pipelines.overview import Overview
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
-from mainstem.spark.offsets import StreamOffsets
-from mainstem.spark.options import LogOptions
-from mainstem.spark.progress_log import ProgressLog
+from mainstem.spark.checkpoints.offsets import StreamOffsets
+from mainstem.spark.checkpoints.progress_log import ProgressLog
+from mainstem.spark.options.options import LogOptions
 from mainstem.testing.embedded import EmbeddedBroker
 from mainstem.views.changes import Changes
 from mainstem.views.coverage import Coverage

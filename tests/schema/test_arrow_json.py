@@ -16,7 +16,7 @@ from mainstem.connectors.json_text import keys as keys_of_files
 from mainstem.errors import SchemaError
 from mainstem.schema.arrow_json import json_objects
 from mainstem.schema.encoding import encode_key, encode_value
-from mainstem.spark.json_encode import encode_keys, encode_values
+from mainstem.spark.tasks.json_encode import encode_keys, encode_values
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 SCHEMA = pa.schema(

@@ -9,9 +9,9 @@ import pyarrow as pa
 from kafka import KafkaConsumer
 from kafka import TopicPartition as KafkaTopicPartition
 
-from mainstem.spark.options import LogOptions, WriteOptions
-from mainstem.spark.producing import Rows
-from mainstem.spark.transactions import Prepared, SinkRun, Steps, begin_run, decide_and_finish, no_steps, prepare
+from mainstem.spark.options.options import LogOptions, WriteOptions
+from mainstem.spark.sink.producing import Rows
+from mainstem.spark.sink.transactions import Prepared, SinkRun, Steps, begin_run, decide_and_finish, no_steps, prepare
 
 TASK_STEPS = ("task:initialized", "task:appended", "task:prepared")
 DRIVER_STEPS = ("driver:begun", "driver:decided", "driver:ended-first", "driver:ended-all")

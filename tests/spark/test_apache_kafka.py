@@ -33,9 +33,9 @@ def declare() -> App:
 
 
 def test_what_kafkas_producer_wrote_is_derived_and_read_by_kafkas_consumer(spark: SparkSession, tmp_path: Path) -> None:
-    from mainstem.spark.options import LogOptions
+    from mainstem.spark.options.options import LogOptions
     from mainstem.spark.runner import Runner
-    from mainstem.spark.verification import Verification
+    from mainstem.spark.verification.verification import Verification
 
     app = declare()
     with ApacheKafka() as kafka, Log(kafka.bootstrap) as log:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.spark.app_files import archive
+from mainstem.spark.startup.app_files import archive
 from mainstem.testing.embedded import EmbeddedBroker
 
 APP = """\

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from mainstem.schema.avro import parse_avro, topic_schema_of
 from mainstem.schema.avro_registry import AvroRegistry
-from mainstem.spark import avro_decode
-from mainstem.spark.avro_decode import AvroDecoder
-from mainstem.spark.json_decode import DecodedRows
+from mainstem.spark.tasks import avro_decode
+from mainstem.spark.tasks.avro_decode import AvroDecoder
+from mainstem.spark.tasks.json_decode import DecodedRows
 from tests.support.avro_values import encode, framed, registry
 
 NAMED = {"type": "fixed", "name": "two", "size": 2}

@@ -13,9 +13,9 @@ from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
 from mainstem.errors import ConfigError, OffsetOutOfRangeError
 from mainstem.pipelines.losses import recorded_losses
-from mainstem.spark import splits
-from mainstem.spark.batch_reader import LogReader
-from mainstem.spark.read_options import ReadOptions
+from mainstem.spark.options.read_options import ReadOptions
+from mainstem.spark.planning import splits
+from mainstem.spark.planning.batch_reader import LogReader
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.support.removed_records import delete_records
 

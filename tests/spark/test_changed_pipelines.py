@@ -11,7 +11,7 @@ import pytest
 from mainstem.errors import ConfigError, DefinitionError
 from mainstem.pipelines.app import App
 from mainstem.pipelines.changes import Choices
-from mainstem.spark.fingerprint import Fingerprint
+from mainstem.spark.changes.fingerprint import Fingerprint
 from tests.spark.flights_app import Flights
 
 pytestmark = pytest.mark.spark

@@ -9,8 +9,14 @@ import pytest
 
 from mainstem.errors import ConfigError, StorageError
 from mainstem.model import Position
-from mainstem.spark.checkpoint import last_committed, local_path, maybe_offsets, read_offsets, remove_checkpoint
-from mainstem.spark.offsets import StreamOffsets
+from mainstem.spark.checkpoints.checkpoint import (
+    last_committed,
+    local_path,
+    maybe_offsets,
+    read_offsets,
+    remove_checkpoint,
+)
+from mainstem.spark.checkpoints.offsets import StreamOffsets
 
 
 def write(directory: Path, *lines: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mainstem.errors import DirectoryLockedError, StorageError
-from mainstem.spark.checkpoint_lock import locked
+from mainstem.spark.checkpoints.checkpoint_lock import locked
 
 
 def test_a_second_run_is_refused_and_told_who_holds_it(tmp_path: Path) -> None:

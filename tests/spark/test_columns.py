@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mainstem.spark.columns import record_ddl, typed_ddl
+from mainstem.spark.options.columns import record_ddl, typed_ddl
 
 
 def test_a_record_has_the_columns_of_the_kafka_connector() -> None:

@@ -14,8 +14,8 @@ from mainstem.model import Position
 from mainstem.pipelines.overview import Overview
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.pipelines.state import STATES_TOPIC
-from mainstem.spark.checkpoint_lock import locked
-from mainstem.spark.dropping import drop
+from mainstem.spark.changes.dropping import drop
+from mainstem.spark.checkpoints.checkpoint_lock import locked
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.cli.commands import Commands
 from tests.pipelines.states import STATE

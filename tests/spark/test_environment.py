@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from mainstem.errors import ConfigError, MachineError, MissingDependencyError, UnavailableError
-from mainstem.spark import environment
-from mainstem.spark.fork_server import ForkServer
+from mainstem.spark.startup import environment
+from mainstem.spark.startup.fork_server import ForkServer
 
 
 @pytest.fixture

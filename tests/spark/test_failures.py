@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mainstem.pipelines.definitions import Pipeline, Topic
-from mainstem.spark.failures import cause
+from mainstem.spark.queries.failures import cause
 
 HERE = Path(__file__)
 WORKER = '  File "/usr/lib/site-packages/pyspark/worker.py", line 1, in main\n'

@@ -24,8 +24,8 @@ from pyspark.sql.datasource import (
 
 from mainstem.client.wire.cluster.cluster import Isolation
 from mainstem.model import Position, TopicPartition
-from mainstem.spark.columns import PLACE_COLUMNS, RECORD_COLUMNS
-from mainstem.spark.filters import Narrowing, narrowed, narrowing
+from mainstem.spark.options.columns import PLACE_COLUMNS, RECORD_COLUMNS
+from mainstem.spark.planning.filters import Narrowing, narrowed, narrowing
 
 COLUMNS = {name: name for name in RECORD_COLUMNS}
 COMPARISONS = (EqualTo, EqualNullSafe, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)

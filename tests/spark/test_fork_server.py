@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mainstem.spark.fork_server import ForkServer
+from mainstem.spark.startup.fork_server import ForkServer
 
 MODULE = """
 import os, sys

@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.model import Position
 from mainstem.protocol.schema import ZERO_UUID
-from mainstem.spark.frontier import Scout
-from mainstem.spark.offsets import StreamOffsets
-from mainstem.spark.read_options import ReadOptions
+from mainstem.spark.checkpoints.offsets import StreamOffsets
+from mainstem.spark.options.read_options import ReadOptions
+from mainstem.spark.planning.micro_batch_offsets import Scout
 from tests.client.wire.test_several_brokers import FIRST, SECOND, Cluster
 
 

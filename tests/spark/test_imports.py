@@ -10,7 +10,7 @@ import pytest
 OF_TASKS = "numba confluent_kafka pandas pyarrow.compute pyarrow.json"
 
 
-@pytest.mark.parametrize("module", ["mainstem.spark.source", "mainstem.spark.sink"])
+@pytest.mark.parametrize("module", ["mainstem.spark.source", "mainstem.spark.sink.sink"])
 def test_a_planner_loads_no_decoder_or_encoder(module: str) -> None:
     program = f"import sys, {module}; print([name for name in '{OF_TASKS}'.split() if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mainstem.errors import MissingDependencyError
-from mainstem.spark.java import find_java
+from mainstem.spark.startup.java import find_java
 
 
 def java_home(directory: Path, release: str) -> Path:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mainstem.errors import SchemaError
 from mainstem.schema.encoding import encode_key, encode_value
-from mainstem.spark.json_encode import encode_keys, encode_values
+from mainstem.spark.tasks.json_encode import encode_keys, encode_values
 
 SCHEMA = pa.schema(
     [

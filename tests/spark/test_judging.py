@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mainstem.spark.judging import UNKNOWN, Finding, Rule, Side, Terms
+from mainstem.spark.verification.comparison_rules import UNKNOWN, Finding, Rule, Side, Terms
 
 RECORDS, KEYS = Terms(Rule.MULTISET), Terms(Rule.LATEST)
 DOUBLES = Terms(Rule.MULTISET, {"mean": 1e-9})

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainstem.model import Position, TopicPartition
-from mainstem.spark.limits import backlog, limited, limited_by_bytes
+from mainstem.spark.planning.limits import backlog, limited, limited_by_bytes
 
 COUNTS = st.dictionaries(st.integers(0, 5), st.tuples(st.integers(0, 50), st.integers(0, 1000)), min_size=1)
 

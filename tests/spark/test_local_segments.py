@@ -27,10 +27,10 @@ from mainstem.protocol.messages.delete_records import (
 from mainstem.record.arrow_columns import COLUMNS
 from mainstem.record.constants import Compression
 from mainstem.record.writer import NewRecord, build_batch
-from mainstem.spark import local_segments
-from mainstem.spark.local_segments import may_be_read, read_local
-from mainstem.spark.ranges import OffsetRange
-from mainstem.spark.scan import ScanOptions, read_range
+from mainstem.spark.tasks import local_segments
+from mainstem.spark.tasks.local_segments import may_be_read, read_local
+from mainstem.spark.tasks.ranges import OffsetRange
+from mainstem.spark.tasks.scan import ScanOptions, read_range
 from mainstem.testing import EmbeddedBroker
 
 SEGMENT_BYTES = 16 * 1024

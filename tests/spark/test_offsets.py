@@ -9,8 +9,8 @@ import pytest
 
 from mainstem.errors import ConfigError
 from mainstem.model import Position, TopicPartition
-from mainstem.spark.offsets import StreamOffsets, require_subscribed
-from mainstem.spark.read_options import ReadOptions
+from mainstem.spark.checkpoints.offsets import StreamOffsets, require_subscribed
+from mainstem.spark.options.read_options import ReadOptions
 
 LOG = {"kafka.bootstrap.servers": "localhost:9092"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mainstem.errors import ConfigError
-from mainstem.spark.options import WriteOptions
+from mainstem.spark.options.options import WriteOptions
 
 LOG = {"kafka.bootstrap.servers": "localhost:9092"}
 

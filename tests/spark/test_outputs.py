@@ -8,8 +8,8 @@ import pytest
 
 from mainstem.errors import DefinitionError
 from mainstem.schema.registry import lookup
-from mainstem.spark.options import LogOptions
-from mainstem.spark.verification import Verification
+from mainstem.spark.options.options import LogOptions
+from mainstem.spark.verification.verification import Verification
 from tests.spark.flights_app import Flights
 
 pytestmark = pytest.mark.spark

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mainstem.spark.plan_text import normalized
+from mainstem.spark.changes.plan_text import normalized
 
 STREAM = (
     "~StreamingRelationV2 org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2@32a2387e, mainstem, "

@@ -14,9 +14,9 @@ from mainstem.client.log import Log
 from mainstem.client.wire.connection.connection import Connection
 from mainstem.errors import ConfigError, LogUnavailableError, RecordTooLargeError, UnknownTopicError
 from mainstem.record.partitioner import partition_for
-from mainstem.spark import producing as module
-from mainstem.spark.options import LogOptions, WriteOptions
-from mainstem.spark.producing import Rows, producing
+from mainstem.spark.options.options import LogOptions, WriteOptions
+from mainstem.spark.sink import producing as module
+from mainstem.spark.sink.producing import Rows, producing
 from mainstem.testing.embedded import EmbeddedBroker
 
 KEYS = [f"key-{number}".encode() for number in range(200)]

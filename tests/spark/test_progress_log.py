@@ -9,9 +9,9 @@ import pytest
 from mainstem.client.log import Log
 from mainstem.model import Position
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
-from mainstem.spark.offsets import StreamOffsets
-from mainstem.spark.options import LogOptions
-from mainstem.spark.progress_log import NOT_STARTED, ProgressLog
+from mainstem.spark.checkpoints.offsets import StreamOffsets
+from mainstem.spark.checkpoints.progress_log import NOT_STARTED, ProgressLog
+from mainstem.spark.options.options import LogOptions
 from mainstem.testing.embedded import EmbeddedBroker
 
 

@@ -14,9 +14,9 @@ import pytest
 from mainstem.errors import LogUnavailableError, PipelineFailedError
 from mainstem.pipelines.overview import Overview
 from mainstem.pipelines.state import Status
-from mainstem.spark import environment
-from mainstem.spark.query_keeper import QueryKeeper
-from mainstem.spark.query_watch import QueryWatch
+from mainstem.spark.queries.query_keeper import QueryKeeper
+from mainstem.spark.queries.query_watch import QueryWatch
+from mainstem.spark.startup import environment
 from mainstem.testing.clock import ManualClock
 from tests.spark.flights_app import Flights
 from tests.support.eventually import eventually

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainstem.model import Position, TopicPartition
-from mainstem.spark.ranges import BUNDLED_OFFSETS_MAX, plan
-from mainstem.spark.read_options import Splits
+from mainstem.spark.options.read_options import Splits
+from mainstem.spark.tasks.ranges import BUNDLED_OFFSETS_MAX, plan
 
 
 def position(*ends: int) -> Position:

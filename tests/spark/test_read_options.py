@@ -10,9 +10,18 @@ import pytest
 from mainstem.client.wire.cluster.cluster import EARLIEST, LATEST, Isolation
 from mainstem.errors import ConfigError, SchemaError
 from mainstem.model import TopicPartition
-from mainstem.spark.options import COMMON_OPTIONS
-from mainstem.spark.read_options import READ_OPTIONS, At, ByOffset, ByTime, GroupOptions, Limits, ReadOptions, Splits
-from mainstem.spark.security_options import NAMES as SECURITY_OPTIONS
+from mainstem.spark.options.options import COMMON_OPTIONS
+from mainstem.spark.options.read_options import (
+    READ_OPTIONS,
+    At,
+    ByOffset,
+    ByTime,
+    GroupOptions,
+    Limits,
+    ReadOptions,
+    Splits,
+)
+from mainstem.spark.options.security_options import NAMES as SECURITY_OPTIONS
 
 LOG = {"kafka.bootstrap.servers": "localhost:9092"}
 PAGE = Path(__file__).resolve().parents[2] / "docs/spark-options.md"

@@ -15,11 +15,11 @@ from mainstem.pipelines.app import App
 from mainstem.pipelines.changes import Choices
 from mainstem.pipelines.overview import Overview
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
-from mainstem.spark.fingerprint import Fingerprint
-from mainstem.spark.options import LogOptions
-from mainstem.spark.progress_log import ProgressLog
-from mainstem.spark.rebuilding import Site, abandon, begin, swap
-from mainstem.spark.transactions import decide_and_finish
+from mainstem.spark.changes.fingerprint import Fingerprint
+from mainstem.spark.changes.rebuilding import Site, abandon, begin, swap
+from mainstem.spark.checkpoints.progress_log import ProgressLog
+from mainstem.spark.options.options import LogOptions
+from mainstem.spark.sink.transactions import decide_and_finish
 from tests.spark.flights_app import NUMBERS, Flights
 from tests.spark.sink_world import Sink
 from tests.spark.test_changed_pipelines import declare
@@ -124,13 +124,13 @@ def test_a_rebuild_swaps_what_differs_and_goes_on_whenever_it_is_killed(
     world.run_once()
     declare(world, large_sums)
     with monkeypatch.context() as at:
-        at.setattr("mainstem.spark.rebuilding._write_marker", killed)  # what differs is appended by then
+        at.setattr("mainstem.spark.changes.rebuilding._write_marker", killed)  # what differs is appended by then
         with pytest.raises(KilledError):
             world.run_once(changed=REBUILD)
     assert latest(world, name) == {"UA": 2, "DL": 5}
     records = len(world.rows(name))
     with monkeypatch.context() as at:
-        at.setattr("mainstem.spark.rebuilding.remove_checkpoint", killed)  # the swap is begun
+        at.setattr("mainstem.spark.changes.rebuilding.remove_checkpoint", killed)  # the swap is begun
         with pytest.raises(KilledError):
             world.run_once(changed=REBUILD)
     assert len(world.rows(name)) == records  # nothing is appended twice

@@ -212,8 +212,8 @@ def test_an_error_in_a_task_names_the_line_of_the_pipelines_file(world: Flights)
 def test_what_tasks_prepare_that_are_being_killed_is_looked_for(
     world: Flights, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mainstem.spark import pipeline_query
-    from mainstem.spark.transactions import KILLED_AFTER_S
+    from mainstem.spark.queries import pipeline_query
+    from mainstem.spark.sink.transactions import KILLED_AFTER_S
 
     lingered: list[float] = []
     monkeypatch.setattr(pipeline_query, "resolve_abandoned", lambda *_, linger_s=0.0: lingered.append(linger_s))

@@ -9,9 +9,9 @@ import pytest
 
 from mainstem.client.security import Security
 from mainstem.errors import ConfigError
-from mainstem.spark.options import LogOptions, WriteOptions
-from mainstem.spark.read_options import ReadOptions
-from mainstem.spark.security_options import security_of
+from mainstem.spark.options.options import LogOptions, WriteOptions
+from mainstem.spark.options.read_options import ReadOptions
+from mainstem.spark.options.security_options import security_of
 
 SECRET = 'p"ä;\\ss = word'
 JAAS = (

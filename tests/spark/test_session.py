@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mainstem.errors import ConfigError
-from mainstem.spark import class_archive
-from mainstem.spark.java import Java
 from mainstem.spark.session import default_settings, session
+from mainstem.spark.startup import class_archive
+from mainstem.spark.startup.java import Java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from mainstem.client.log import Log
 from mainstem.pipelines.state import HEARTBEAT_MS, STATES_TOPIC, Counts, PipelineState, Status
-from mainstem.spark.state_publisher import StatePublisher
+from mainstem.spark.queries.state_publisher import StatePublisher
 from mainstem.testing.clock import ManualClock
 from mainstem.testing.embedded import EmbeddedBroker
 

@@ -11,9 +11,9 @@ import pytest
 from mainstem.pipelines.deploy import deploy
 from mainstem.pipelines.state import PipelineState
 from mainstem.schema.encoding import encode_key
-from mainstem.spark import input_watermarks
-from mainstem.spark.options import LogOptions
-from mainstem.spark.verification import Verification
+from mainstem.spark.options.options import LogOptions
+from mainstem.spark.queries import input_watermarks
+from mainstem.spark.verification.verification import Verification
 from tests.spark.flights_app import Flights
 
 pytestmark = pytest.mark.spark

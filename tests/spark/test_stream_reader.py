@@ -19,12 +19,12 @@ from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.errors import ConfigError, MainstemError, OffsetOutOfRangeError, UnknownTopicError
 from mainstem.model import Position
 from mainstem.pipelines.losses import recorded_losses
-from mainstem.spark import subscription
-from mainstem.spark.batch_reader import LogReader
-from mainstem.spark.offsets import StreamOffsets
-from mainstem.spark.read_options import ReadOptions
-from mainstem.spark.stream_reader import LogStreamReader
-from mainstem.spark.task_reads import read_partition
+from mainstem.spark.checkpoints.offsets import StreamOffsets
+from mainstem.spark.options.read_options import ReadOptions
+from mainstem.spark.planning import subscription
+from mainstem.spark.planning.batch_reader import LogReader
+from mainstem.spark.planning.stream_reader import LogStreamReader
+from mainstem.spark.tasks.task_reads import read_partition
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.removed_records import delete_records

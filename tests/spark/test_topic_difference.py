@@ -8,8 +8,8 @@ import pytest
 
 from mainstem.client.log import Log
 from mainstem.errors import DefinitionError, TransactionTimeoutError
-from mainstem.spark.topic_difference import TopicDifference
-from mainstem.spark.transactions import resolve_abandoned
+from mainstem.spark.changes.topic_difference import TopicDifference
+from mainstem.spark.sink.transactions import resolve_abandoned
 from tests.spark.sink_world import Sink
 
 NUMBERS = itertools.count(1)

@@ -16,11 +16,11 @@ from mainstem.client.log import Log
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.produce.prepared import end_all, learn_terms, open_transactions
 from mainstem.errors import LogUnavailableError, PipelineFailedError
-from mainstem.spark import own_producers
 from mainstem.spark.clients import borrowed
-from mainstem.spark.decisions import DecidedTransaction
-from mainstem.spark.transaction_outcome import is_aborted
-from mainstem.spark.transactions import SinkRun, begin_run, decide_and_finish, resolve_abandoned
+from mainstem.spark.sink import task_producers
+from mainstem.spark.sink.sink_commits import DecidedTransaction
+from mainstem.spark.sink.transaction_outcome import is_aborted
+from mainstem.spark.sink.transactions import SinkRun, begin_run, decide_and_finish, resolve_abandoned
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.spark.sink_world import DRIVER_STEPS, NUMBERS, TASK_STEPS, KilledError, Sink, killing, truth
 from tests.support.apache_kafka import ApacheKafka
@@ -63,10 +63,10 @@ def kill(sink: Sink, step: str, monkeypatch: pytest.MonkeyPatch, *, timeout_ms: 
     """Run a first micro-batch, which ends with the step; the workers' memory is gone with it."""
     run = begin_run(sink.log, sink.sink_id, timeout_ms=timeout_ms)
     with monkeypatch.context() as dead:
-        dead.setattr(own_producers.TransactionalProducer, "failed", lambda *_: None)  # nothing is cleared up
+        dead.setattr(task_producers.TransactionalProducer, "failed", lambda *_: None)  # nothing is cleared up
         with pytest.raises(KilledError):
             sink.batch(run, 0, killing(step))
-    own_producers._THIS.clear()
+    task_producers._THIS.clear()
 
 
 def let_time_out(sink: Sink) -> None:

@@ -14,10 +14,11 @@ from mainstem.client.wire.produce.prepared import end_all, learn_terms, open_tra
 from mainstem.errors import ConfigError, PipelineFailedError, ProducerFencedError, TransactionTimeoutError
 from mainstem.model import Position
 from mainstem.protocol.schema import Message
-from mainstem.spark import clients, own_producers
+from mainstem.spark import clients
+from mainstem.spark.checkpoints.offsets import StreamOffsets
 from mainstem.spark.clients import borrowed
-from mainstem.spark.offsets import StreamOffsets
-from mainstem.spark.transactions import (
+from mainstem.spark.sink import task_producers
+from mainstem.spark.sink.transactions import (
     _DRIVERS,
     LONGEST_TIMEOUT,
     SinkRun,
@@ -63,10 +64,10 @@ def test_a_run_that_ends_after_any_step_is_finished_by_the_next_one(
     run = sink.begin()
     sink.batch(run, 0)
     with monkeypatch.context() as dead:
-        dead.setattr(own_producers.TransactionalProducer, "failed", lambda *_: None)  # nothing is cleared up
+        dead.setattr(task_producers.TransactionalProducer, "failed", lambda *_: None)  # nothing is cleared up
         with pytest.raises(KilledError):
             sink.batch(run, 1, killing(step))
-    own_producers._THIS.clear()  # its workers are no more, either
+    task_producers._THIS.clear()  # its workers are no more, either
     run = sink.begin()
     sink.batch(run, 1)
     sink.batch(run, 2)
@@ -85,10 +86,10 @@ def test_a_run_that_was_taken_over_can_decide_nothing(sink: Sink) -> None:
 
 def test_a_task_that_nobody_waits_for_harms_nobody(sink: Sink) -> None:
     old = sink.begin()
-    own_producers._THIS.clear()
+    task_producers._THIS.clear()
     new = sink.begin()
     prepared = [sink.task(new, 0, task) for task in (0, 2)]
-    own_producers._THIS.clear()  # another process
+    task_producers._THIS.clear()  # another process
     sink.task(old, 0, 0)
     decide_and_finish(new, 0, prepared)
     assert sink.read() == truth(1)  # and what the late task has left open is ended
@@ -100,10 +101,10 @@ def test_what_a_killed_attempt_left_open_is_ended_with_the_micro_batch(
     run = sink.begin()
     sink.batch(run, 0)
     with monkeypatch.context() as dead:
-        dead.setattr(own_producers.TransactionalProducer, "failed", lambda *_: None)
+        dead.setattr(task_producers.TransactionalProducer, "failed", lambda *_: None)
         with pytest.raises(KilledError):
             sink.task(run, 1, 0, killing("task:appended"))
-    own_producers._THIS.clear()
+    task_producers._THIS.clear()
     again = replace(sink.task(run, 1, 0), attempt=1)
     decide_and_finish(run, 1, [again, sink.task(run, 1, 2)])
     assert sink.read() == truth(2)
@@ -201,7 +202,7 @@ def test_a_commit_in_a_process_of_its_own_finishes_what_one_before_has_left(sink
     run = SinkRun(sink.log, sink.sink_id)
     with pytest.raises(KilledError):
         sink.batch(run, 0, killing("driver:ended-first"))
-    own_producers._THIS.clear()
+    task_producers._THIS.clear()
     sink.batch(run, 1)  # though Spark would have had the former one committed before
     assert sink.read() == truth(2)
 
@@ -249,7 +250,7 @@ def test_a_commit_in_a_process_of_its_own_asks_for_no_more_than_it_needs(
         decide_and_finish(run, batch_id, [sink.task(run, batch_id, 0, rows=1)])
     prepared = [sink.task(run, 2, 0, rows=1)]
     clients._IDLE.clear()  # as in a process that has just been forked
-    own_producers._THIS.clear()
+    task_producers._THIS.clear()
     sent = requests_of_this_thread(monkeypatch)
     decide_and_finish(run, 2, prepared)
     begun = ["Metadata", "FindCoordinator", "InitProducerId", "FindCoordinator", "OffsetFetch"]

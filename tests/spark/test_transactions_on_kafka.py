@@ -9,9 +9,9 @@ import pytest
 from mainstem.client.log import Log
 from mainstem.client.wire.produce.prepared import end_all, learn_terms, open_transactions
 from mainstem.errors import PipelineFailedError, ProducerFencedError, TransactionTimeoutError
-from mainstem.spark import own_producers
 from mainstem.spark.clients import borrowed
-from mainstem.spark.transactions import SinkRun, begin_run, decide_and_finish
+from mainstem.spark.sink import task_producers
+from mainstem.spark.sink.transactions import SinkRun, begin_run, decide_and_finish
 from tests.spark.sink_world import DRIVER_STEPS, NUMBERS, TASK_STEPS, KilledError, Sink, killing, truth
 from tests.support.apache_kafka import ApacheKafka
 
@@ -36,10 +36,10 @@ def test_runs_that_end_after_each_step_are_finished(sink: Sink, monkeypatch: pyt
     steps = (*TASK_STEPS, *DRIVER_STEPS)
     for batch_id, step in enumerate(steps):
         with monkeypatch.context() as dead:
-            dead.setattr(own_producers.TransactionalProducer, "failed", lambda *_: None)  # nothing is cleared up
+            dead.setattr(task_producers.TransactionalProducer, "failed", lambda *_: None)  # nothing is cleared up
             with pytest.raises(KilledError):
                 sink.batch(sink.begin(), batch_id, killing(step))
-        own_producers._THIS.clear()  # its workers are no more, either
+        task_producers._THIS.clear()  # its workers are no more, either
         sink.batch(sink.begin(), batch_id)
     assert sink.read() == truth(len(steps))
 

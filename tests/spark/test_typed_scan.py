@@ -13,12 +13,12 @@ from mainstem.client.log import Log
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.errors import OffsetOutOfRangeError, SchemaError
 from mainstem.model import TopicPartition
-from mainstem.spark import typed_scan
-from mainstem.spark.dead_letters import create
-from mainstem.spark.options import LogOptions
-from mainstem.spark.ranges import OffsetRange
-from mainstem.spark.scan import ScanOptions, read_range
-from mainstem.spark.typed_scan import TypedOptions, read_rows, read_table
+from mainstem.spark.options.options import LogOptions
+from mainstem.spark.tasks import typed_scan
+from mainstem.spark.tasks.dead_letters import create
+from mainstem.spark.tasks.ranges import OffsetRange
+from mainstem.spark.tasks.scan import ScanOptions, read_range
+from mainstem.spark.tasks.typed_scan import TypedOptions, read_rows, read_table
 from mainstem.testing.embedded import EmbeddedBroker
 
 SCHEMA = pa.schema([("carrier", pa.string()), ("name", pa.string())])

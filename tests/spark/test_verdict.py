@@ -8,9 +8,9 @@ import pytest
 
 from mainstem.cli.verify import _show
 from mainstem.model import Position
-from mainstem.spark.comparing import Compared
-from mainstem.spark.judging import Finding, Rule
-from mainstem.spark.verdict import TopicVerdict, Verdict
+from mainstem.spark.verification.comparison_rules import Finding, Rule
+from mainstem.spark.verification.record_comparison import Compared
+from mainstem.spark.verification.result import TopicVerdict, Verdict
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 from mainstem.errors import DefinitionError, InputError, PositionError, TransactionTimeoutError
 from mainstem.pipelines.changes import Choices
 from mainstem.pipelines.deploy import deploy
-from mainstem.spark.judging import Rule
-from mainstem.spark.verdict import Verdict
+from mainstem.spark.verification.comparison_rules import Rule
+from mainstem.spark.verification.result import Verdict
 from tests.spark.flights_app import Flights
 from tests.spark.sink_world import Sink
 from tests.support.removed_records import delete_records
@@ -29,8 +29,8 @@ def declare(world: Flights, function: Any, *inputs: Any, word: str = "derived", 
 
 
 def verify(world: Flights, name: str) -> Verdict:
-    from mainstem.spark.options import LogOptions
-    from mainstem.spark.verification import Verification
+    from mainstem.spark.options.options import LogOptions
+    from mainstem.spark.verification.verification import Verification
 
     options = LogOptions(world.bootstrap)
     return Verification(world.spark, world.app, name, world.log, options, checkpoints=world.checkpoints).verify()
@@ -228,7 +228,7 @@ def test_a_function_that_no_batch_can_run_is_refused(world: Flights) -> None:
 
 
 def test_an_open_transaction_that_hides_what_was_written_is_named(world: Flights) -> None:
-    from mainstem.spark.transactions import resolve_abandoned
+    from mainstem.spark.sink.transactions import resolve_abandoned
 
     name = declare(world, counts, key="carrier", mode="update", partitions=1)
     world.fly(("UA", 1))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyspark
 
-from mainstem.spark.java import find_java
+from mainstem.spark.startup.java import find_java
 from tests.support.ports import free_port
 
 _HOST = "127.0.0.1"

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from mainstem.client.wire.produce.prepared import end_all
-from mainstem.spark import transactions
-from mainstem.spark.own_producers import TransactionalProducer
-from mainstem.spark.transactions import _Driver
+from mainstem.spark.sink import transactions
+from mainstem.spark.sink.task_producers import TransactionalProducer
+from mainstem.spark.sink.transactions import _Driver
 
 
 def build_in(mutant: str) -> None:

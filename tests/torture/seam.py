@@ -37,9 +37,9 @@ import pyarrow as pa
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.cluster.topics import create_topic
 from mainstem.errors import InvalidProducerEpochError, MainstemError, ProducerFencedError, TransactionTimeoutError
-from mainstem.spark.options import LogOptions, WriteOptions
-from mainstem.spark.producing import Rows
-from mainstem.spark.transactions import Prepared, SinkRun, begin_run, decide_and_finish, prepare, resolve_abandoned
+from mainstem.spark.options.options import LogOptions, WriteOptions
+from mainstem.spark.sink.producing import Rows
+from mainstem.spark.sink.transactions import Prepared, SinkRun, begin_run, decide_and_finish, prepare, resolve_abandoned
 from tests.broker.harness import LogProcess
 from tests.torture.mutants import build_in
 from tests.torture.orders import KillingSteps, Order, Orders, Target

@@ -11,11 +11,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mainstem.spark import frames, runner
-from mainstem.spark.options import WriteOptions
-from mainstem.spark.query import QueryPlace
-from mainstem.spark.rebuilding import Site
-from mainstem.spark.sink import LogStreamWriter, LogWriter
+from mainstem.spark import runner
+from mainstem.spark.changes.rebuilding import Site
+from mainstem.spark.options.options import WriteOptions
+from mainstem.spark.queries import frames
+from mainstem.spark.queries.query import QueryPlace
+from mainstem.spark.sink.sink import LogStreamWriter, LogWriter
 from mainstem.spark.source import MainstemDataSource
 from tests.torture.mutants import build_in
 from tests.torture.orders import DIRECTORY, KillingSteps

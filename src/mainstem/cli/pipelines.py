@@ -77,7 +77,7 @@ def drop(
     require("spark")
     from mainstem.node.layout import Layout
     from mainstem.pipelines.definitions import require_name
-    from mainstem.spark.dropping import drop as drop_pipeline
+    from mainstem.spark.changes.dropping import drop as drop_pipeline
 
     require_name("a pipeline", name)
     if app_name is not None:

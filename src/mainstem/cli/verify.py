@@ -18,7 +18,7 @@ from mainstem.exit_codes import DONE, NO, exit_code_of
 if TYPE_CHECKING:
     from mainstem.errors import MainstemError
     from mainstem.pipelines.app import App
-    from mainstem.spark.verdict import TopicVerdict, Verdict
+    from mainstem.spark.verification.result import TopicVerdict, Verdict
 
 EQUAL: Final = "equal"
 DIFFERENT: Final = "different"
@@ -51,7 +51,7 @@ def verify(
     if pipeline is not None and pipeline not in declared.pipelines:
         known = ", ".join(declared.pipelines) or "none"
         raise InputError(f"App {declared.name} has no pipeline {pipeline!r}; it has: {known}")
-    from mainstem.spark.verify_process import verify as verify_pipelines
+    from mainstem.spark.verification.verify_process import verify as verify_pipelines
 
     checkpoints = Layout(data.absolute()).checkpoints(declared.name)
     if pipeline is None:
@@ -69,7 +69,7 @@ def verify(
 def _verify_all(app: App, bootstrap: str, master: str, checkpoints: Path, url: str, *, json: bool) -> int:
     """One row for each pipeline and view; 5 when one differs, else the code of the first that could not be verified."""
     from mainstem.errors import MainstemError
-    from mainstem.spark.verify_process import verify as verify_pipelines
+    from mainstem.spark.verification.verify_process import verify as verify_pipelines
 
     derived = [name for name, pipeline in app.pipelines.items() if not pipeline.each_batch]
     found: list[tuple[str, str, Verdict | dict[str, Any] | MainstemError]] = []

@@ -1,4 +1,20 @@
-"""The only package that imports pyspark: the ``mainstem`` data source, sessions, and the runner of pipelines.
+"""The only package that imports PySpark: the ``mainstem`` data source, sessions and pipelines.
+
+* ``session``: a Spark session that works at once
+* ``startup``: Java, environment, fast start of processes
+* ``options``: options of the data source
+* ``clients``: one connection to each log for each Python process
+* ``checkpoints``: positions in checkpoints
+* ``tasks``: what executors run
+* ``planning``: what the driver plans for reads
+* ``sink``: writes, exactly once
+* ``source``: the data source ``mainstem``, registered with Spark
+* ``schemas``: a topic's schema and Spark's
+* ``queries``: pipelines as streaming queries
+* ``changes``: changed pipelines: resume, rebuild, drop
+* ``verification``: pipelines run as a batch and compared
+* ``history``: ``table``: a lake and its topic as one DataFrame
+* ``runner``, ``process``: all pipelines of an App, in a process
 
 ``table`` and ``session`` load on first use, so that importing a part of the package costs that part alone.
 """

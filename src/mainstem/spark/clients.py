@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mainstem.client.wire.cluster.cluster import WireClient
-from mainstem.spark.options import LogOptions
+from mainstem.spark.options.options import LogOptions
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log

@@ -27,7 +27,7 @@ from mainstem.lake.installed import require_iceberg
 from mainstem.model import TopicPartition
 from mainstem.schema.infer import schema_of
 from mainstem.schema.registry import lookup
-from mainstem.spark.options import BOOTSTRAP, REGISTERED
+from mainstem.spark.options.options import BOOTSTRAP, REGISTERED
 from mainstem.spark.session import session
 from mainstem.spark.source import MainstemDataSource
 

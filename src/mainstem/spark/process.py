@@ -38,8 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(app: App, arguments: argparse.Namespace) -> None:
     try:
-        from mainstem.spark.java import end_java
         from mainstem.spark.runner import Runner  # loads pyspark, when it is clear that there is something to run
+        from mainstem.spark.startup.java import end_java
     except ModuleNotFoundError as error:
         raise MissingDependencyError(f"{error.name} is not installed; run: pip install 'mainstem[spark]'") from error
     changed = Choices.parse(arguments.changed)

@@ -29,19 +29,19 @@ from mainstem.pipelines.load import module_of
 from mainstem.schema.infer import schema_of
 from mainstem.schema.registry import lookup, register
 from mainstem.schema.types import TopicSchema
-from mainstem.spark.app_files import share_with_workers
-from mainstem.spark.batch_function import BatchFunctionQuery
-from mainstem.spark.changed_pipelines import settle_changes
-from mainstem.spark.checkpoint_lock import locked
-from mainstem.spark.fingerprint import Fingerprint
-from mainstem.spark.options import LogOptions
-from mainstem.spark.pipeline_query import PipelineQuery
-from mainstem.spark.query import Query, QueryPlace
-from mainstem.spark.query_keeper import QueryKeeper, say
-from mainstem.spark.query_watch import QueryWatch
-from mainstem.spark.rebuilding import Site, begin, finish_swaps, swap
+from mainstem.spark.changes.changed_pipelines import settle_changes
+from mainstem.spark.changes.fingerprint import Fingerprint
+from mainstem.spark.changes.rebuilding import Site, begin, finish_swaps, swap
+from mainstem.spark.checkpoints.checkpoint_lock import locked
+from mainstem.spark.options.options import LogOptions
+from mainstem.spark.queries.batch_function import BatchFunctionQuery
+from mainstem.spark.queries.pipeline_query import PipelineQuery
+from mainstem.spark.queries.query import Query, QueryPlace
+from mainstem.spark.queries.query_keeper import QueryKeeper, say
+from mainstem.spark.queries.query_watch import QueryWatch
+from mainstem.spark.queries.state_publisher import StatePublisher
 from mainstem.spark.session import session
-from mainstem.spark.state_publisher import StatePublisher
+from mainstem.spark.startup.app_files import share_with_workers
 
 _LOOK_EVERY_S = 0.5
 _LOOK_OFTEN_S = 0.1

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mainstem.errors import ConfigError, MachineError
-from mainstem.spark import class_archive, environment
-from mainstem.spark.java import find_java
+from mainstem.spark.startup import class_archive, environment
+from mainstem.spark.startup.java import find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

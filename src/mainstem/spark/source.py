@@ -26,14 +26,14 @@ from pyspark.sql.types import StructType
 
 from mainstem.errors import ConfigError, SchemaError
 from mainstem.schema.avro import parse_avro, topic_schema_of
-from mainstem.spark import dead_letters
-from mainstem.spark.batch_reader import LogReader
 from mainstem.spark.clients import opened
-from mainstem.spark.columns import OFFERED_COLUMNS, record_ddl, typed_columns, typed_ddl
-from mainstem.spark.options import REGISTERED, WriteOptions
-from mainstem.spark.read_options import ReadOptions
+from mainstem.spark.options.columns import OFFERED_COLUMNS, record_ddl, typed_columns, typed_ddl
+from mainstem.spark.options.options import REGISTERED, WriteOptions
+from mainstem.spark.options.read_options import ReadOptions
+from mainstem.spark.planning.batch_reader import LogReader
+from mainstem.spark.planning.stream_reader import LogStreamReader
 from mainstem.spark.schemas import require_columns
-from mainstem.spark.stream_reader import LogStreamReader
+from mainstem.spark.tasks import dead_letters
 
 # As long as Kafka's producers go on trying, and longer than a restart of a machine takes.
 STREAM_TIMEOUT_S: Final = 120.0
@@ -69,13 +69,13 @@ class MainstemDataSource(DataSource):
         return options
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from mainstem.spark.sink import LogWriter  # the encoder is loaded by those who write
+        from mainstem.spark.sink.sink import LogWriter  # the encoder is loaded by those who write
 
         _refuse_overwrite(overwrite)
         return LogWriter(WriteOptions.parse(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
-        from mainstem.spark.sink import LogStreamWriter
+        from mainstem.spark.sink.sink import LogStreamWriter
 
         _refuse_overwrite(overwrite)
         return LogStreamWriter(self._patient(WriteOptions.parse(self.options)), schema)

@@ -1,0 +1,80 @@
+"""Drop a pipeline for good: nothing of it stays open or known. The topics that it derived stay.
+
+1. What its sink left open is resolved: what was decided is committed, the rest aborted. An open transaction would hold
+   its topics' last stable offsets.
+2. Its checkpoint is removed, and what a rebuild that was cut short has left.
+3. Its progress and its state are said to be gone.
+Each step may be repeated: a drop that was cut short is run again. No run may hold the App's checkpoints meanwhile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mainstem.client.log import Log
+from mainstem.errors import InputError, UnknownTopicError
+from mainstem.pipelines.definitions import require_name
+from mainstem.pipelines.progress import PROGRESS_TOPIC
+from mainstem.pipelines.state import STATES_TOPIC
+from mainstem.spark.changes.rebuilding import Site, abandon
+from mainstem.spark.checkpoints.checkpoint import has_run, query_id, remove_checkpoint
+from mainstem.spark.checkpoints.checkpoint_lock import locked
+from mainstem.spark.checkpoints.progress_log import ProgressLog
+from mainstem.spark.options.options import LogOptions
+from mainstem.spark.sink.transactions import resolve_abandoned
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """What a drop found to do."""
+
+    transactions: int
+    checkpoint: bool
+    records: bool
+
+
+def drop(log: Log, checkpoints: Path, pipeline: str) -> Dropped:
+    """Drop a pipeline whose App keeps its checkpoints in ``checkpoints``.
+
+    Raises DirectoryLockedError while it runs, InputError when nothing is known of it or for what is no pipeline's name
+    (an empty one would lead to the checkpoints of all), LogUnavailableError.
+    """
+    require_name("a pipeline", pipeline)
+    checkpoint = checkpoints / pipeline
+    has_checkpoint = checkpoint.is_dir()
+    known = [topic for topic in (PROGRESS_TOPIC, STATES_TOPIC) if _is_told(log, topic, pipeline)]
+    if not has_checkpoint and not known:
+        raise InputError(
+            f"there is no pipeline {pipeline!r}: neither a checkpoint {checkpoint} nor a record in the log"
+        )
+    options, resolved = LogOptions(log.bootstrap), 0
+    if has_checkpoint:
+        with locked(checkpoints):
+            if has_run(str(checkpoint)):
+                resolved = resolve_abandoned(options, query_id(str(checkpoint)))
+            site = Site(log, options, checkpoints)
+            if site.beside(pipeline).is_dir():
+                abandon(site, pipeline, _outputs(options, pipeline))
+            remove_checkpoint(str(checkpoint))
+    for topic in known:
+        log.append(topic, None, key=pipeline)
+    return Dropped(resolved, has_checkpoint, bool(known))
+
+
+def _outputs(options: LogOptions, pipeline: str) -> tuple[str, ...]:
+    """The topics that it derived, as its progress says."""
+    with ProgressLog(options, pipeline, ()) as told:
+        last = told.last()
+    return () if last is None else last.outputs
+
+
+def _is_told(log: Log, topic: str, pipeline: str) -> bool:
+    """Whether the topic's last record of the pipeline is no tombstone."""
+    last = None
+    try:
+        for record in log.read(topic, key=pipeline, every_partition=True, on_damaged="skip"):
+            last = record.value
+    except UnknownTopicError:
+        return False
+    return last is not None

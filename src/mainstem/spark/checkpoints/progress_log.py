@@ -1,0 +1,95 @@
+"""One pipeline's progress records in the log: what was last said, and saying the next.
+
+Invariant: what is written is complete (every partition that was ever read or written stays in it), and never goes back
+but when a query starts afresh, without its checkpoint. That its topics were rebuilt stays in it even then.
+Where the newest record may be among those that cannot be read, ``sink`` goes on from the end of the outputs: it covers
+all that was written.
+Owned by one thread.
+"""
+
+from __future__ import annotations
+
+from mainstem.model import Position
+from mainstem.pipelines.entries import EntryReader
+from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
+from mainstem.spark.checkpoints.offsets import StreamOffsets
+from mainstem.spark.clients import opened
+from mainstem.spark.options.options import LogOptions
+
+NOT_STARTED = -1
+
+
+class ProgressLog:
+    """Reads the last progress record when it is made; a context manager that closes its connection."""
+
+    def __init__(self, log: LogOptions, pipeline: str, outputs: tuple[str, ...], inputs: tuple[str, ...] = ()) -> None:
+        """``inputs`` are the topics that are streamed; default: those that the offsets name."""
+        self._pipeline = pipeline
+        self._outputs = outputs
+        self._inputs = inputs
+        self._log = opened(log)
+        self._last: Progress | None = None
+        self._is_read = False
+        self._is_uncertain = False
+
+    def last(self) -> Progress | None:
+        """The pipeline's last progress; None when it has never run."""
+        if not self._is_read:
+            entries = EntryReader(self._log, PROGRESS_TOPIC, Progress.from_record, key=self._pipeline)
+            for _, self._last in entries:
+                pass
+            self._is_read, self._is_uncertain = True, entries.is_uncertain
+        return self._last
+
+    def start(self, source: Position) -> None:
+        """Say where a query starts that has no micro-batch behind it yet; at the inputs' start."""
+        self._write(
+            Progress(
+                pipeline=self._pipeline,
+                batch_id=NOT_STARTED,
+                source=source,
+                sink=self._end(),
+                tables=Position(),
+                inputs=self._inputs,
+                outputs=self._outputs,
+                rebuilt=self._was_rebuilt(),
+            )
+        )
+
+    def advance(self, batch_id: int, offsets: StreamOffsets, written: Position) -> None:
+        """Say that a micro-batch is done. ``written`` is where its own records end."""
+        last = self.last()
+        before = last.sink if last is not None and not self._is_uncertain else self._end()
+        self._write(
+            Progress(
+                pipeline=self._pipeline,
+                batch_id=batch_id,
+                source=offsets.position,
+                sink=before | written,
+                tables=offsets.tables,
+                inputs=self._inputs or tuple(sorted(offsets.position.topics)),
+                outputs=self._outputs,
+                rebuilt=self._was_rebuilt(),
+            )
+        )
+
+    def _was_rebuilt(self) -> bool:
+        last = self.last()
+        return last is not None and last.rebuilt
+
+    def _end(self) -> Position:
+        return self._log.end(*self._outputs) if self._outputs else Position()
+
+    def close(self) -> None:
+        self._log.close()
+
+    def __enter__(self) -> ProgressLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _write(self, progress: Progress) -> None:
+        key, value = progress.to_record()
+        self._log.append(PROGRESS_TOPIC, value, key=key)
+        self._last, self._is_read, self._is_uncertain = progress, True, False

@@ -1,0 +1,134 @@
+"""A batch read's planning: where it starts and ends, what filters leave of that, and how it is cut into tasks.
+
+What it reads is fixed when Spark plans it, unless it is a pipeline's table: that ends where the checkpoint of the
+current micro-batch says. Made in a short-lived planner process, sent to the tasks pickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from mainstem.client.wire.cluster.cluster import EARLIEST, LATEST, WireClient
+from mainstem.model import Position
+from mainstem.spark.checkpoints.offsets import require_within, resolve
+from mainstem.spark.clients import borrowed
+from mainstem.spark.options.columns import PLACE_COLUMNS, RECORD_COLUMNS
+from mainstem.spark.options.read_options import At, ByOffset, ReadOptions
+from mainstem.spark.planning.filters import Narrowing, narrowed, narrowing
+from mainstem.spark.planning.splits import split
+from mainstem.spark.planning.subscription import Subscribed, subscribed
+from mainstem.spark.tasks import losses
+from mainstem.spark.tasks.ranges import ScanPartition, TableRead
+
+_ADVICE = (
+    "Start at earliest, or set failOnDataLoss=false: then this is noted in the progress topic, and the read goes on"
+)
+
+
+class LogReader(DataSourceReader):
+    """A batch scan; see the module."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        options.require_batch()
+        self._options = options
+        self._schema = schema
+        self._narrowing = Narrowing()
+        if not options.as_table:  # of a table's key, the latest record counts, whatever the filter
+            self.pushFilters = _PushFilters(self)  # type: ignore[method-assign]
+
+    def narrow(self, filters: Iterable[Filter]) -> None:
+        """Read no more than what these leave."""
+        is_typed = self._options.value_schema is not None
+        columns = PLACE_COLUMNS if is_typed else {name: name for name in RECORD_COLUMNS}
+        self._narrowing = narrowing(filters, columns)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self._options
+        with borrowed(options.log) as client:
+            found = subscribed(client, options)
+            if options.as_table:
+                return _table_partitions(client, options, found)
+            start, end = _bounds(client, options, found)
+            start, end = narrowed(client, start, end, self._narrowing, options.isolation)
+            tasks = split(client, start, end, options) or [ScanPartition(())]
+        return [ScanPartition(task.ranges, _reader(options), found.topic_ids) for task in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        from mainstem.spark.tasks.task_reads import (
+            read_partition,
+        )  # its decoders are for tasks: planners are short-lived
+
+        return read_partition(partition, self._options, self._schema)
+
+
+class _PushFilters:
+    """``pushFilters`` of a reader that does not need it: where Spark has pushdown switched off, it refuses a reader
+    whose class defines that method, rather than to leave it uncalled. By ``__func__`` it tells whose method it is.
+    """
+
+    def __init__(self, reader: LogReader) -> None:
+        self.__func__ = DataSourceReader.pushFilters
+        self._reader = reader
+
+    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Narrows the read, and leaves all of them to Spark as well."""
+        self._reader.narrow(filters)
+        return filters
+
+
+def _bounds(client: WireClient, options: ReadOptions, found: Subscribed) -> tuple[Position, Position]:
+    """Raises ConfigError for an offset behind the end, OffsetOutOfRangeError for one before the log start."""
+    partitions = found.partitions
+    ends, end = _ends(client, options, found)
+    bound = options.starting or At("startingOffsets", EARLIEST)
+    start = resolve(
+        client,
+        partitions,
+        bound,
+        options.isolation,
+        fails_without_match=options.fails_without_match,
+        on_damaged=options.on_damaged,
+    )
+    if isinstance(bound, ByOffset):
+        require_within(start, ends, bound.option)
+        start = _behind_losses(client, options, found, start)
+    return start, end
+
+
+def _ends(client: WireClient, options: ReadOptions, found: Subscribed) -> tuple[Position, Position]:
+    """Where the partitions end, and where the read does. Raises ConfigError when that lies behind."""
+    ends = Position(client.list_offsets(found.partitions, LATEST, options.isolation))
+    if options.ending is None or (isinstance(options.ending, At) and options.ending.symbol == LATEST):
+        return ends, ends
+    end = resolve(client, found.partitions, options.ending, options.isolation, on_damaged=options.on_damaged)
+    require_within(end, ends, options.ending.option)
+    return ends, end
+
+
+def _behind_losses(client: WireClient, options: ReadOptions, found: Subscribed, start: Position) -> Position:
+    log_starts = client.list_offsets(found.partitions, EARLIEST)
+    gone = {tp: offset for tp, offset in start.items() if offset < log_starts[tp]}
+    if not gone:
+        return start
+    moved = losses.resume(client, _reader(options), found.topic_ids, gone, options.isolation)
+    if options.fail_on_data_loss:
+        raise losses.lost_error([each.loss for each in moved], _ADVICE)
+    losses.note(options.log, [each.loss for each in moved])
+    return Position({**start, **{each.loss.topic_partition: each.start for each in moved}})
+
+
+def _reader(options: ReadOptions) -> str:
+    """The name that a batch read's losses go by."""
+    return options.group.name or options.group.prefix
+
+
+def _table_partitions(client: WireClient, options: ReadOptions, found: Subscribed) -> list[InputPartition]:
+    """One input partition for each of the table's partitions: a key lies in one of them."""
+    end = Position() if options.checkpoint else _ends(client, options, found)[1]
+    return [
+        TableRead(tp, found.topic_ids[tp.topic], None if options.checkpoint else end[tp]) for tp in found.partitions
+    ]

@@ -1,0 +1,94 @@
+"""A stream's frontier: where each partition goes on, and how far it reaches, after all that can happen to a log.
+
+Partitions appear and begin at their log start; topics vanish, or are made again and begin a new life; offsets are
+removed before they are read, and the partition goes on where its log starts now. What that loses is told by
+``Frontier.losses``; whether it is an error is the caller's to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mainstem.client.wire.cluster.cluster import EARLIEST, WireClient
+from mainstem.errors import LogUnavailableError
+from mainstem.model import Position, TopicPartition
+from mainstem.pipelines.losses import Loss
+from mainstem.spark.checkpoints.offsets import StreamOffsets
+from mainstem.spark.options.read_options import ReadOptions
+from mainstem.spark.planning.latest_offsets import look
+from mainstem.spark.planning.subscription import Subscribed, Subscription
+from mainstem.spark.tasks.losses import ended_lives, resume
+
+# How often a look may find that a topic has just become another one.
+_LOOKS_MAX = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """For each partition that is read: where it begins, and where it ends now."""
+
+    begins: Position
+    ends: Position
+    topic_ids: Mapping[str, str]
+    losses: tuple[Loss, ...]
+
+
+class Scout:
+    """Finds the frontier again and again. Owned by the stream's one thread."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._subscription = Subscription(options)
+        # Where partitions begin that no micro-batch has read yet, and the life of the topic that this is true of.
+        self._new: dict[TopicPartition, tuple[str, int]] = {}
+
+    def find(self, client: WireClient, since: StreamOffsets, reader: str, wait_ms: int) -> Frontier:
+        """The frontier; with nothing new, after ``wait_ms`` or as soon as there is.
+
+        Raises UnknownTopicError for a topic that is subscribed by its name and gone, LogUnavailableError.
+        """
+        for _ in range(_LOOKS_MAX):
+            found = self._subscription.now(client, since.topic_ids)
+            losses = ended_lives(reader, since.position, since.topic_ids, found.topic_ids)
+            begins = self._begins(client, since, found, {loss.topic_partition for loss in losses})
+            seen = look(client, begins, self._options.isolation, 0 if losses else wait_ms)
+            if seen.is_former or not _is_as_known(client, found):
+                self._subscription.expire()
+                continue
+            ends = {tp: seen.ends.get(tp, begin) for tp, begin in begins.items()}
+            gone = {tp: begins[tp] for tp in seen.out_of_range}
+            if any(tp in self._new for tp in gone):  # nothing is lost of what nobody was to read: look again
+                self._new = {tp: new for tp, new in self._new.items() if tp not in gone}
+                continue
+            for moved in resume(client, reader, found.topic_ids, gone, self._options.isolation) if gone else ():
+                tp = moved.loss.topic_partition
+                begins[tp], ends[tp] = moved.start, moved.end
+                losses.append(moved.loss)
+            return Frontier(Position(begins), Position(ends), found.topic_ids, tuple(losses))
+        raise LogUnavailableError("topics are deleted and made again faster than they can be looked at")
+
+    def _begins(
+        self, client: WireClient, since: StreamOffsets, found: Subscribed, lost: set[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        known = {tp: offset for tp, offset in since.position.items() if tp not in lost}
+        self._new = {
+            tp: (life, offset)
+            for tp, (life, offset) in self._new.items()
+            if tp not in known and found.topic_ids.get(tp.topic) == life
+        }
+        unseen = [tp for tp in found.partitions if tp not in known and tp not in self._new]
+        if unseen:
+            starts = client.list_offsets(unseen, EARLIEST)
+            self._new.update({tp: (found.topic_ids[tp.topic], starts[tp]) for tp in unseen})
+        return {tp: known[tp] if tp in known else self._new[tp][1] for tp in found.partitions}
+
+
+def _is_as_known(client: WireClient, found: Subscribed) -> bool:
+    """Whether the client, which may have asked anew, fetched from the same topics.
+
+    A client forgets a topic some of whose partitions have no leader: that is no new life, so it is asked.
+    """
+    names = found.topic_ids
+    topics = client.topics if names.keys() <= client.topics.keys() else client.metadata(names)
+    return all(name in topics and str(topics[name].topic_id) == life for name, life in found.topic_ids.items())

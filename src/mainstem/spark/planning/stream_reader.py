@@ -1,0 +1,232 @@
+"""A stream's planning: which offsets each micro-batch reads. Lives in one driver-side process as long as its query.
+
+Spark asks ``latestOffset`` before each micro-batch, so all of it is latency. It answers, step by step:
+1. What ``start`` names is processed: the consumer group learns of it, beside (``group_commits``).
+2. What is subscribed, as of a few seconds ago (``subscription``). Partitions that are new begin at their log start.
+3. One Fetch a broker says how far they reach, and waits for news when there is none (``micro_batch_offsets``,
+``latest_offsets``).
+4. Offsets that are not there any more are lost (``losses``): an error, or noted, and the partition goes on behind them.
+5. With AvailableNow no further than at the query's start; and by the limits, not all at once (``limits``).
+6. Where the tables end that the query joins; all of it is the micro-batch's end, which Spark writes to its checkpoint.
+
+Invariants: the end offsets alone say what the micro-batch reads (``StreamOffsets.starts`` included), so that it is the
+same when it is run again; ends are last stable offsets; ``start`` itself comes back when there is nothing to do.
+Owned by Spark's one thread there.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from mainstem.client.wire.cluster.cluster import LATEST, WireClient
+from mainstem.model import Position, TopicPartition
+from mainstem.spark.checkpoints.offsets import StreamOffsets, initial_position, require_subscribed
+from mainstem.spark.clients import borrowed
+from mainstem.spark.options.read_options import ReadOptions
+from mainstem.spark.planning.group_commits import GroupCommits
+from mainstem.spark.planning.latest_offsets import look
+from mainstem.spark.planning.limits import backlog, limited, limited_by_bytes
+from mainstem.spark.planning.micro_batch_offsets import Frontier, Scout
+from mainstem.spark.planning.sizes import bytes_per_offset
+from mainstem.spark.planning.splits import split_by
+from mainstem.spark.planning.subscription import METADATA_AGE_S_MAX, subscribed
+from mainstem.spark.tasks import losses
+from mainstem.spark.tasks.ranges import ScanPartition, plan
+
+# How long a stream waits for news before it tells Spark that there is none: the idle query's only work.
+_NEWS_WAIT_MS = 250
+_FLUSH_S = 2.0
+_ADVICE = (
+    "Start the query with a new checkpoint, or set failOnDataLoss=false: then this is noted in the progress topic, and "
+    "the query goes on behind it"
+)
+
+
+class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """See the module."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        options.require_stream()
+        self._options = options
+        self._schema = schema
+        self._scout = Scout(options)
+        self._target: StreamOffsets | None = None
+        self._commits: GroupCommits | None = None
+        self._reported: dict[str, Any] | None = None
+        self._read_at_s: float | None = None
+        self._tables: tuple[list[TopicPartition], float] = ([], 0.0)
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        with borrowed(self._options.log) as client:
+            found = subscribed(client, self._options)
+            start = initial_position(client, found.partitions, self._options)
+        stream = uuid.uuid4().hex[:12]
+        return StreamOffsets(start, found.topic_ids, Position(), stream=stream, is_initial=True).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """Spark hands it back to ``latestOffset``, or ReadAllAvailable for a trigger that takes all at once."""
+        limits = self._options.limits
+        if limits.offsets_max is not None:
+            return ReadMaxRows(limits.offsets_max)
+        if limits.bytes_max is not None:
+            return ReadMaxBytes(limits.bytes_max)
+        return ReadAllAvailable() if limits.offsets_min is None else ReadMinRows(limits.offsets_min)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """The steps are the module's."""
+        since = StreamOffsets.from_checkpoint(start)
+        require_subscribed(since, self._options)
+        group = self._group(since)
+        self._reached(group, since.position)  # 1
+        with borrowed(self._options.log) as client:
+            wait_ms = _NEWS_WAIT_MS if self._target is None else 0
+            frontier = self._scout.find(client, since, group, wait_ms)  # 2, 3
+            self._judge(frontier)  # 4
+            ends = self._within_target(frontier, since)  # 5
+            end = self._limited(client, frontier, ends, limit)
+            self._report(frontier, end)
+            if end == since.position and not frontier.losses:
+                self._finish()
+                return start
+            if self._is_too_few(frontier, ends, limit):
+                look(client, frontier.ends, self._options.isolation, _NEWS_WAIT_MS)
+                return start
+            self._read_at_s = time.monotonic()
+            starts = {
+                tp: frontier.begins[tp]
+                for tp in end
+                if since.is_initial or frontier.begins[tp] != since.position.get(tp)
+            }
+            tables = self._table_ends(client)  # 6
+        return StreamOffsets(end, frontier.topic_ids, tables, Position(starts), since.stream).to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        with borrowed(self._options.log) as client:
+            found = subscribed(client, self._options)
+            ends = Position(client.list_offsets(found.partitions, LATEST, self._options.isolation))
+        self._target = StreamOffsets(ends, found.topic_ids, Position())
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        """As last seen: Spark asks right after ``latestOffset``, so that asking the log again would only cost time."""
+        return self._reported
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        first, last = StreamOffsets.from_checkpoint(start), StreamOffsets.from_checkpoint(end)
+        splits = self._options.splits
+        if splits.partitions_min is None and splits.bytes_max is None:
+            tasks = plan(last.begin(first), last.position, splits)
+        else:
+            with borrowed(self._options.log) as client:
+                tasks = split_by(client, last.begin(first), last.position, self._options, splits)
+        return [ScanPartition(task.ranges, self._group(last), last.topic_ids) for task in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        from mainstem.spark.tasks.task_reads import (
+            read_partition,
+        )  # its decoders are for tasks: planners are short-lived
+
+        return read_partition(partition, self._options, self._schema)
+
+    def stop(self) -> None:
+        if self._commits is not None:
+            self._commits.stop()
+
+    # ---- the steps
+
+    def _group(self, since: StreamOffsets) -> str:
+        """The consumer group, which is also the name that losses go by."""
+        named = self._options.group
+        if named.name is not None:
+            return named.name
+        return f"{named.prefix}-{since.stream}" if since.stream else named.prefix
+
+    def _reached(self, group: str, position: Position) -> None:
+        if not self._options.group.commits:
+            return
+        if self._commits is None:
+            self._commits = GroupCommits(self._options.log, group)
+        self._commits.reached(position)
+
+    def _judge(self, frontier: Frontier) -> None:
+        if not frontier.losses:
+            return
+        if self._options.fail_on_data_loss:
+            raise losses.lost_error(frontier.losses, _ADVICE)
+        losses.note(self._options.log, frontier.losses)
+
+    def _within_target(self, frontier: Frontier, since: StreamOffsets) -> Position:
+        """The ends; with AvailableNow, of those partitions that were there at the query's start, as they were then."""
+        target = self._target
+        if target is None:
+            return frontier.ends
+        ends: dict[TopicPartition, int] = {}
+        for tp, end in frontier.ends.items():
+            begin = frontier.begins[tp]
+            if tp in target.position and target.topic_ids[tp.topic] == frontier.topic_ids[tp.topic]:
+                ends[tp] = max(begin, min(end, target.position[tp]))
+            elif tp in since.position:
+                ends[tp] = begin
+        return Position(ends)
+
+    def _limited(self, client: WireClient, frontier: Frontier, ends: Position, limit: ReadLimit) -> Position:
+        limits, begins = self._options.limits, frontier.begins
+        if isinstance(limit, ReadAllAvailable):
+            return ends
+        asked = [limit.max_rows] if isinstance(limit, ReadMaxRows) else []
+        offsets_max = min([*asked, *([limits.offsets_max] if limits.offsets_max is not None else [])], default=None)
+        if offsets_max is not None:
+            ends = limited(begins, ends, offsets_max)
+        if limits.bytes_max is not None:
+            behind = {tp: begins[tp] for tp, count in backlog(begins, ends).items() if count}
+            sizes = bytes_per_offset(client, behind, self._options.isolation) if behind else {}
+            ends = limited_by_bytes(begins, ends, limits.bytes_max, sizes)
+        return ends
+
+    def _is_too_few(self, frontier: Frontier, ends: Position, limit: ReadLimit) -> bool:
+        """Whether to wait until there is more, as ``minOffsetsPerTrigger`` asks; never with AvailableNow."""
+        limits = self._options.limits
+        if limits.offsets_min is None or isinstance(limit, ReadAllAvailable) or self._target is not None:
+            return False
+        if self._read_at_s is None or frontier.losses:
+            return False
+        is_due = time.monotonic() - self._read_at_s >= limits.delay_s_max
+        return not is_due and sum(backlog(frontier.begins, ends).values()) < limits.offsets_min
+
+    def _table_ends(self, client: WireClient) -> Position:
+        """Where the tables end that the query joins: decided here, once for each micro-batch, and checkpointed."""
+        if not self._options.tables:
+            return Position()
+        partitions, until_s = self._tables
+        if time.monotonic() >= until_s:
+            found = client.metadata(self._options.tables, wait=True)
+            partitions = [TopicPartition(name, number) for name in found for number in found[name].partitions]
+            self._tables = partitions, time.monotonic() + METADATA_AGE_S_MAX
+        return Position(client.list_offsets(partitions, LATEST, self._options.isolation))
+
+    def _report(self, frontier: Frontier, end: Position) -> None:
+        """What Spark shows as ``latestOffset`` of the query's progress: the ends, and what is left behind ``end``."""
+        behind = {tp: count for tp, count in backlog(end, frontier.ends).items() if count}
+        self._reported = {
+            "position": frontier.ends.to_json(),
+            "backlog": sum(behind.values()),
+            "backlogs": {str(tp): count for tp, count in behind.items()},
+        }
+
+    def _finish(self) -> None:
+        """With AvailableNow Spark ends the query, and this process, when there is no more: tell the group before."""
+        if self._target is not None and self._commits is not None:
+            self._commits.flush(_FLUSH_S)

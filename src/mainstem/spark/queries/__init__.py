@@ -1,0 +1,13 @@
+"""Pipelines as streaming queries.
+
+* ``query``: what all queries share: inputs, checkpoint, start, progress
+* ``pipeline_query``: a pipeline with outputs
+* ``batch_function``: a pipeline with ``foreach_batch``
+* ``query_keeper``: starts a query again after a failure
+* ``query_watch``: a running query's progress as the pipeline's state
+* ``pipeline_checks``: checks a pipeline's function before any query runs
+* ``state_publisher``: publishes the pipelines' states to the log
+* ``frames``: topics as typed DataFrames
+* ``input_watermarks``: the watermark of each input
+* ``failures``: an error of a query in one line
+"""

@@ -1,0 +1,151 @@
+"""One pipeline as a streaming query: its DataFrames, its micro-batches, its progress.
+
+A micro-batch, step by step (the numbers are in the code):
+1. Spark asks the source for end offsets, its tables' among them, and writes them to the checkpoint.
+2. Tasks encode the rows that the function gave and append them to the output topics, each in a transaction of its own.
+3. The driver, when all tasks are done, decides on the transactions and ends them (``transactions``): exactly once.
+4. It writes the progress record: from here on what was read is covered.
+5. Spark writes its commit. After a crash before this, the micro-batch is run again, from 1's offsets; if it was decided
+   on, its tasks write nothing.
+
+Spark takes rows that change (mode ``update``) from Python in ``foreachBatch`` alone, so all pipelines go that way;
+it also spares each micro-batch two planner processes. ``write`` runs in the query's own thread; the rest belongs to the
+thread of the runner.
+"""
+
+from __future__ import annotations
+
+import functools
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from mainstem.client.log import Log
+from mainstem.errors import ConfigError, MainstemError, ProducerFencedError
+from mainstem.pipelines.definitions import Pipeline
+from mainstem.schema.types import TopicSchema
+from mainstem.spark.checkpoints.checkpoint import query_id, read_offsets
+from mainstem.spark.options.options import WriteOptions
+from mainstem.spark.queries.pipeline_checks import call, check_mode, schemas_of
+from mainstem.spark.queries.query import Query, QueryPlace, input_frames
+from mainstem.spark.schemas import for_writing
+from mainstem.spark.sink.outputs import Output, combined, records_of
+from mainstem.spark.sink.transactions import (
+    KILLED_AFTER_S,
+    Prepared,
+    SinkRun,
+    Steps,
+    begin_run,
+    decide_and_finish,
+    prepare,
+    resolve_abandoned,
+)
+from mainstem.spark.tasks import dead_letters
+
+
+class PipelineQuery(Query):
+    """See the module."""
+
+    def __init__(
+        self, spark: SparkSession, pipeline: Pipeline, schemas: Mapping[str, TopicSchema], place: QueryPlace, log: Log
+    ) -> None:
+        """Calls the pipeline's function and checks what it gives: raises DefinitionError, which names file and line."""
+        frames = call(pipeline, input_frames(spark, pipeline, schemas, place, log))
+        derived = schemas_of(pipeline, frames)
+        writable = [for_writing(frame) for frame in frames]
+        frame = combined([frame for frame, _ in writable])
+        check_mode(pipeline, frame)
+        super().__init__(pipeline, frame, place, log)
+        self.schemas = derived
+        outputs = tuple(
+            Output(topic.name, topic.key, json_columns, pipeline.dead_letter_topic)
+            for topic, (_, json_columns) in zip(pipeline.outputs, writable, strict=True)
+        )
+        options = WriteOptions(place.log, None, pipeline.name, place.checkpoint, "none", None)
+        self._task = functools.partial(append_rows, options=options, outputs=outputs, steps=place.steps)
+        self._run: SinkRun | None = None
+        self._has_tasks = False
+
+    def start(self, *, once: bool) -> StreamingQuery:
+        self._run = None
+        dead_letters.create(self._place.log, self.pipeline.dead_letter_topic)
+        return super().start(once=once)
+
+    def write(self, frame: DataFrame, batch_id: int) -> None:
+        """Steps 2, 3 and 4 of a micro-batch. The sink's run begins with the query's first one."""
+        try:
+            self._write(frame, batch_id)
+        except Exception as error:
+            self._resolve(error)
+            raise
+
+    def _write(self, frame: DataFrame, batch_id: int) -> None:
+        place = self._place
+        if self._run is None:
+            _refuse_speculation(frame.sparkSession)
+            self._run = begin_run(place.log, query_id(place.checkpoint))
+        task = functools.partial(self._task, names=frame.columns, run=self._run, batch_id=batch_id)
+        self._has_tasks = True
+        if any("." in name or "`" in name for name in frame.columns):  # mapInArrow takes no such name
+            frame = frame.toDF(*map(str, range(len(frame.columns))))
+        reports: list[Prepared] = [
+            pickle.loads(row.report) for row in frame.mapInArrow(task, "report BINARY").collect()
+        ]
+        self._has_tasks = False
+        offsets = read_offsets(place.checkpoint, batch_id)
+        decided = decide_and_finish(self._run, batch_id, reports, offsets, place.steps)
+        self.written_rows += decided.records
+        written = decided.position.restrict(topic.name for topic in self.pipeline.outputs)  # no dead letters
+        self._progress.advance(batch_id, offsets, written)
+        place.steps("driver:progress")
+
+    def _resolve(self, error: Exception) -> None:
+        """Leave nothing open behind a micro-batch that failed: readers would wait for the query's next start.
+
+        When one task fails, or the query is stopped, Spark kills the others, which may prepare something until then.
+        """
+        run, self._run = self._run, None
+        linger_s, self._has_tasks = KILLED_AFTER_S if self._has_tasks else 0.0, False
+        if run is not None and not isinstance(error, ProducerFencedError):  # then the sink is another's
+            try:
+                resolve_abandoned(run.log, run.sink_id, linger_s=linger_s)
+            except MainstemError as failed:
+                error.add_note(f"what its tasks have prepared stays open until it starts again: {failed}")
+
+
+def append_rows(
+    batches: Iterator[pa.RecordBatch],
+    *,
+    options: WriteOptions,
+    outputs: tuple[Output, ...],
+    names: Sequence[str],
+    run: SinkRun,
+    batch_id: int,
+    steps: Steps,
+) -> Iterator[pa.RecordBatch]:
+    """Step 2, a task's: append the rows as the topics' encoding has them; one row, the pickled report, comes back.
+
+    ``names`` are those of the columns; the batches may have others.
+    """
+    context = TaskContext.get()
+    assert context is not None
+    task, attempt = context.partitionId(), context.attemptNumber()
+    with prepare(run, batch_id, task, options, steps, attempt=attempt) as preparing:
+        for arrow_batch in batches:
+            if arrow_batch.num_rows and not preparing.is_decided:
+                for topic, rows in records_of(arrow_batch.rename_columns(names), outputs):
+                    preparing.out.append(topic, rows)
+    report = pickle.dumps(preparing.prepared)
+    yield pa.RecordBatch.from_arrays([pa.array([report], pa.binary())], names=["report"])
+
+
+def _refuse_speculation(spark: SparkSession) -> None:
+    if spark.conf.get("spark.speculation", "false") == "true":
+        raise ConfigError(
+            "spark.speculation is on: of two copies of a task only one may write; set spark.speculation=false "
+            "for a session that runs pipelines"
+        )

@@ -1,0 +1,136 @@
+"""What each pipeline's streaming query has in common: its inputs, its checkpoint, its start, its progress.
+
+Two kinds build on it: ``PipelineQuery`` appends what a function derives, ``BatchFunctionQuery`` calls a function with
+each micro-batch. ``write`` runs in the query's own thread; the rest belongs to the thread of the runner.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from mainstem.client.log import Log
+from mainstem.errors import DefinitionError
+from mainstem.pipelines.definitions import Input, Pipeline, Table
+from mainstem.schema.types import TopicSchema
+from mainstem.spark.checkpoints.checkpoint import last_planned, query_id
+from mainstem.spark.checkpoints.progress_log import ProgressLog
+from mainstem.spark.options.options import BOOTSTRAP, LogOptions
+from mainstem.spark.queries.frames import stream, table
+from mainstem.spark.queries.input_watermarks import InputWatermarks
+from mainstem.spark.sink.transactions import Steps, no_steps
+
+# A table of more records than this is not sent whole to every task.
+BROADCAST_RECORDS_MAX = 500_000
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlace:
+    """Where a query runs: its log, and its own checkpoint directory; and who is told of the sink's steps."""
+
+    log: LogOptions
+    checkpoint: str
+    steps: Steps = no_steps
+
+
+class Query(ABC):
+    """See the module.
+
+    ``schemas`` are those of the topics that it derives, by name; ``written_rows`` counts what it has appended to them.
+    """
+
+    def __init__(self, pipeline: Pipeline, frame: DataFrame, place: QueryPlace, log: Log) -> None:
+        self.pipeline = pipeline
+        self.schemas: Mapping[str, TopicSchema] = {}
+        self.written_rows = 0
+        self._frame = frame
+        self._place = place
+        self._log = log
+        outputs = tuple(topic.name for topic in pipeline.outputs)
+        self._streams = tuple(dict.fromkeys(topic.name for topic in pipeline.streams))
+        self._watermarks = InputWatermarks(frame, place.checkpoint)
+        self._progress = ProgressLog(place.log, pipeline.name, outputs, self._streams)
+
+    def start(self, *, once: bool) -> StreamingQuery:
+        """Start or go on where the checkpoint says; with ``once`` up to what is there now."""
+        if last_planned(self._place.checkpoint) is None:
+            self._progress.start(self._log.beginning(*self._streams))
+        self._watermarks.begin()
+        writer = self._frame.writeStream.foreachBatch(self._write_and_advance).outputMode(self.pipeline.mode)
+        writer = writer.option("checkpointLocation", self._place.checkpoint).queryName(self.pipeline.name)
+        return writer.trigger(availableNow=True).start() if once else writer.start()
+
+    @property
+    def watermark_held_by(self) -> str | None:
+        """The input that holds the watermark back, in words; None when none does."""
+        return self._watermarks.held_by
+
+    @property
+    def frame(self) -> DataFrame:
+        """What it writes, as it is declared."""
+        return self._frame
+
+    @property
+    def checkpoint(self) -> str:
+        """Where Spark keeps how far it is."""
+        return self._place.checkpoint
+
+    @abstractmethod
+    def write(self, frame: DataFrame, batch_id: int) -> None:
+        """Do what a micro-batch is there for, then say its progress."""
+
+    def close(self) -> None:
+        self._progress.close()
+
+    def _write_and_advance(self, frame: DataFrame, batch_id: int) -> None:
+        self.write(frame, batch_id)
+        self._watermarks.advance(query_id(self._place.checkpoint))
+
+
+def input_frames(
+    spark: SparkSession, pipeline: Pipeline, schemas: Mapping[str, TopicSchema], place: QueryPlace, log: Log
+) -> list[DataFrame]:
+    """One DataFrame for each input. Raises DefinitionError for a table without a schema."""
+    return [_input(spark, pipeline, entry, schemas, place, log) for entry in pipeline.inputs]
+
+
+def _input(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    entry: Input,
+    schemas: Mapping[str, TopicSchema],
+    place: QueryPlace,
+    log: Log,
+) -> DataFrame:
+    bootstrap = place.log.bootstrap
+    if isinstance(entry, Table):
+        name = entry.topic.name
+        if name not in schemas:
+            raise DefinitionError(
+                f"{pipeline.where}: pipeline {pipeline.name} reads {name} as a table, but this topic has no schema; "
+                "declare one with app.topic"
+            )
+        is_small = sum(log.end(name).values()) <= BROADCAST_RECORDS_MAX
+        options = {"checkpointLocation": place.checkpoint, "onDamaged": pipeline.on_damaged}
+        return table(spark, bootstrap, name, schemas[name], options, is_small=is_small)
+    # Each stream carries where the tables end, for it may be the only one that has news.
+    group = f"mainstem-{pipeline.name}"
+    options = {
+        "tables": ",".join(sorted({topic.name for topic in pipeline.tables})),
+        "kafka.group.id": group,
+        "onDamaged": pipeline.on_damaged,
+    }
+    if entry.name not in schemas:
+        return _raw_stream(spark, bootstrap, entry.name, options)
+    options["deadLetterTopic"] = pipeline.dead_letter_topic
+    return stream(spark, bootstrap, entry.name, schemas[entry.name], options)
+
+
+def _raw_stream(spark: SparkSession, bootstrap: str, topic: str, options: Mapping[str, str]) -> DataFrame:
+    """A topic without a schema: its records."""
+    reader = spark.readStream.format("mainstem").option(BOOTSTRAP, bootstrap).option("subscribe", topic)
+    return reader.option("startingOffsets", "earliest").option("includeHeaders", "true").options(**options).load()

@@ -1,0 +1,134 @@
+"""Keeps one pipeline's query going: starts it, sees when it fails, says why, and starts it again after a pause.
+
+The pause doubles from failure to failure, up to ``_PAUSE_S_MAX``, and is short again once a micro-batch went through,
+or the query has run for as long as the longest pause. A start that fails counts as a failure of the query. A query that
+runs once is started again only where a Python process of Spark was too slow: Spark gives the one that plans a stream
+ten seconds to connect, whatever the load, and no setting changes that. Owned by the runner's thread, which calls
+``look`` now and then; a query that runs costs it a few calls to the JVM.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.query import StreamingQuery
+
+from mainstem.clock import Clock
+from mainstem.errors import MainstemError, PipelineFailedError
+from mainstem.pipelines.state import PipelineState, Status
+from mainstem.spark.queries.failures import cause
+from mainstem.spark.queries.query import Query
+from mainstem.spark.queries.query_watch import QueryWatch
+
+_PAUSE_S_FIRST = 1.0
+_PAUSE_S_MAX = 60.0
+_SLOW_STARTS_MAX = 5
+_TOO_SLOW = "Python worker failed to connect back"
+
+
+class QueryKeeper:
+    """See the module. ``state`` is what can be told of the query."""
+
+    def __init__(self, query: Query, watch: QueryWatch, clock: Clock) -> None:
+        self._query = query
+        self._watch = watch
+        self._clock = clock
+        self._handle: StreamingQuery | None = None
+        self._pause_s = _PAUSE_S_FIRST
+        self._next_try_s = 0.0
+        self._started_s = 0.0
+        self._slow_starts = 0
+
+    @property
+    def state(self) -> PipelineState:
+        return self._watch.state
+
+    def start(self, *, once: bool) -> None:
+        """Start the query for the first time. Raises what is wrong with it, and LogUnavailableError."""
+        self._watch.started(again=False)
+        self._start(once=once)
+
+    def look(self) -> None:
+        """See how the query is; if it has failed, start it again when its pause is over."""
+        if self._handle is None:
+            if self._clock.monotonic_s() >= self._next_try_s:
+                self._start_again()
+            return
+        is_alive = self._handle.isActive  # asked first: what it did before it ended is seen below
+        progressed = self._watch.look(self._handle, self._query.written_rows, self._query.watermark_held_by)
+        if is_alive:
+            if progressed or self._clock.monotonic_s() - self._started_s > _PAUSE_S_MAX:
+                self._pause_s = _PAUSE_S_FIRST
+            return
+        error = self._handle.exception()
+        self._handle = None
+        self._pause(self._cause(str(error)) if error is not None else "it was stopped")
+
+    def look_once(self) -> bool:
+        """See how a query is that was started with ``once``; whether it is still at work.
+
+        Raises PipelineFailedError when it failed.
+        """
+        assert self._handle is not None
+        is_alive = bool(self._handle.isActive)
+        self._watch.look(self._handle, self._query.written_rows, self._query.watermark_held_by)
+        if is_alive:
+            return True
+        error = self._handle.exception()
+        if error is not None and _TOO_SLOW in str(error) and self._slow_starts < _SLOW_STARTS_MAX:
+            self._slow_starts += 1
+            say(f"pipeline {self._name}: a Python process took more than Spark's 10 s to start; started again")
+            self._watch.started(again=True)
+            self._start(once=True)
+            return True
+        if error is not None:
+            raise PipelineFailedError(self.give_up(self._cause(str(error))))
+        self._watch.ended(Status.FINISHED)
+        return False
+
+    def give_up(self, why: str) -> str:
+        """The query failed and is not tried again; the line that says so."""
+        self._watch.failed(why, again_in_s=None)
+        return f"pipeline {self._name} failed: {why}"
+
+    def stop(self) -> None:
+        """Stop the query, if it runs, and let go of what it holds."""
+        try:
+            if self._handle is not None and self._handle.isActive:
+                self._watch.look(self._handle, self._query.written_rows, self._query.watermark_held_by)
+                self._handle.stop()
+        finally:
+            if not self.state.status.is_over:
+                self._watch.ended(Status.STOPPED)
+            self._query.close()
+
+    @property
+    def _name(self) -> str:
+        return self._query.pipeline.name
+
+    def _cause(self, text: str) -> str:
+        return cause(self._query.pipeline, self._query.checkpoint, text)
+
+    def _start(self, *, once: bool) -> None:
+        self._handle = self._query.start(once=once)
+        self._started_s = self._clock.monotonic_s()
+
+    def _start_again(self) -> None:
+        self._watch.started(again=True)
+        try:
+            self._start(once=False)
+        except (MainstemError, PySparkException, Py4JJavaError) as error:  # Py4J's others say that the JVM is gone
+            self._pause(self._cause(f"{type(error).__name__}: {error}"))
+
+    def _pause(self, why: str) -> None:
+        say(f"pipeline {self._name} failed: {why}; again in {self._pause_s:g} s")
+        self._watch.failed(why, again_in_s=self._pause_s)
+        self._next_try_s = self._clock.monotonic_s() + self._pause_s
+        self._pause_s = min(self._pause_s * 2, _PAUSE_S_MAX)
+
+
+def say(text: str) -> None:
+    """A line for the process's log."""
+    print(f"mainstem: {text}", file=sys.stderr, flush=True)  # noqa: T201 - the process's log

@@ -1,0 +1,10 @@
+"""Writing DataFrames to topics, exactly once.
+
+* ``sink``: the writers that Spark calls
+* ``transactions``: the driver's steps: prepare, decide, end
+* ``sink_commits``: the decision on a micro-batch, kept as committed offsets
+* ``task_producers``: transactional producers of one Python process
+* ``producing``: a writing task
+* ``outputs``: a pipeline's outputs as one DataFrame
+* ``transaction_outcome``: whether a transaction was committed or aborted
+"""

@@ -1,0 +1,89 @@
+"""What a pipeline derives, as one DataFrame, and how a task turns its rows into the records of each topic.
+
+All outputs of a pipeline are one streaming query: so they share each micro-batch, its offsets, and what decides about
+it. A single output is the DataFrame that the function gave. Several are their union: the column ``_output`` says whose
+a row is, and its columns are the fields of ``_0``, ``_1``, …, of which the others are null.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from mainstem.spark.sink.producing import HEADERS, Rows
+from mainstem.spark.tasks.dead_letters import REASON, TOPIC
+from mainstem.spark.tasks.json_encode import encode_keys, encode_values
+
+_WHOSE = "_output"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One topic as tasks write it; ``json_columns`` are those whose values are JSON text already.
+
+    ``dead_letters`` is the topic for rows whose key is null; None leaves them out.
+    """
+
+    topic: str
+    key: tuple[str, ...]
+    json_columns: frozenset[str]
+    dead_letters: str | None = None
+
+
+def combined(frames: Sequence[DataFrame]) -> DataFrame:
+    """The DataFrames, one for each output, as the one that a query runs."""
+    if len(frames) == 1:
+        return frames[0]
+    return functools.reduce(DataFrame.union, (_tagged(frames, number) for number in range(len(frames))))
+
+
+def _tagged(frames: Sequence[DataFrame], number: int) -> DataFrame:
+    columns = [sf.lit(number).alias(_WHOSE)]
+    for other, frame in enumerate(frames):
+        if other == number:
+            fields = sf.struct(*(frame[f"`{name.replace('`', '``')}`"] for name in frame.columns))
+        else:
+            fields = sf.lit(None).cast(frame.schema)
+        columns.append(fields.alias(f"_{other}"))
+    return frames[number].select(*columns)
+
+
+def records_of(arrow_batch: pa.RecordBatch, outputs: Sequence[Output]) -> Iterator[tuple[str, Rows]]:
+    """The records of each output among the rows of ``combined``: its topic, their keys and values.
+
+    A row with a null in its key has no identity: it becomes a record of ``dead_letters``, without a key, whose headers
+    say the topic and what is wrong.
+    """
+    if len(outputs) == 1:
+        yield from _records(arrow_batch, outputs[0])
+        return
+    whose = arrow_batch.column(_WHOSE)
+    for number in pc.unique(whose).to_pylist():
+        rows = arrow_batch.column(f"_{number}").filter(pc.equal(whose, number))
+        yield from _records(pa.RecordBatch.from_struct_array(rows), outputs[number])
+
+
+def _records(arrow_batch: pa.RecordBatch, output: Output) -> Iterator[tuple[str, Rows]]:
+    nulls = [name for name in output.key if arrow_batch.column(name).null_count]
+    if nulls:
+        is_whole = functools.reduce(pc.and_, (arrow_batch.column(name).is_valid() for name in nulls))
+        refused = arrow_batch.filter(pc.invert(is_whole))
+        arrow_batch = arrow_batch.filter(is_whole)
+        if output.dead_letters is not None:
+            yield output.dead_letters, _dead_letters(refused, output, nulls)
+    if arrow_batch.num_rows:
+        values = encode_values(arrow_batch, json_columns=output.json_columns)
+        yield output.topic, Rows(values, encode_keys(arrow_batch, output.key))
+
+
+def _dead_letters(refused: pa.RecordBatch, output: Output, nulls: Sequence[str]) -> Rows:
+    said = {REASON: f"the key column {' or '.join(nulls)} is null", TOPIC: output.topic}
+    headers = [{"key": name, "value": text.encode()} for name, text in said.items()]
+    values = encode_values(refused, json_columns=output.json_columns)
+    return Rows(values, headers=pa.array([headers] * refused.num_rows, HEADERS))

@@ -1,0 +1,235 @@
+"""A writing task: Arrow columns into record batches, sent raw, acknowledged by all replicas. Runs in Spark's workers.
+
+Keyed records go where Kafka's own clients send them (murmur2), so that a key stays in its partition whoever writes;
+those without a key go to one partition for each Arrow batch, in turn. Batches carry a producer's stamp: one that is
+sent again, because its answer got lost, is appended once.
+
+``producing`` is at least once: a task that Spark runs again writes again. ``transactions.prepare`` is exactly once,
+with a ``Producer`` of its own. ``Producing`` belongs to one task; an idempotent producer is kept in the process from
+task to task.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.client.wire.produce.produce_window import ProduceWindow
+from mainstem.client.wire.produce.producers import ProducerIdentity, init_producer_id
+from mainstem.errors import ConfigError, ProducerError, UnknownTopicError
+from mainstem.model import Position, TopicPartition
+from mainstem.record.constants import MAX_BATCH_BYTES, Compression
+from mainstem.record.header import read_header
+from mainstem.record.writer import ProducerStamp
+from mainstem.spark.clients import borrowed
+from mainstem.spark.options.options import LogOptions, WriteOptions
+
+_SEQUENCE_MASK = 0x7FFFFFFF
+_SLICE_BYTES = 8 * 1024 * 1024
+
+
+HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
+"""The type of the headers' column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Records to append, column by column; all but ``values`` may be absent."""
+
+    values: pa.Array
+    keys: pa.Array | None = None
+    headers: pa.Array | None = None
+    partitions: pa.Array | None = None
+    timestamps_ms: pa.Array | None = None
+
+    def take(self, rows: Any) -> Rows:
+        chosen = pa.array(rows)
+        columns = (self.values, self.keys, self.headers, self.partitions, self.timestamps_ms)
+        return Rows(*(None if column is None else column.take(chosen) for column in columns))
+
+    def slice(self, start: int, count: int) -> Rows:
+        columns = (self.values, self.keys, self.headers, self.partitions, self.timestamps_ms)
+        return Rows(*(None if column is None else column.slice(start, count) for column in columns))
+
+
+class Producer:
+    """An identity and, for each partition, the sequence of its next record."""
+
+    transactional_id: str | None = None
+
+    def __init__(self, identity: ProducerIdentity) -> None:
+        self._identity = identity
+        self._sequences: dict[TopicPartition, int] = {}
+
+    def stamp(self, client: WireClient, tp: TopicPartition) -> ProducerStamp:
+        """What the next batch for a partition is stamped with."""
+        return ProducerStamp(*self._identity, self._sequences.get(tp, 0), self.transactional_id is not None)
+
+    def stamped(self, tp: TopicPartition, records: int) -> None:
+        """So many records were stamped."""
+        self._sequences[tp] = (self._sequences.get(tp, 0) + records) & _SEQUENCE_MASK
+
+    def asks_before(self, tp: TopicPartition) -> bool:
+        """Whether ``stamp`` has to ask the log before records may go to a partition."""
+        return False
+
+    def renews(self, client: WireClient) -> bool:
+        """Whether the first batches, refused as another producer's, may be stamped anew and sent again."""
+        return False
+
+
+_IDLE: dict[tuple[LogOptions, int], Producer] = {}
+
+
+@contextmanager
+def producing(options: WriteOptions) -> Iterator[Producing]:
+    """What a task appends with. After an error the identity is given up: nobody knows how far its sequences got."""
+    here = (options.log, os.getpid())
+    with borrowed(options.log) as client:
+        producer = _IDLE.pop(here, None) or Producer(init_producer_id(client))
+        out = Producing(client, options, producer)
+        yield out
+        out.finish()
+        _IDLE[here] = producer
+
+
+class Producing:
+    """Appends to any topic; ``position`` is just after all that was appended."""
+
+    def __init__(
+        self,
+        client: WireClient,
+        options: WriteOptions,
+        producer: Producer,
+        turn: int | None = None,
+    ) -> None:
+        """``turn`` is the partition, of any topic, at which records without a key begin."""
+        self._client = client
+        self._compression = _compression(options.compression)
+        self._batch_bytes_max = options.batch_bytes_max or MAX_BATCH_BYTES
+        self._producer = producer
+        self._window = ProduceWindow(client, self._acknowledged, transactional_id=producer.transactional_id)
+        self._is_proved = False
+        """Whether the log has taken something of this producer."""
+        self._partition_counts: dict[str, int] = {}
+        self._turns = itertools.count(os.getpid() if turn is None else turn)
+        self.position = Position()
+        self.records = 0
+
+    def append(self, topic: str, rows: Rows) -> None:
+        """Append the rows; they are durable when ``finish`` returns."""
+        count = self._partition_count(topic)
+        for part in _slices(rows):
+            numbers = self._numbers(part, count)
+            chosen: dict[TopicPartition, Rows] = {}
+            for number in np.unique(numbers).tolist():
+                if not 0 <= number < count:
+                    raise UnknownTopicError(f"topic {topic} has no partition {number}; it has {count}")
+                only = count == 1
+                chosen[TopicPartition(topic, number)] = part if only else part.take(np.flatnonzero(numbers == number))
+            self._send(chosen)
+            self.records += len(part.values)
+
+    def finish(self) -> None:
+        """Return when all that was appended is durable."""
+        self._window.drain()
+
+    def abandon(self) -> None:
+        """Wait for nothing more: what was appended last may be in the log or not."""
+        self._window.abandon()
+
+    def _numbers(self, rows: Rows, count: int) -> Any:
+        """The partition of each row."""
+        turn = next(self._turns) % count
+        if rows.keys is None:
+            numbers = np.full(len(rows.values), turn, np.int32)
+        else:
+            from mainstem.record.arrow_partition import partitions_for  # as below
+
+            numbers = np.asarray(partitions_for(rows.keys, count))
+            numbers[numbers < 0] = turn
+        if rows.partitions is not None:
+            given = rows.partitions.fill_null(-1).to_numpy(zero_copy_only=False)
+            numbers = np.where(rows.partitions.is_valid().to_numpy(zero_copy_only=False), given, numbers)
+        return numbers
+
+    def _send(self, parts: Mapping[TopicPartition, Rows]) -> None:
+        if any(self._producer.asks_before(tp) for tp in parts):
+            self._window.drain()  # the client is its own until then
+        waves = self._encoded(parts)
+        if not self._is_proved:
+            try:
+                self._window.send(waves[0])
+                self._window.drain()
+            except ProducerError:
+                if not self._producer.renews(self._client):
+                    raise
+                waves = self._encoded(parts)
+                self._window.send(waves[0])
+                self._window.drain()
+            self._is_proved = True
+            del waves[0]
+        for wave in waves:
+            self._window.send(wave)
+
+    def _encoded(self, parts: Mapping[TopicPartition, Rows]) -> list[dict[TopicPartition, bytes]]:
+        """The record batches, those first that are the first of their partition."""
+        from mainstem.record.arrow_encode import encode  # for tasks alone: planners and commits are short-lived
+
+        waves: list[dict[TopicPartition, bytes]] = []
+        now_ms = time.time_ns() // 1_000_000
+        for tp, rows in parts.items():
+            batches = encode(
+                rows.keys,
+                rows.values,
+                timestamps_ms=rows.timestamps_ms if rows.timestamps_ms is not None else now_ms,
+                headers=rows.headers,
+                compression=self._compression,
+                max_batch_bytes=self._batch_bytes_max,
+                producer=self._producer.stamp(self._client, tp),
+            )
+            self._producer.stamped(tp, len(rows.values))
+            for number, batch in enumerate(batches):
+                if number == len(waves):
+                    waves.append({})
+                waves[number][tp] = batch
+        return waves
+
+    def _acknowledged(self, tp: TopicPartition, batch: bytes, base_offset: int) -> None:
+        self.position |= Position({tp: base_offset + read_header(batch).record_count})
+
+    def _partition_count(self, topic: str) -> int:
+        """As of a minute ago or later, and the same for the whole task."""
+        if topic not in self._partition_counts:
+            self._window.drain()
+            try:
+                self._partition_counts[topic] = self._client.partition_count(topic)
+            except UnknownTopicError as error:
+                raise UnknownTopicError(f"there is no topic {topic}; create it before writing to it") from error
+        return self._partition_counts[topic]
+
+
+def _slices(rows: Rows) -> Iterator[Rows]:
+    """The rows in parts of a size that encoding may take memory for, and be overlapped with sending."""
+    columns = (rows.values, rows.keys, rows.headers)
+    size = sum(column.nbytes for column in columns if column is not None)
+    step = max(1, len(rows.values) * _SLICE_BYTES // max(size, 1))
+    for start in range(0, len(rows.values), step):
+        yield rows.slice(start, step) if step < len(rows.values) else rows
+
+
+def _compression(name: str) -> Compression:
+    try:
+        return Compression[name.upper()]
+    except KeyError as error:
+        known = ", ".join(codec.name.lower() for codec in Compression)
+        raise ConfigError(f"option kafka.compression.type: unknown codec {name!r}: use one of {known}") from error

@@ -1,0 +1,252 @@
+"""Writing DataFrames to the log: ``df.write.format("mainstem")`` and ``df.writeStream.format("mainstem")``.
+
+Columns, as Spark's Kafka connector has them: ``value`` (text or bytes), and optionally ``key``, ``headers``, ``topic``
+(unless the option ``topic`` says it for all), ``partition`` and ``timestamp``.
+
+With the option ``keyColumn`` rows have any columns: the value is a JSON object of all of them, the key the text of that
+column (several: a JSON array), as in topics of an App.
+
+**A stream** is exactly once, by the steps of ``transactions``. Spark makes the writer anew for each micro-batch, twice:
+in a process that sends it to the tasks, and in one that commits. So a run begins with each commit, and tasks, which do
+not know what is decided, write again what they are asked to; the commit drops that. The sink's id is the query's, which
+tasks are told by Spark. A stream with the option ``pipeline`` leaves a progress record after each micro-batch, so that
+positions travel through it.
+
+**A batch write** is all or nothing by the same steps, as one micro-batch of a sink of its own. Nobody comes back to it
+when its driver dies, unless it has a name (``writeId``): then running it again finishes what was decided, or writes
+what was not, and never doubles. Its transactions have a time-out, so that a write nobody comes back to is aborted.
+
+``deliveryGuarantee=at_least_once`` does without transactions: what Spark runs again is appended again.
+"""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
+
+from mainstem.errors import ConfigError, MainstemError, SchemaError
+from mainstem.model import Position
+from mainstem.spark.checkpoints.checkpoint import maybe_offsets, read_offsets
+from mainstem.spark.checkpoints.progress_log import ProgressLog
+from mainstem.spark.options.options import WriteOptions
+from mainstem.spark.sink.producing import HEADERS, Producing, Rows, producing
+from mainstem.spark.sink.transactions import (
+    KILLED_AFTER_S,
+    LONGEST_TIMEOUT,
+    NOT_DECIDED,
+    Prepared,
+    SinkRun,
+    Steps,
+    decide_and_finish,
+    decided_batch,
+    no_steps,
+    prepare,
+    resolve_abandoned,
+)
+
+_COLUMNS = ("key", "value", "headers", "topic", "partition", "timestamp")
+
+
+class Appended(WriterCommitMessage):
+    """What a task reports: its transaction, and the sink that it belongs to; without transactions where it wrote to."""
+
+    def __init__(self, prepared: Prepared, sink_id: str) -> None:
+        self.prepared = prepared
+        self.sink_id = sink_id
+
+
+class LogWriter(DataSourceArrowWriter):
+    """A batch write. Made once, on the driver; what is pickled then runs in tasks and commits."""
+
+    def __init__(self, options: WriteOptions, schema: StructType, steps: Steps = no_steps) -> None:
+        _check_columns(options, schema)
+        self._options = options
+        self._steps = steps
+        sink_id = f"write-{options.write_id or uuid.uuid4().hex}"
+        timeout_ms = options.transaction_timeout_ms or LONGEST_TIMEOUT
+        # One with a name may have been decided: then its tasks have nothing to write.
+        decided = decided_batch(options.log, sink_id) if options.write_id else NOT_DECIDED
+        self._run = SinkRun(options.log, sink_id, decided=decided, timeout_ms=timeout_ms)
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        if not self._options.is_exactly_once:
+            return append_all(iterator, self._options)
+        return prepare_all(iterator, self._run, self._options.write_version, self._options, self._steps)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        if self._options.is_exactly_once:
+            decide_and_finish(self._run, self._options.write_version, _prepared(messages), steps=self._steps)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Also called when ``commit`` failed; see ``_resolve``."""
+        if self._options.is_exactly_once:
+            _resolve(self._run, messages)
+
+
+class LogStreamWriter(DataSourceStreamArrowWriter):
+    """A stream's writes; ``commit`` runs in a driver-side process, after all tasks of a micro-batch."""
+
+    def __init__(self, options: WriteOptions, schema: StructType, steps: Steps = no_steps) -> None:
+        _check_columns(options, schema)
+        if options.pipeline is not None and (options.topic is None or options.checkpoint is None):
+            raise ConfigError("option pipeline needs the options topic and checkpointLocation beside it")
+        if options.write_id is not None:
+            raise ConfigError("option writeId names a batch write; a stream goes by its checkpoint")
+        self._options = options
+        self._steps = steps
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        options = self._options
+        if not options.is_exactly_once:
+            return append_all(iterator, options)
+        run = SinkRun(options.log, _property("sql.streaming.queryId"), timeout_ms=options.transaction_timeout_ms)
+        return prepare_all(iterator, run, int(_property("streaming.sql.batchId")), options, self._steps)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        options = self._options
+        source = None if options.checkpoint is None else maybe_offsets(options.checkpoint, batchId)
+        written = Position.join(each.position for each in _prepared(messages))
+        run = self._run(messages) if options.is_exactly_once else None
+        if run is not None:
+            written = decide_and_finish(run, batchId, _prepared(messages), source, self._steps).position
+        if options.pipeline is not None:
+            assert options.topic is not None
+            assert options.checkpoint is not None
+            with ProgressLog(options.log, options.pipeline, (options.topic,)) as progress:
+                progress.advance(batchId, read_offsets(options.checkpoint, batchId), written)
+        self._steps("driver:progress")
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Also called when ``commit`` failed; see ``_resolve``."""
+        run = self._run(messages) if self._options.is_exactly_once else None
+        if run is not None:
+            _resolve(run, messages)
+
+    def _run(self, messages: list[WriterCommitMessage | None]) -> SinkRun | None:
+        """The run that tasks prepared for; None when no task has reported."""
+        found = {message.sink_id for message in messages if isinstance(message, Appended)}
+        options = self._options
+        return SinkRun(options.log, found.pop(), timeout_ms=options.transaction_timeout_ms) if found else None
+
+
+def append_all(batches: Iterator[pa.RecordBatch], options: WriteOptions) -> Appended:
+    """Append the rows of all batches, at least once."""
+    with producing(options) as out:
+        for arrow_batch in batches:
+            _append(out, arrow_batch, options)
+        out.finish()
+        return Appended(Prepared(position=out.position, records=out.records), "")
+
+
+def prepare_all(
+    batches: Iterator[pa.RecordBatch], run: SinkRun, batch_id: int, options: WriteOptions, steps: Steps = no_steps
+) -> Appended:
+    """Append the rows of all batches in a transaction, and leave that open."""
+    context = TaskContext.get()
+    assert context is not None
+    with prepare(run, batch_id, context.partitionId(), options, steps, attempt=context.attemptNumber()) as preparing:
+        for arrow_batch in batches:
+            if not preparing.is_decided:
+                _append(preparing.out, arrow_batch, options)
+    return Appended(preparing.prepared, run.sink_id)
+
+
+def _prepared(messages: list[WriterCommitMessage | None]) -> list[Prepared]:
+    return [message.prepared for message in messages if isinstance(message, Appended)]
+
+
+def _resolve(run: SinkRun, messages: list[WriterCommitMessage | None]) -> None:
+    """After a failure: finish what is decided, abort the rest.
+
+    An error is printed, not raised: Spark has the error of a task or of the commit, and would say "Writing job failed"
+    in place of it. A loss is raised by the commit, also when the same micro-batch or write is run again.
+    """
+    try:
+        resolve_abandoned(run.log, run.sink_id, linger_s=_linger_s(messages))
+    except MainstemError as error:
+        print(f"mainstem: {error}", file=sys.stderr)  # noqa: T201 - the process's log
+
+
+def _linger_s(messages: list[WriterCommitMessage | None]) -> float:
+    """How long tasks may go on that have not reported."""
+    return KILLED_AFTER_S if None in messages else 0.0
+
+
+def _property(name: str) -> str:
+    """What Spark tells a streaming query's tasks."""
+    context = TaskContext.get()
+    value = context.getLocalProperty(name) if context is not None else None
+    if value is None:
+        raise ConfigError(f"Spark does not say {name} here: write streams by writeStream.format('mainstem')")
+    return str(value)
+
+
+def _append(out: Producing, arrow_batch: pa.RecordBatch, options: WriteOptions) -> None:
+    topic = options.topic
+    if not arrow_batch.num_rows:
+        return
+    if options.key_columns and topic is not None:
+        from mainstem.spark.tasks.json_encode import encode_keys, encode_values  # for tasks alone
+
+        out.append(topic, Rows(encode_values(arrow_batch), encode_keys(arrow_batch, options.key_columns)))
+        return
+    names = arrow_batch.schema.names
+    column = {name: arrow_batch.column(name) if name in names else None for name in _COLUMNS}
+    rows = Rows(
+        values=column["value"],
+        keys=column["key"],
+        headers=None if column["headers"] is None else column["headers"].cast(HEADERS),
+        partitions=column["partition"],
+        timestamps_ms=None if column["timestamp"] is None else _milliseconds(column["timestamp"]),
+    )
+    if topic is not None:
+        out.append(topic, rows)
+        return
+    import pyarrow.compute as pc  # for tasks alone, as the encoder
+
+    for name in pc.unique(column["topic"]).to_pylist():
+        if name is None:
+            raise SchemaError("the column topic is null in some row; fill it, or give the option topic")
+        out.append(name, rows.take(pc.indices_nonzero(pc.equal(column["topic"], name))))
+
+
+def _milliseconds(times: pa.Array) -> pa.Array:
+    return times.cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64()).fill_null(-1)
+
+
+def _check_columns(options: WriteOptions, schema: StructType) -> None:
+    names = schema.fieldNames()
+    if options.key_columns:
+        _check_typed(options, schema)
+        return
+    unknown = [name for name in names if name not in _COLUMNS]
+    if unknown or "value" not in names:
+        raise SchemaError(
+            f"a record is written from the columns {', '.join(_COLUMNS)}, value at least; there are {', '.join(names)}"
+        )
+    if options.topic is None and "topic" not in names:
+        raise ConfigError("say where to write: by the option topic, or by a column topic")
+
+
+def _check_typed(options: WriteOptions, schema: StructType) -> None:
+    names = schema.fieldNames()
+    missing = [name for name in options.key_columns if name not in names]
+    if missing:
+        raise ConfigError(f"option keyColumn: there is no column {', '.join(missing)}; there are {', '.join(names)}")
+    if options.topic is None:
+        raise ConfigError("option keyColumn writes all columns as the value: say where to by the option topic")
+    nested = [
+        field.name for field in schema if isinstance(field.dataType, ArrayType | MapType | StructType | VariantType)
+    ]
+    if nested:
+        raise SchemaError(
+            f"column {', '.join(nested)} is nested; with the option keyColumn write its JSON text, "
+            f"to_json({nested[0]}), or give the columns key and value yourself"
+        )

@@ -1,0 +1,181 @@
+"""The transactional producers of one Python process: taken for a task, kept for the next micro-batch.
+
+A transactional id belongs to one process for good: ``<group>-<process>-<n>``, where ``process`` is drawn at random. So
+whatever a task does that nobody waits for any more (its driver is gone, its executor was given up), it can fence and
+abort nobody but itself; were ids numbered by task, it could abort what another has prepared, after the decision.
+A process has as many as it prepares transactions in one micro-batch. ``is_task_of`` knows them again: by their whole
+form, since one group's name may begin with another's.
+
+An id goes from micro-batch to micro-batch like this:
+1. *New*: InitProducerId. Nobody else has the id, so there is nothing to fence.
+2. *Prepared*: a task has reported it. From here on others end its transaction, and it is not touched: an InitProducerId
+   now might abort what was decided.
+3. *Taken again*, by a task of a later micro-batch: Spark begins one only when the one before is finished, so the
+   transaction is ended. Where an end raises the epoch, the next epoch is known and nothing is asked for: records with
+   it are refused unless the transaction has ended. Elsewhere, and when that is refused: InitProducerId.
+4. *Failed* before it was reported: no decision can name it. It is aborted at once, if the log can be reached.
+
+A fork starts with none. Owned by one thread.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.client.wire.produce.prepared import Instance, Terms, add_partitions, end_all, init_producer, learn_terms
+from mainstem.client.wire.produce.producers import ProducerIdentity
+from mainstem.errors import MainstemError
+from mainstem.model import TopicPartition
+from mainstem.record.writer import ProducerStamp
+from mainstem.spark.options.options import LogOptions
+from mainstem.spark.sink.producing import Producer
+
+_NEVER: Final = -1
+_EPOCH_LAST: Final = 2**15 - 2
+_GROUPS_MAX: Final = 64
+_WORD_BYTES: Final = 4
+_OWN: Final = re.compile(rf"-[0-9a-f]{{{2 * _WORD_BYTES}}}-\d+")
+
+
+@dataclass(slots=True)
+class _Id:
+    """A transactional id of this process, the micro-batch that it last prepared, and who its producer was then."""
+
+    name: str
+    batch_id: int = _NEVER
+    last: ProducerIdentity | None = None
+
+
+@dataclass(slots=True)
+class _Process:
+    """What this process has; the first use after a fork starts anew."""
+
+    pid: int = field(default_factory=os.getpid)
+    word: str = field(default_factory=lambda: secrets.token_hex(_WORD_BYTES))
+    numbers: itertools.count[int] = field(default_factory=itertools.count)
+    terms: dict[tuple[LogOptions, int | None], Terms] = field(default_factory=dict)
+    idle: dict[tuple[LogOptions, str], list[_Id]] = field(default_factory=dict)
+
+
+_THIS: list[_Process] = []
+
+
+def terms_of(client: WireClient, log: LogOptions, timeout_ms: int | None) -> Terms:
+    """The terms of the log's transactions, as this process has learnt them."""
+    known = _this().terms
+    if (log, timeout_ms) not in known:
+        known[log, timeout_ms] = learn_terms(client, timeout_ms)
+    return known[log, timeout_ms]
+
+
+class TransactionalProducer(Producer):
+    """A producer for one task's transaction, which somebody else ends. Asks for its identity with the first record."""
+
+    def __init__(
+        self, log: LogOptions, group: str, batch_id: int, terms: Terms, on_init: Callable[[], None] = lambda: None
+    ) -> None:
+        """``on_init`` is called when it has its identity."""
+        super().__init__(ProducerIdentity(-1, -1))
+        self._key = (log, group)
+        self._batch_id = batch_id
+        self._terms = terms
+        self._on_init = on_init
+        self._id = _taken(self._key, batch_id)
+        self._is_ready = False
+        self._is_expected = False
+        self._added: set[TopicPartition] = set()
+        self.transactional_id = self._id.name
+
+    @property
+    def instance(self) -> Instance:
+        """The transaction; only after the first record."""
+        return Instance(self._id.name, *self._identity)
+
+    @property
+    def has_begun(self) -> bool:
+        return self._is_ready
+
+    def stamp(self, client: WireClient, tp: TopicPartition) -> ProducerStamp:
+        if not self._is_ready:
+            self._begin(client)
+        if self.asks_before(tp):
+            add_partitions(client, self.instance, [tp])
+            self._added.add(tp)
+        return super().stamp(client, tp)
+
+    def asks_before(self, tp: TopicPartition) -> bool:
+        return not self._terms.raises_epoch and tp not in self._added
+
+    def renews(self, client: WireClient) -> bool:
+        """The epoch that was expected is not the right one: ask."""
+        if not self._is_expected:
+            return False
+        self._init(client)
+        self._sequences.clear()
+        return True
+
+    def prepared(self) -> None:
+        """A report of it goes out; from now on the transaction is others' to end."""
+        if self._is_ready:
+            self._id.batch_id, self._id.last = self._batch_id, self._identity
+        _give_back(self._key, self._id)
+
+    def failed(self, client: WireClient) -> None:
+        """No report goes out: abort it, as far as the log can be reached; if not, the driver does."""
+        self._id.last = None
+        if self._is_ready:
+            try:
+                end_all(client, [self.instance], self._terms, commit=False)
+            except MainstemError:
+                return  # the id may still have an open transaction: nobody is to take it for another
+        _give_back(self._key, self._id)
+
+    def _begin(self, client: WireClient) -> None:
+        last = self._id.last
+        if self._terms.raises_epoch and last is not None and last.producer_epoch < _EPOCH_LAST:
+            self._identity = last._replace(producer_epoch=last.producer_epoch + 1)
+            self._is_expected = True
+        else:
+            self._init(client)
+        self._is_ready = True
+        self._on_init()
+
+    def _init(self, client: WireClient) -> None:
+        self._is_expected = False
+        self._identity = init_producer(client, self._id.name, self._terms)
+
+
+def is_task_of(group: str, transactional_id: str) -> bool:
+    """Whether the id is one that a task of this very group takes, and not of one whose name begins alike."""
+    return transactional_id.startswith(group) and _OWN.fullmatch(transactional_id, len(group)) is not None
+
+
+def _this() -> _Process:
+    if not _THIS or _THIS[0].pid != os.getpid():
+        _THIS[:] = [_Process()]
+    return _THIS[0]
+
+
+def _taken(key: tuple[LogOptions, str], batch_id: int) -> _Id:
+    """An id whose last transaction has ended, or a new one."""
+    this = _this()
+    idle = this.idle.get(key, [])
+    for known in idle:
+        if known.batch_id < batch_id:
+            idle.remove(known)
+            return known
+    return _Id(f"{key[1]}-{this.word}-{next(this.numbers)}")
+
+
+def _give_back(key: tuple[LogOptions, str], known: _Id) -> None:
+    idle = _this().idle
+    idle.setdefault(key, []).append(known)
+    while len(idle) > _GROUPS_MAX:  # sinks of the past
+        del idle[next(iter(idle))]

@@ -1,0 +1,9 @@
+"""What comes before a Spark session: Java, environment, fast start of Python and the JVM.
+
+* ``environment``: checks and completes the environment variables that Spark reads
+* ``java``: finds a Java that Spark can run on
+* ``fork_server``: a process that forks Python workers with all imports done
+* ``fork_client``: stands in for the Python that Spark's JVM starts
+* ``class_archive``: class-data sharing for Spark's JVM
+* ``app_files``: an App's own Python files on the workers' path
+"""

@@ -1,0 +1,13 @@
+"""What runs on executors. Nothing here imports ``pyspark.sql``.
+
+* ``task_reads``: reads one input partition
+* ``scan``: raw fetches, decoded into Arrow
+* ``typed_scan``: typed columns of a stream or a table
+* ``local_segments``: reads segment files of a log on the same machine
+* ``ranges``: offset ranges of tasks
+* ``losses``: detects records that the log has removed
+* ``json_decode``: JSON values to typed columns
+* ``json_encode``: typed columns to JSON values
+* ``avro_decode``: Avro values to typed columns
+* ``dead_letters``: records that do not parse, appended to a topic of their own
+"""

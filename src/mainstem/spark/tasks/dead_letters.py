@@ -1,0 +1,92 @@
+"""Records whose value does not parse, appended to a topic of their own: where they came from, and what was wrong.
+
+A dead letter has the key, value and headers of its record, and behind them the headers below. It lies in the partition
+whose number the record's has (modulo how many there are). Reading is what makes dead letters, and Spark may read a
+range again: a task that failed, a micro-batch after a crash, each action on a batch's DataFrame. On a topic with
+``mainstem.idempotency.window.ms``, as Mainstem makes it, the idempotency key ``TOPIC-ID/PARTITION/OFFSET`` has such a
+repeat answered and not appended again, within the window; on Apache Kafka it is appended again: at least once.
+
+Functions of a task, which owns the client; ``create`` is the driver's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from mainstem.client.append.append_options import IDEMPOTENCY_WINDOW
+from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.errors import ConfigError, InvalidRecordError
+from mainstem.model import TopicPartition
+from mainstem.record.append_headers import IDEMPOTENCY_KEY
+from mainstem.record.writer import NewRecord, build_batch
+from mainstem.spark.clients import opened
+from mainstem.spark.options.options import LogOptions
+
+REASON: Final = "mainstem.error"
+TOPIC: Final = "mainstem.topic"
+PARTITION: Final = "mainstem.partition"
+OFFSET: Final = "mainstem.offset"
+TIMESTAMP: Final = "mainstem.timestamp"
+_WINDOW_MS: Final = 7 * 24 * 3600 * 1000
+_RECORDS_MAX: Final = 200
+_BYTES_MAX: Final = 512 * 1024
+
+
+def create(log: LogOptions, topic: str) -> None:
+    """Make the topic, unless it is there: on Mainstem so that a repeat is known. Raises what the log says."""
+    with opened(log) as client:
+        if topic in client.topics():
+            return
+        try:
+            client.create_topic(topic, configs={IDEMPOTENCY_WINDOW: str(_WINDOW_MS)}, exist_ok=True)
+        except ConfigError:
+            client.create_topic(topic, exist_ok=True)  # Apache Kafka knows no such config
+
+
+def bury(client: WireClient, topic: str, place: TopicPartition, letters: Sequence[dict[str, Any]]) -> None:
+    """Append records of ``place`` as dead letters, durably.
+
+    ``letters`` are rows of a record's columns, with ``error`` beside them. Raises UnknownTopicError,
+    RecordTooLargeError, LogUnavailableError.
+    """
+    life = client.metadata([place.topic])[place.topic].topic_id
+    target = TopicPartition(topic, place.partition % client.partition_count(topic))
+    for records in _batches(letters, life, place):
+        try:
+            client.produce(target, build_batch(records))
+        except InvalidRecordError:
+            # Some are in the log already, not all, or not in this order: each is asked for by itself.
+            for record in records:
+                client.produce(target, build_batch([record]))
+
+
+def _batches(letters: Sequence[dict[str, Any]], life: UUID, place: TopicPartition) -> Iterator[list[NewRecord]]:
+    records: list[NewRecord] = []
+    size = 0
+    for letter in letters:
+        record = _record(letter, life, place)
+        size += len(record.key or b"") + len(record.value or b"")
+        if records and (len(records) == _RECORDS_MAX or size > _BYTES_MAX):
+            yield records
+            records, size = [], 0
+        records.append(record)
+    if records:
+        yield records
+
+
+def _record(letter: dict[str, Any], life: UUID, place: TopicPartition) -> NewRecord:
+    own = [(header["key"], header["value"]) for header in letter["headers"] or () if header["key"] != IDEMPOTENCY_KEY]
+    said = {
+        REASON: letter["error"],
+        TOPIC: place.topic,
+        PARTITION: str(place.partition),
+        OFFSET: str(letter["offset"]),
+        TIMESTAMP: str(round(letter["timestamp"].timestamp() * 1000)),
+        IDEMPOTENCY_KEY: f"{life}/{place.partition}/{letter['offset']}",
+    }
+    headers = (*own, *((name, text.encode()) for name, text in said.items()))
+    # Its own time would be retention's to judge: a replay of old records must not make letters that are gone at once.
+    return NewRecord(letter["key"], letter["value"], headers, time.time_ns() // 1_000_000)

@@ -1,0 +1,119 @@
+"""Lost offsets, as a reader judges them: only by where a partition's log starts and ends, and by the topic's id.
+
+A gap inside of the log is no loss: compaction and transactions leave those. What lies before the log start offset was
+removed, and the topic's configs say by which rule that can have been. Of a topic that was deleted and made again
+nothing is left of what was not read; of one that is shorter than it was, the end is gone.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mainstem.client.wire.cluster.cluster import EARLIEST, LATEST, Isolation, WireClient
+from mainstem.client.wire.cluster.topics import topic_configs
+from mainstem.errors import MainstemError, OffsetOutOfRangeError
+from mainstem.model import Position, TopicPartition
+from mainstem.pipelines.losses import Loss, record_losses
+from mainstem.protocol.schema import ZERO_UUID
+from mainstem.spark.clients import opened
+from mainstem.spark.options.options import LogOptions
+
+MADE_AGAIN = "the topic was deleted and made again"
+DELETED = "the topic was deleted"
+_RULES = ("cleanup.policy", "retention.ms", "retention.bytes")
+_UNLIMITED = ("-1", None, "")
+
+
+def rule_of(client: WireClient, topic: str) -> str:
+    """What can have removed the oldest records of a topic, with its configs' values."""
+    try:
+        configs = topic_configs(client, topic, _RULES)
+    except MainstemError as error:
+        return f"by retention or a delete-records request; the topic's configs cannot be read: {error}"
+    deletes = "delete" in (configs.get("cleanup.policy") or "delete")
+    limits = [f"{name}={configs.get(name)}" for name in _RULES[1:] if configs.get(name) not in _UNLIMITED]
+    if not deletes or not limits:
+        return "by a delete-records request: no retention applies to the topic"
+    return f"by {' or '.join(limits)}, or a delete-records request"
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A partition that goes on elsewhere than it was to: what is lost by that, where it goes on, and where it ends."""
+
+    loss: Loss
+    start: int
+    end: int
+
+
+def resume(
+    client: WireClient,
+    reader: str,
+    lives: Mapping[str, str],
+    wanted: Mapping[TopicPartition, int],
+    isolation: Isolation,
+) -> list[Resumed]:
+    """Where partitions go on that have no longer the offset that is wanted; those that have it again are left out.
+
+    Where the log starts behind the offset, all before is lost, and it goes on there. Where it ends before it, it was
+    cut (an unclean leader election does that), and it goes on at the end. ``lives`` are the topics' ids.
+    """
+    starts = client.list_offsets(wanted, EARLIEST)
+    ends = client.list_offsets(wanted, LATEST, isolation)
+    rules: dict[str, str] = {}
+    found = []
+    for tp, offset in wanted.items():
+        if starts[tp] > offset:
+            if tp.topic not in rules:
+                rules[tp.topic] = rule_of(client, tp.topic)
+            lost = noticed(reader, tp, offset, starts[tp], f"removed {rules[tp.topic]}", lives)
+            found.append(Resumed(lost, starts[tp], max(starts[tp], ends[tp])))
+        elif offset > ends[tp]:
+            lost = noticed(reader, tp, ends[tp], offset, f"the log was cut: it ends at {ends[tp]} now", lives)
+            found.append(Resumed(lost, ends[tp], ends[tp]))
+    return found
+
+
+def ended_lives(reader: str, position: Position, then: Mapping[str, str], now: Mapping[str, str]) -> list[Loss]:
+    """What is lost of topics that were deleted since ``then``, made again or not: all that was not read."""
+    losses = []
+    for tp, offset in position.items():
+        life = then.get(tp.topic, "")
+        if tp.topic not in now:
+            losses.append(noticed(reader, tp, offset, None, DELETED, then))
+        elif life not in (now[tp.topic], "", str(ZERO_UUID)):
+            said = f"{MADE_AGAIN}: its id was {life}, it is {now[tp.topic]} now"
+            losses.append(noticed(reader, tp, offset, None, said, then))
+    return losses
+
+
+def noticed(reader: str, tp: TopicPartition, start: int, end: int | None, rule: str, lives: Mapping[str, str]) -> Loss:
+    """A loss that is noticed now."""
+    return Loss(reader, tp, start, end, rule, lives.get(tp.topic, ""), time.time_ns() // 1_000_000)
+
+
+def lost_error(losses: Sequence[Loss], advice: str) -> OffsetOutOfRangeError:
+    """The error that names all of them."""
+    return OffsetOutOfRangeError(f"records were removed before they were read: {'; '.join(map(str, losses))}. {advice}")
+
+
+def note(log: LogOptions | None, losses: Sequence[Loss]) -> None:
+    """Say on standard error what is lost, and keep it in the progress topic. A reading goes on
+    also if that fails.
+    """
+    for each in losses:
+        _say(f"{each}; going on without them")
+    if log is None:
+        return
+    try:
+        with opened(log) as connected:
+            record_losses(connected, losses)
+    except MainstemError as error:
+        _say(f"the loss cannot be recorded: {error}")
+
+
+def _say(text: str) -> None:
+    print(f"mainstem: {text}", file=sys.stderr)  # noqa: T201 - the only voice of a process of Spark's

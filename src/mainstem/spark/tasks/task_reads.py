@@ -1,0 +1,85 @@
+"""What a reading task does with its input partition: scan ranges or a table, raw or typed. Runs in Spark's workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from mainstem.spark.checkpoints.checkpoint import current_batch_id, read_offsets
+from mainstem.spark.clients import borrowed
+from mainstem.spark.options.columns import decoded_name
+from mainstem.spark.options.read_options import ReadOptions
+from mainstem.spark.tasks.json_decode import JsonDecoder
+from mainstem.spark.tasks.local_segments import may_be_read
+from mainstem.spark.tasks.ranges import OffsetRange, ScanPartition, TableRead
+from mainstem.spark.tasks.scan import ScanOptions, read_range
+from mainstem.spark.tasks.typed_scan import TypedOptions, ValueDecoder, read_rows, read_table
+
+
+def read_partition(partition: InputPartition, options: ReadOptions, schema: StructType) -> Iterator[Any]:
+    """Arrow record batches of exactly ``schema``."""
+    wanted = to_arrow_schema(schema, timezone="UTC")
+    if isinstance(partition, TableRead):
+        return _table(partition, options, wanted)
+    assert isinstance(partition, ScanPartition)
+    return _ranges(partition, options, wanted)
+
+
+def _ranges(partition: ScanPartition, options: ReadOptions, wanted: pa.Schema) -> Iterator[Any]:
+    with borrowed(options.log) as client:
+        for part in partition.ranges:
+            if options.value_schema is not None:
+                yield from read_rows(client, part, _typed(options, wanted, partition))
+                continue
+            names = [decoded_name(name) for name in wanted.names]
+            for records in read_range(client, part, _scan(options, frozenset(names), partition)):
+                columns = [records.column(name).cast(field.type) for name, field in zip(names, wanted, strict=True)]
+                yield pa.RecordBatch.from_arrays(columns, schema=wanted)
+
+
+def _table(partition: TableRead, options: ReadOptions, wanted: pa.Schema) -> Iterator[Any]:
+    end = _table_end(partition, options) if partition.end is None else partition.end
+    part = OffsetRange(partition.topic_partition, 0, end)
+    with borrowed(options.log) as client:
+        yield from read_table(client, partition.topic_id, part, _typed(options, wanted, partition))
+
+
+def _table_end(partition: TableRead, options: ReadOptions) -> int:
+    """The end that the stream chose for this micro-batch, so that running it again joins the same rows."""
+    assert options.checkpoint is not None
+    offsets = read_offsets(options.checkpoint, current_batch_id())
+    return offsets.tables.get(partition.topic_partition, 0)
+
+
+def _scan(options: ReadOptions, columns: frozenset[str], partition: InputPartition) -> ScanOptions:
+    reads_files = options.reads_files and may_be_read(options.log.security)
+    scan = ScanOptions(
+        columns,
+        options.fail_on_data_loss,
+        options.isolation,
+        reads_files,
+        options.log,
+        is_table=options.as_table,
+        skips_damaged=options.skips_damaged,
+    )
+    if not isinstance(partition, ScanPartition):
+        return scan
+    return replace(scan, reader=partition.reader, topic_ids=partition.topic_ids)
+
+
+def _typed(options: ReadOptions, wanted: pa.Schema, partition: InputPartition) -> TypedOptions:
+    values = options.values
+    mode = options.mode if values.dead_letter_topic is None else "DROPMALFORMED"
+    decoder: ValueDecoder = JsonDecoder()
+    if values.avro_schema is not None:
+        from mainstem.spark.tasks.avro_decode import AvroDecoder  # compiles its kernel, which others need not wait for
+
+        decoder = AvroDecoder(values.avro_schema, values.registry)
+    scan = _scan(options, frozenset(), partition)
+    return TypedOptions(wanted, mode, scan, values.corrupt_column, values.dead_letter_topic, decoder)

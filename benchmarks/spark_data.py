@@ -17,9 +17,9 @@ from mainstem.model import TopicPartition
 from mainstem.pipelines.kinds import Lake
 from mainstem.record.arrow_encode import encode
 from mainstem.schema.infer import schema_of
-from mainstem.views.feed import Feed, end_of
-from mainstem.views.lake import LakeStore
-from mainstem.views.store import StoreDefinition, no_dead_letters
+from mainstem.views.feed.feed import Feed, end_of
+from mainstem.views.stores.lake.lake import LakeStore
+from mainstem.views.stores.store import StoreDefinition, no_dead_letters
 
 KEYS = 10_000
 """Different keys of a topic."""

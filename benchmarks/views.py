@@ -30,7 +30,7 @@ from mainstem.model import Position
 from mainstem.pipelines.app import App
 from mainstem.pipelines.deploy import deploy
 from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Search
-from mainstem.views.host import ViewHost
+from mainstem.views.host.host import ViewHost
 
 PEER = "by hand"
 DDL = ", ".join(f"{name} {'DOUBLE' if name in by_hand.FLOATS else 'STRING'}" for name in by_hand.COLUMNS)

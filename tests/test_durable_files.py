@@ -28,8 +28,8 @@ from mainstem.spark.changes import fingerprint
 from mainstem.spark.startup import class_archive
 from mainstem.spark.startup.java import Java
 from mainstem.testing.disk import FaultyDisk, PowerCutError
-from mainstem.views.store import StoreDefinition
-from mainstem.views.versions import Versions
+from mainstem.views.stores.store import StoreDefinition
+from mainstem.views.versions.versions import Versions
 
 SOURCE = Path(__file__).parents[1] / "src" / "mainstem"
 ROOT = PurePath("/a/b")

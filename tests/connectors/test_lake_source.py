@@ -19,8 +19,8 @@ from mainstem.errors import InputError
 from mainstem.model import Position, Record
 from mainstem.pipelines.kinds import Lake
 from mainstem.record.arrow_columns import SCHEMA as RECORDS
-from mainstem.views.lake import LakeLimits, LakeStore
-from mainstem.views.store import Bookmark, StoreDefinition, no_dead_letters
+from mainstem.views.stores.lake.lake import LakeLimits, LakeStore
+from mainstem.views.stores.store import Bookmark, StoreDefinition, no_dead_letters
 from tests.broker.harness import child_environment
 
 PARTITIONS = 3

@@ -23,7 +23,7 @@ from mainstem.pipelines.deploy import deploy
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.pipelines.state import STATES_TOPIC, Counts, MicroBatch, PipelineState, Status
 from mainstem.testing.embedded import EmbeddedBroker
-from mainstem.views.host import ViewHost
+from mainstem.views.host.host import ViewHost
 from mainstem.views.read_options import ReadOptions
 from mainstem.views.requests import Get, MetricsQuery, Neighbors, Request, SearchQuery, Sql
 from tests.gateway.served import listening_on

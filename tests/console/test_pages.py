@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mainstem.testing.embedded import EmbeddedBroker
-from mainstem.views.view import View
+from mainstem.views.host.view import View
 from tests.console.stage import FLIGHTS, Stage, gateway
 
 if TYPE_CHECKING:

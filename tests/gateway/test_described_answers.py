@@ -34,7 +34,7 @@ from mainstem.gateway.serving import listen_unix
 from mainstem.pipelines.deploy import deploy
 from mainstem.problems import problem_of
 from mainstem.testing.embedded import EmbeddedBroker
-from mainstem.views.host import ViewHost
+from mainstem.views.host.host import ViewHost
 from tests.gateway.served import listening_on, served
 from tests.test_problems import ERROR_CLASSES, example
 

@@ -24,7 +24,7 @@ from mainstem.gateway.serving import listen_unix
 from mainstem.gateway.tokens import Grants, TokenFile, new_token, write_tokens
 from mainstem.pipelines.deploy import deploy
 from mainstem.testing.embedded import EmbeddedBroker
-from mainstem.views.host import ViewHost
+from mainstem.views.host.host import ViewHost
 from tests.gateway.served import listening_on, served
 
 SHOWN, HIDDEN = "key-paths-shown", "key-paths-hidden"

@@ -16,7 +16,7 @@ from mainstem.gateway.host_app import create_host_app
 from mainstem.gateway.limits import Limits
 from mainstem.gateway.serving import listen_unix
 from mainstem.pipelines.deploy import deploy
-from mainstem.views.host import ViewHost
+from mainstem.views.host.host import ViewHost
 from tests.gateway.answering import working
 from tests.gateway.served import listening_on, served
 from tests.gateway.test_bad_input import is_problem

@@ -20,7 +20,7 @@ from mainstem.gateway.serving import listen_unix
 from mainstem.model import Position
 from mainstem.pipelines.deploy import deploy
 from mainstem.testing.embedded import EmbeddedBroker
-from mainstem.views.host import ViewHost
+from mainstem.views.host.host import ViewHost
 from tests.gateway.served import listening_on, served
 from tests.gateway.sse import Event, EventReader, reading
 

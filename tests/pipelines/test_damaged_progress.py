@@ -19,9 +19,9 @@ from mainstem.spark.checkpoints.offsets import StreamOffsets
 from mainstem.spark.checkpoints.progress_log import ProgressLog
 from mainstem.spark.options.options import LogOptions
 from mainstem.testing.embedded import EmbeddedBroker
-from mainstem.views.changes import Changes
-from mainstem.views.coverage import Coverage
-from mainstem.views.progress_follower import ProgressFollower
+from mainstem.views.feed.coverage import Coverage
+from mainstem.views.host.progress_follower import ProgressFollower
+from mainstem.views.subscriptions.changes import Changes
 from tests.support.damage import plant
 from tests.support.eventually import eventually
 

@@ -17,7 +17,7 @@ from mainstem.record.native_json import GOOD, LONE_SURROGATE, NO_JSON, NO_OBJECT
 from mainstem.schema.arrow import value_type
 from mainstem.schema.infer import schema_of
 from mainstem.schema.json_columns import NO_UTF8, NO_VALUE, JsonField, compact_texts, decode, reason
-from mainstem.views.rows import plain
+from mainstem.views.stores.rows import plain
 from tests.support.type_matrix import CASES, DDL, MISFIT, Case, as_answered, as_markdown, column_of, value_of
 
 FIELDS = [JsonField(column.name, value_type(column.type)) for column in schema_of(DDL).columns]

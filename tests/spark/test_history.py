@@ -21,12 +21,12 @@ from mainstem.pipelines.app import App
 from mainstem.pipelines.kinds import Lake
 from mainstem.schema.registry import lookup
 from mainstem.spark.history import table
-from mainstem.views.feed import Feed, end_of
-from mainstem.views.host import ViewHost
-from mainstem.views.lake import LakeLimits, LakeStore
+from mainstem.views.feed.feed import Feed, end_of
+from mainstem.views.host.host import ViewHost
 from mainstem.views.read_options import ReadOptions
 from mainstem.views.requests import Sql
-from mainstem.views.store import StoreDefinition, no_dead_letters
+from mainstem.views.stores.lake.lake import LakeLimits, LakeStore
+from mainstem.views.stores.store import StoreDefinition, no_dead_letters
 from tests.gateway.served import listening_on, served
 from tests.spark.flights_app import FLIGHT, Flights
 

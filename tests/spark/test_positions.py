@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mainstem.model import Position
-from mainstem.views.coverage import Coverage, Hop
+from mainstem.views.feed.coverage import Coverage, Hop
 from tests.spark.flights_app import Flights
 
 pytestmark = pytest.mark.spark

@@ -10,7 +10,7 @@ import pytest
 from mainstem.pipelines.deploy import deploy
 from mainstem.pipelines.kinds import SQL
 from mainstem.spark.options.columns import PLACE_COLUMNS
-from mainstem.views.host import ViewHost
+from mainstem.views.host.host import ViewHost
 from mainstem.views.read_options import ReadOptions
 from mainstem.views.requests import Sql
 from tests.spark.flights_app import Flights

@@ -11,7 +11,7 @@ from pyspark.sql.functions import expr
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
 from mainstem.testing.embedded import EmbeddedBroker
-from mainstem.views.rows import plain
+from mainstem.views.stores.rows import plain
 from tests.support.type_matrix import CASES, DDL, MISFIT, TYPES, as_answered, column_of, value_of
 
 if TYPE_CHECKING:

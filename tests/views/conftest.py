@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mainstem.views.store import ViewStore
+from mainstem.views.stores.store import ViewStore
 from tests.views.support import KINDS, KindUnderTest
 
 

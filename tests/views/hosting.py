@@ -21,7 +21,7 @@ from mainstem.protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from mainstem.views.host import ViewHost
+from mainstem.views.host.host import ViewHost
 from mainstem.views.requests import Get, MetricsQuery, Neighbors, Range, SearchQuery, Sql
 from tests.views.support import flown
 

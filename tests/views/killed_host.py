@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from mainstem.pipelines.app import App
-from mainstem.views.host import ViewHost
+from mainstem.views.host.host import ViewHost
 from tests.views.hosting import DDL, KINDS
 
 

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from mainstem.pipelines.kinds import Lake
-from mainstem.views.lake import LakeLimits, LakeStore
-from mainstem.views.store import StoreDefinition
+from mainstem.views.stores.lake.lake import LakeLimits, LakeStore
+from mainstem.views.stores.store import StoreDefinition
 from tests.views.support import SCHEMA, KeyAndValue, apply, flight, tombstone
 
 STEP = 40

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from mainstem.pipelines.kinds import Metrics
 from mainstem.testing import ManualClock
-from mainstem.views.metrics import MetricsStore
-from mainstem.views.store import StoreDefinition
+from mainstem.views.stores.metrics.metrics import MetricsStore
+from mainstem.views.stores.store import StoreDefinition
 from tests.views.support import apply, flight
 
 KIND = Metrics(by=("origin",), values=("miles",))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mainstem.pipelines.app import App
-from mainstem.views.host import ViewHost
+from mainstem.views.host.host import ViewHost
 from tests.views.hosting import DDL, KINDS
 
 FORMER, NEW = "v000001", "v000002"

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mainstem.views.store_snapshots import KEPT_MAX, StoreSnapshots
+from mainstem.views.stores.store_snapshots import KEPT_MAX, StoreSnapshots
 from tests.views.support import KINDS, apply, history
 
 EVENTS = frozenset({"open", "os.mkdir", "os.rename", "os.link", "os.remove", "os.rmdir", "shutil.copyfile"})

@@ -17,8 +17,8 @@ from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Lake, Metrics, 
 from mainstem.record.arrow_columns import SCHEMA as SCHEMA_OF_RECORDS
 from mainstem.schema.types import Column, TopicSchema
 from mainstem.views.requests import MetricsQuery, Neighbors, Range, Request, SearchQuery, Sql
-from mainstem.views.store import Bookmark, Poison, Snapshot, StoreDefinition, ViewStore, no_dead_letters
-from mainstem.views.stores import open_store
+from mainstem.views.stores.store import Bookmark, Poison, Snapshot, StoreDefinition, ViewStore, no_dead_letters
+from mainstem.views.stores.store_kinds import open_store
 
 TOPIC = "routes"
 FIRST_TIMESTAMP_US = 1_700_000_000_000_000

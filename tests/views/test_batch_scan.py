@@ -4,7 +4,7 @@ import pytest
 
 from mainstem.record.constants import LAST_OFFSET_DELTA_AT, ControlType
 from mainstem.record.writer import NewRecord, build_batch, build_control_batch
-from mainstem.views.batch_scan import scan_batches
+from mainstem.views.feed.batch_scan import scan_batches
 
 
 def batch(first: int, count: int = 1, epoch: int = 0) -> bytes:

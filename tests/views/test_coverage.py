@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from mainstem.errors import PositionError
 from mainstem.model import Position
 from mainstem.pipelines.progress import Progress
-from mainstem.views.coverage import Coverage, Hop
+from mainstem.views.feed.coverage import Coverage, Hop
 
 
 def hop(pipeline: str, output: str, *streams: str, tables: tuple[str, ...] = ()) -> Hop:

@@ -11,7 +11,7 @@ from mainstem.client.log import Log
 from mainstem.errors import ViewStoppedError
 from mainstem.model import Position, TopicPartition
 from mainstem.testing.embedded import EmbeddedBroker
-from mainstem.views.host import ViewHost
+from mainstem.views.host.host import ViewHost
 from mainstem.views.read_options import ReadOptions
 from tests.support.damage import DAMAGES, Damage, plant
 from tests.views.hosting import EVERY_KIND, GET, REQUESTS, Setting

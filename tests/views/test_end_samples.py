@@ -7,7 +7,7 @@ import pytest
 from mainstem.errors import LogUnavailableError
 from mainstem.model import Position
 from mainstem.testing.clock import ManualClock
-from mainstem.views.end_samples import EndSamples
+from mainstem.views.feed.end_samples import EndSamples
 
 
 class Ends:

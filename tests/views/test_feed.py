@@ -11,8 +11,8 @@ from mainstem.model import Position, TopicPartition
 from mainstem.record.constants import ControlType
 from mainstem.record.writer import NewRecord, ProducerStamp, build_batch, build_control_batch
 from mainstem.testing.clock import ManualClock
-from mainstem.views.feed import Feed, LossPolicy
-from mainstem.views.store import Bookmark
+from mainstem.views.feed.feed import Feed, LossPolicy
+from mainstem.views.stores.store import Bookmark
 from tests.views.fake_log import TOPIC, FakeLog
 
 P0, P1 = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)

@@ -14,11 +14,11 @@ from mainstem.errors import ViewStoppedError
 from mainstem.model import Position
 from mainstem.pipelines.folds import FoldRecord
 from mainstem.pipelines.kinds import KeyValue
-from mainstem.views.folding import STATE_BYTES_MAX
-from mainstem.views.key_value import KeyValueStore
 from mainstem.views.requests import Get, Range
-from mainstem.views.store import Bookmark, StoreDefinition, no_dead_letters
-from mainstem.views.versions import Versions, check_definition
+from mainstem.views.stores.key_value.folding import STATE_BYTES_MAX
+from mainstem.views.stores.key_value.key_value import KeyValueStore
+from mainstem.views.stores.store import Bookmark, StoreDefinition, no_dead_letters
+from mainstem.views.versions.versions import Versions, check_definition
 from tests.views.support import FIRST_TIMESTAMP_US, TOPIC, apply, arrow_batch
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from mainstem.errors import QueryError
 from mainstem.pipelines.kinds import Graph
-from mainstem.views.graph import GraphStore
 from mainstem.views.requests import Components, Direction, Neighbors, Rank
 from mainstem.views.requests import Path as PathRequest
-from mainstem.views.store import StoreDefinition
+from mainstem.views.stores.graph.graph import GraphStore
+from mainstem.views.stores.store import StoreDefinition
 from tests.views.support import apply, flight, tombstone
 
 

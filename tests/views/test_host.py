@@ -24,11 +24,11 @@ from mainstem.pipelines.state import LOST_AFTER_MS, STATES_TOPIC, Failure, Pipel
 from mainstem.schema.infer import schema_of
 from mainstem.schema.registry import register
 from mainstem.testing import EmbeddedBroker
-from mainstem.views.host import ViewHost
+from mainstem.views.host.host import ViewHost
+from mainstem.views.host.view import View
 from mainstem.views.read_options import ReadOptions
 from mainstem.views.requests import Sql
 from mainstem.views.status import BuiltFrom
-from mainstem.views.view import View
 from tests.support.eventually import eventually
 from tests.views.hosting import DDL, EVERY_KIND, GET, REQUESTS, Setting
 

@@ -10,11 +10,11 @@ from mainstem.client.log import Log
 from mainstem.clock import SystemClock
 from mainstem.errors import HistoryRemovedError, PositionError, QueryError, UnavailableError, ViewStoppedError
 from mainstem.model import Position
-from mainstem.views.diff import DiffRequest
-from mainstem.views.host import ViewHost
-from mainstem.views.moments import Moment
+from mainstem.views.host.host import ViewHost
+from mainstem.views.past.as_of import Moment
 from mainstem.views.read_options import ReadOptions
 from mainstem.views.requests import Get
+from mainstem.views.verification.diff import DiffRequest
 from tests.views.hosting import GET, REQUESTS, Setting
 
 WAIT_S = 120.0

@@ -5,8 +5,8 @@ import random
 import pyarrow as pa
 import pytest
 
-from mainstem.views.json_reader import JsonColumn, JsonReader, last_of_each_key
-from mainstem.views.rows import row_of
+from mainstem.views.stores.json_reader import JsonColumn, JsonReader, last_of_each_key
+from mainstem.views.stores.rows import row_of
 from tests.views.support import KeyAndValue, arrow_batch
 
 TYPED = (JsonColumn("n", "INT"), JsonColumn("s"))

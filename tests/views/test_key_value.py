@@ -7,11 +7,11 @@ import pytest
 
 from mainstem.errors import StorageError
 from mainstem.pipelines.kinds import KeyValue
-from mainstem.views.key_value import KeyValueStore
-from mainstem.views.query_bounds import AnswerSize
 from mainstem.views.requests import Get, Range
-from mainstem.views.store import StoreDefinition
-from mainstem.views.verify import differences
+from mainstem.views.stores.key_value.key_value import KeyValueStore
+from mainstem.views.stores.sql.query_bounds import AnswerSize
+from mainstem.views.stores.store import StoreDefinition
+from mainstem.views.verification.verify import differences
 from tests.views.support import apply, flight
 from tests.views.tampering import rocksdb
 

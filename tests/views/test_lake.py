@@ -21,10 +21,10 @@ from mainstem.lake.reading import read_lake
 from mainstem.model import Position
 from mainstem.pipelines.kinds import Lake
 from mainstem.schema.types import Column, TopicSchema
-from mainstem.views.lake import LakeLimits, LakeStore
 from mainstem.views.requests import Sql
-from mainstem.views.store import Bookmark, StoreDefinition, no_dead_letters
-from mainstem.views.verify import differences
+from mainstem.views.stores.lake.lake import LakeLimits, LakeStore
+from mainstem.views.stores.store import Bookmark, StoreDefinition, no_dead_letters
+from mainstem.views.verification.verify import differences
 from tests.views.support import SCHEMA, TOPIC, apply, arrow_batch, flight, history, tombstone
 
 AT_ONCE = LakeLimits(commit_s=0.0)
@@ -330,7 +330,8 @@ def test_the_content_is_a_function_of_the_position_over_any_cut_and_upkeep(tmp_p
 
 
 def test_iceberg_is_loaded_only_with_the_first_lake() -> None:
-    code = "import sys, mainstem.views.stores, mainstem.views.sql; sys.exit('pyiceberg' in sys.modules)"
+    modules = "mainstem.views.stores.store_kinds, mainstem.views.stores.sql.sql"
+    code = f"import sys, {modules}; sys.exit('pyiceberg' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=120, env=os.environ, check=False).returncode == 0
 
 

@@ -10,9 +10,9 @@ from mainstem.client.log import Log
 from mainstem.errors import HistoryRemovedError, ViewStoppedError
 from mainstem.lake.reading import read_lake
 from mainstem.model import Position
-from mainstem.views import lake
 from mainstem.views.read_options import ReadOptions
 from mainstem.views.requests import Sql
+from mainstem.views.stores.lake import lake
 from tests.views.hosting import REQUESTS, Setting
 
 

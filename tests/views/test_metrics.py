@@ -19,9 +19,9 @@ from mainstem.model import Position
 from mainstem.pipelines.app import App
 from mainstem.pipelines.kinds import Metrics
 from mainstem.testing import ManualClock
-from mainstem.views.metrics import OTHER, MetricsStore
 from mainstem.views.requests import MetricsPage, MetricsQuery
-from mainstem.views.store import Bookmark, StoreDefinition, no_dead_letters
+from mainstem.views.stores.metrics.metrics import OTHER, MetricsStore
+from mainstem.views.stores.store import Bookmark, StoreDefinition, no_dead_letters
 from tests.views.killed_metrics import KIND as KILLED_KIND
 from tests.views.killed_metrics import STEP
 from tests.views.support import TOPIC, apply, arrow_batch, tombstone

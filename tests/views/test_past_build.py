@@ -18,11 +18,11 @@ from mainstem.errors import HistoryRemovedError, ViewStoppedError
 from mainstem.model import Position, TopicPartition
 from mainstem.pipelines.kinds import SQL, KeyValue
 from mainstem.record.writer import NewRecord, build_batch
-from mainstem.views.diff import Change, DiffRequest, changes_between
-from mainstem.views.feed import Feed
-from mainstem.views.past_build import PastBuilder
-from mainstem.views.store import Bookmark, Row, StoreDefinition, ViewStore, no_dead_letters
-from mainstem.views.store_snapshots import StoreSnapshots, store_in
+from mainstem.views.feed.feed import Feed
+from mainstem.views.past.past_build import PastBuilder
+from mainstem.views.stores.store import Bookmark, Row, StoreDefinition, ViewStore, no_dead_letters
+from mainstem.views.stores.store_snapshots import StoreSnapshots, store_in
+from mainstem.views.verification.diff import Change, DiffRequest, changes_between
 from tests.views.fake_log import FIRST_LIFE, TOPIC, FakeLog
 from tests.views.support import KINDS, POISON, SCHEMA, KeyAndValue, KindUnderTest, flight, history, tombstone
 

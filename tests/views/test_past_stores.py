@@ -9,8 +9,8 @@ import pytest
 from mainstem.clock import SystemClock
 from mainstem.errors import PositionTimeoutError, StorageError, UnavailableError, ViewStoppedError
 from mainstem.model import Position, TopicPartition
-from mainstem.views.past_stores import PastStores
-from mainstem.views.store import ViewStore
+from mainstem.views.past.historical_stores import PastStores
+from mainstem.views.stores.store import ViewStore
 from tests.views.support import KINDS
 
 WAIT_S = 120.0

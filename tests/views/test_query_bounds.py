@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mainstem.errors import QueryError
-from mainstem.views.query_bounds import (
+from mainstem.views.stores.sql.query_bounds import (
     SEARCH_BRACKETS_MAX,
     SQL_BRACKETS_MAX,
     SQL_BYTES_MAX,

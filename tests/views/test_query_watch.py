@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from mainstem.views.query_watch import QueryWatch, WatchedQuery, machine_memory_bytes, private_bytes
+from mainstem.views.stores.sql.query_watch import QueryWatch, WatchedQuery, machine_memory_bytes, private_bytes
 
 
 class Cursor:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mainstem.views.rows import plain, row_of
+from mainstem.views.stores.rows import plain, row_of
 
 UTC = datetime.UTC
 TOKYO = datetime.timezone(datetime.timedelta(hours=9))

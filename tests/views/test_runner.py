@@ -10,8 +10,8 @@ import pytest
 
 from mainstem.errors import UnavailableError
 from mainstem.model import Position
-from mainstem.views.changes import Changes
-from mainstem.views.runner import Runner
+from mainstem.views.host.runner import Runner
+from mainstem.views.subscriptions.changes import Changes
 
 WAIT_S = 120.0
 

@@ -13,12 +13,12 @@ from mainstem.clock import Clock
 from mainstem.errors import ConfigError
 from mainstem.model import Position
 from mainstem.testing import ManualClock
-from mainstem.views import sampling
-from mainstem.views.host import ViewHost
+from mainstem.views.host.host import ViewHost
 from mainstem.views.read_options import ReadOptions
-from mainstem.views.sampling import Sampler, Sampling, SamplingThread
 from mainstem.views.status import Sampled
-from mainstem.views.store import Bucket
+from mainstem.views.stores.store import Bucket
+from mainstem.views.verification import sampling
+from mainstem.views.verification.sampling import Sampler, Sampling, SamplingThread
 from tests.views.hosting import REQUESTS, Setting
 from tests.views.tampering import EVERY_TAMPERING, TAMPERINGS, named
 

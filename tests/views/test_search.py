@@ -9,8 +9,8 @@ import pytest
 from mainstem.errors import DefinitionError, QueryError
 from mainstem.pipelines.kinds import Search
 from mainstem.views.requests import SearchQuery
-from mainstem.views.search import SearchStore
-from mainstem.views.store import StoreDefinition
+from mainstem.views.stores.search.search import SearchStore
+from mainstem.views.stores.store import StoreDefinition
 from tests.views.support import apply, tombstone
 
 AIRPORTS = {

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 from mainstem.client.log import Log
-from mainstem.views.host import ViewHost
+from mainstem.views.host.host import ViewHost
 from mainstem.views.read_options import ReadOptions
 from tests.views.hosting import EVERY_KIND, REQUESTS, Setting
 from tests.views.killed_lake import STEP, open_lake, record

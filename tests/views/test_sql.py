@@ -13,9 +13,9 @@ from mainstem.errors import QueryError, StorageError
 from mainstem.pipelines.kinds import SQL
 from mainstem.schema.types import Column, TopicSchema
 from mainstem.views.requests import Sql
-from mainstem.views.sql import SqlStore
-from mainstem.views.sql_queries import REFUSED_FUNCTIONS
-from mainstem.views.store import StoreDefinition
+from mainstem.views.stores.sql.sql import SqlStore
+from mainstem.views.stores.sql.sql_queries import REFUSED_FUNCTIONS
+from mainstem.views.stores.store import StoreDefinition
 from tests.views.support import SCHEMA, apply, flight, tombstone
 
 

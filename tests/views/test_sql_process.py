@@ -13,10 +13,10 @@ import pytest
 from mainstem.errors import QueryError, StorageError, UnavailableError
 from mainstem.pipelines.kinds import SQL
 from mainstem.views.requests import Sql
-from mainstem.views.sql import SqlStore
-from mainstem.views.sql_process import IsolatedTable, interrupt_queries
-from mainstem.views.store import StoreDefinition
-from mainstem.views.stores import open_store
+from mainstem.views.stores.sql.sql import SqlStore
+from mainstem.views.stores.sql.sql_process import IsolatedTable, interrupt_queries
+from mainstem.views.stores.store import StoreDefinition
+from mainstem.views.stores.store_kinds import open_store
 from tests.support.eventually import eventually
 from tests.views.support import SCHEMA, apply, flight
 

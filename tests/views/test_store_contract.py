@@ -1,4 +1,4 @@
-"""The contract of `mainstem.views.store`, proven for every kind of store."""
+"""The contract of `mainstem.views.stores.store`, proven for every kind of store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mainstem.errors import QueryError
 from mainstem.model import Position
 from mainstem.views.requests import Get, MetricsPage, MetricsQuery, Neighbors, Range, SearchQuery, Sql
 from mainstem.views.requests import Path as PathRequest
-from mainstem.views.store import Bookmark, Digest, Poison, ViewStore, no_dead_letters
+from mainstem.views.stores.store import Bookmark, Digest, Poison, ViewStore, no_dead_letters
 from tests.views.support import (
     KINDS,
     POISON,

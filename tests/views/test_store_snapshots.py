@@ -11,8 +11,8 @@ import pytest
 
 from mainstem.model import Position
 from mainstem.pipelines.kinds import SQL, KeyValue
-from mainstem.views.store import Row, ViewStore, no_dead_letters
-from mainstem.views.store_snapshots import KEPT_MAX, StoreSnapshots, copy_store
+from mainstem.views.stores.store import Row, ViewStore, no_dead_letters
+from mainstem.views.stores.store_snapshots import KEPT_MAX, StoreSnapshots, copy_store
 from tests.views.killed_snapshots import EVERY, RECORDS
 from tests.views.support import KINDS, TOPIC, KindUnderTest, apply, arrow_batch, flight, history
 from tests.views.tampering import run_in_duckdb

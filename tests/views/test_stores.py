@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Search
-from mainstem.views.store import StoreDefinition
-from mainstem.views.stores import open_store
+from mainstem.views.stores.store import StoreDefinition
+from mainstem.views.stores.store_kinds import open_store
 from tests.views.support import SCHEMA
 
 KINDS = [KeyValue(), SQL(), Search("origin"), Graph(source="origin", target="dest")]

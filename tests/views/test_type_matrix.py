@@ -12,8 +12,8 @@ from mainstem.pipelines.folds import FoldRecord
 from mainstem.pipelines.kinds import SQL, KeyValue, Lake, Metrics
 from mainstem.schema.infer import schema_of
 from mainstem.views.requests import MetricsQuery, Range, Sql
-from mainstem.views.store import Poison, StoreDefinition, ViewStore
-from mainstem.views.stores import open_store
+from mainstem.views.stores.store import Poison, StoreDefinition, ViewStore
+from mainstem.views.stores.store_kinds import open_store
 from tests.support.type_matrix import CASES, DDL, MISFIT, as_answered, column_of, value_of
 from tests.views.support import apply
 

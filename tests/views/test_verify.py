@@ -18,13 +18,13 @@ from mainstem.pipelines.kinds import SQL, KeyValue, Kind, Lake
 from mainstem.record.writer import NewRecord, build_batch
 from mainstem.schema.infer import schema_of
 from mainstem.schema.registry import register
-from mainstem.views.feed import Feed
+from mainstem.views.feed.feed import Feed
 from mainstem.views.read_options import ReadOptions
 from mainstem.views.requests import Sql
 from mainstem.views.status import VerifyResult
-from mainstem.views.store import Bookmark, StoreDefinition, ViewStore, no_dead_letters
-from mainstem.views.stores import open_store
-from mainstem.views.verify import Replay, compare
+from mainstem.views.stores.store import Bookmark, StoreDefinition, ViewStore, no_dead_letters
+from mainstem.views.stores.store_kinds import open_store
+from mainstem.views.verification.verify import Replay, compare
 from tests.views.fake_log import TOPIC, FakeLog
 from tests.views.hosting import EVERY_KIND, GET, REQUESTS, Setting
 from tests.views.tampering import EVERY_TAMPERING, TAMPERINGS, named, rocksdb, run_in_sqlite

@@ -9,8 +9,8 @@ from mainstem.durable_files import LOCAL_FILES, NewFile
 from mainstem.errors import StorageError, ViewStoppedError
 from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Lake, Metrics, Search
 from mainstem.schema.infer import schema_of
-from mainstem.views.store import StoreDefinition
-from mainstem.views.versions import Versions, check_definition
+from mainstem.views.stores.store import StoreDefinition
+from mainstem.views.versions.versions import Versions, check_definition
 
 KEY_VALUE = StoreDefinition("v", KeyValue())
 

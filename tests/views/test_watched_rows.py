@@ -12,8 +12,8 @@ from mainstem.client.log import Log
 from mainstem.errors import PositionError, QueryError, UnknownViewError, ViewStoppedError
 from mainstem.model import Position
 from mainstem.record.writer import NewRecord, build_batch
-from mainstem.views.host import ViewHost
-from mainstem.views.watched_rows import RowChanges, RowWatch, WatchRequest
+from mainstem.views.host.host import ViewHost
+from mainstem.views.subscriptions.change_rows import RowChanges, RowWatch, WatchRequest
 from tests.views.fake_log import FakeLog
 from tests.views.hosting import Setting
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from mainstem.model import Position
-from mainstem.views.watching import KEYS_MAX, Watchers, WatchFilter
+from mainstem.views.subscriptions.subscriptions import KEYS_MAX, Watchers, WatchFilter
 
 
 def position(offset: int) -> Position:

@@ -20,7 +20,7 @@ FORMATS: Final = {
     ".pq": "parquet",
 }
 LAKE_FILES: Final = ("catalog.db", "current")
-"""`mainstem.lake.table.CATALOG`, and the file with which `mainstem.views.versions` names a view's store."""
+"""`mainstem.lake.table.CATALOG`, and the file with which `mainstem.views.versions.versions` names a view's store."""
 
 
 def find_files(sources: Sequence[Path | str]) -> list[Path]:

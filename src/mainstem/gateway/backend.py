@@ -23,8 +23,8 @@ from mainstem.gateway.event_stream import Streams
 from mainstem.gateway.view_stream import Wake, view_stream
 
 if TYPE_CHECKING:
-    from mainstem.views.host import ViewHost
-    from mainstem.views.watched_rows import WatchRequest
+    from mainstem.views.host.host import ViewHost
+    from mainstem.views.subscriptions.change_rows import WatchRequest
 
 Work: TypeAlias = "Callable[[ViewHost], Response]"
 

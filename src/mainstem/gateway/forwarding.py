@@ -29,7 +29,7 @@ from mainstem.gateway.tokens import Grants
 from mainstem.gateway.unix_http import UnixHttp
 
 if TYPE_CHECKING:
-    from mainstem.views.watched_rows import WatchRequest
+    from mainstem.views.subscriptions.change_rows import WatchRequest
 
 _CONNECTIONS_MAX = 512
 # Longer than any wait or query that a host allows; a rebuild or a verification may take its time.

@@ -13,7 +13,7 @@ from mainstem.gateway.limits import Limits
 from mainstem.gateway.view_routes import view_router
 
 if TYPE_CHECKING:
-    from mainstem.views.host import ViewHost
+    from mainstem.views.host.host import ViewHost
 
 
 def create_host_app(host: ViewHost) -> FastAPI:

@@ -9,10 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mainstem.errors import QueryError
 from mainstem.model import OnDamaged, Position
-from mainstem.views.diff import DiffRequest
-from mainstem.views.moments import read_moment
+from mainstem.views.past.as_of import read_moment
 from mainstem.views.read_options import LAG_MS_MAX, WAIT_S, WAIT_S_MAX, ReadOptions
 from mainstem.views.requests import LIMIT_MAX, MetricsQuery, Range
+from mainstem.views.verification.diff import DiffRequest
 
 _POSITION_EXAMPLE = "flights/0:17,flights/3:9"
 _ON_DAMAGED = "at records that are in the log and cannot be read: `stop` with an error, or `skip` them"

@@ -5,8 +5,8 @@
 ``MAINSTEM_VERIFY_SHARE`` is the share of a processor that verifies the views in the background (0.02; 0: none does).
 ``MAINSTEM_VIEW_MEMORY_MAX`` is how many bytes each process may hold before queries are ended (half of the machine's).
 
-A query over a SQL view runs in a process of that view (`views.sql_process`). What runs here and cannot be interrupted
-ends the process, with exit code 3: its parent starts it again (`views.query_watch`).
+A query over a SQL view runs in a process of that view (`views.stores.sql.sql_process`). What runs here and cannot be
+interrupted ends the process, with exit code 3: its parent starts it again (`views.stores.sql.query_watch`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from mainstem.open_files import raise_open_files_limit
 from mainstem.pipelines.load import load_app
 
 if TYPE_CHECKING:
-    from mainstem.views.query_watch import WatchedQuery
-    from mainstem.views.sampling import Sampling
+    from mainstem.views.stores.sql.query_watch import WatchedQuery
+    from mainstem.views.verification.sampling import Sampling
 
 # A thread that computes must hand the interpreter lock over soon: appliers and stores take it for every record.
 _SWITCH_INTERVAL_S = 1e-4
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(options: argparse.Namespace) -> None:
     """Serve the views; the host stops, with its stores closed, when serving ends."""
-    from mainstem.views.query_watch import WATCH, memory_limit
+    from mainstem.views.stores.sql.query_watch import WATCH, memory_limit
 
     WATCH.memory_max = memory_limit() or WATCH.memory_max
     WATCH.on_runaway = _end_process
@@ -64,8 +64,8 @@ def run(options: argparse.Namespace) -> None:
 
     from mainstem.gateway.host_app import create_host_app
     from mainstem.gateway.serving import listen_unix, serve, stop_with_parent
-    from mainstem.views.host import ViewHost
-    from mainstem.views.sql_process import interrupt_queries
+    from mainstem.views.host.host import ViewHost
+    from mainstem.views.stores.sql.sql_process import interrupt_queries
 
     raise_open_files_limit()
     listening = listen_unix(options.socket)
@@ -89,7 +89,7 @@ def _end_process(_query: WatchedQuery, reason: str) -> None:
 
 
 def _sampling() -> Sampling | None:
-    from mainstem.views.sampling import Sampling
+    from mainstem.views.verification.sampling import Sampling
 
     text = os.environ.get(_VERIFY_SHARE, "")
     try:

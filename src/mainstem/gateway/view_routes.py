@@ -38,12 +38,12 @@ from mainstem.gateway.queries import (
 )
 from mainstem.model import Position
 from mainstem.views import requests
-from mainstem.views.diff import DiffRequest
 from mainstem.views.read_options import ReadOptions
-from mainstem.views.watched_rows import WatchRequest
+from mainstem.views.subscriptions.change_rows import WatchRequest
+from mainstem.views.verification.diff import DiffRequest
 
 if TYPE_CHECKING:
-    from mainstem.views.host import ViewHost
+    from mainstem.views.host.host import ViewHost
     from mainstem.views.status import RebuildFrom
 
 _PROMETHEUS_TEXT = "text/plain; version=0.0.4; charset=utf-8"

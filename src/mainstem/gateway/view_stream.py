@@ -20,7 +20,7 @@ from mainstem.gateway.event_format import beat, event, opening
 from mainstem.gateway.event_stream import BEAT_S, EventStream, Streams
 
 if TYPE_CHECKING:
-    from mainstem.views.watched_rows import RowChanges, RowWatch
+    from mainstem.views.subscriptions.change_rows import RowChanges, RowWatch
 
 _HELD_S: Final = 0.1
 

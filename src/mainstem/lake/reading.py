@@ -24,7 +24,7 @@ from mainstem.lake.table import CATALOG, NAMESPACE, TABLE, LakeFile, files_of, o
 from mainstem.model import Position
 
 BOOKMARK: Final = "mainstem.bookmark"
-"""The property of a snapshot that says how far it goes; `mainstem.views.store` has its form."""
+"""The property of a snapshot that says how far it goes; `mainstem.views.stores.store` has its form."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ What every kind has:
   stored asks for a rebuild. So a default that is added later stays out of the document, and functions go into it by
   what they do (`pipelines.function_digest`).
 
-A new kind joins ``Kind``, and gets a store in `views.stores`.
+A new kind joins ``Kind``, and gets a store in `views.stores.store_kinds`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from mainstem.errors import QueryError
 from mainstem.model import Position
-from mainstem.views.moments import Moment
+from mainstem.views.past.as_of import Moment
 
 WAIT_S = 30.0
 WAIT_S_MAX = 300.0
@@ -24,7 +24,7 @@ class ReadOptions:
     ``max_lag_ms``: the answer reflects everything that was in the log at some moment no earlier than so many
     milliseconds before the read came in. Both are waited for up to ``timeout_s`` seconds.
 
-    ``as_of``: the answer is that of a past moment (`views.moments`), built from the log if need be in ``timeout_s``.
+    ``as_of``: the answer is that of a past moment (`views.past.as_of`), built from the log if need be in ``timeout_s``.
 
     ``sees_pipelines``: the reader may see pipelines, so a time-out shows it their errors and not their names alone.
     """

@@ -1,0 +1,352 @@
+"""A topic's records for a view: fetched raw, decoded natively into Arrow, with the bookmark behind them.
+
+The bookmark advances with the fetch: past transaction markers, aborted records and compacted gaps, not only past the
+records that came out. When the view is behind, one step brings up to 16 MiB of records; when it has caught up, a step
+waits at the log (a long poll) and brings what there is at once. Records of one partition come in the log's order; the
+partitions take turns. Committed records only.
+
+A compacted topic keeps a tombstone for ``delete.retention.ms``: a store that goes on from a bookmark later than that
+may never hear of a deletion. Nothing tells a removed tombstone from a removed value, which a later record supersedes,
+but the time does: ``caught_up_ms`` of the bookmark is one at which nothing stood behind the position yet. So a gap that
+is met ``delete.retention.ms`` after that stops the view, and is harmless before. A store's first reading of the topic
+has to be quick enough by itself, as any reader's: stopping it would only let it begin again.
+
+Raises ViewStoppedError when the position cannot be read on from (`views.feed.topic_identity`, retention, compaction,
+damage). For one thread; ``lag`` may be read and ``close`` called from any, which ends a step that waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from mainstem.client.wire.cluster.cluster import EARLIEST, LATEST, Isolation, WireClient
+from mainstem.client.wire.cluster.damage import damage_at
+from mainstem.client.wire.cluster.fetching import FetchedPartition
+from mainstem.client.wire.cluster.metadata import TopicMetadata
+from mainstem.client.wire.cluster.topics import topic_configs
+from mainstem.clock import Clock, SystemClock
+from mainstem.errors import (
+    AuthorizationError,
+    CorruptBatchError,
+    DamagedRecordsError,
+    OffsetOutOfRangeError,
+    RemoteError,
+    UnknownTopicError,
+    ViewStoppedError,
+)
+from mainstem.model import OnDamaged, Position, TopicPartition
+from mainstem.record.arrow_columns import schema_of
+from mainstem.record.arrow_decode import decode
+from mainstem.views.feed.batch_scan import scan_batches
+from mainstem.views.feed.topic_identity import advanced, check_epochs, check_topic_id
+from mainstem.views.stores.store import APPLY_COLUMNS, Bookmark
+
+FETCH_BYTES = 16 << 20
+_LOOK_AT_TOPIC_S = 30.0
+_DELETE_RETENTION = "delete.retention.ms"
+_DELETE_RETENTION_MS = 86_400_000  # Kafka's own, where the log does not tell
+
+
+@dataclass(frozen=True, slots=True)
+class FeedStep:
+    """What one step brought: the records, in order, and the bookmark behind them.
+
+    ``damaged``: the offsets before the bookmark that could not be read and were skipped.
+    """
+
+    arrow_batch: pa.RecordBatch
+    bookmark: Bookmark
+    damaged: tuple[DamagedRecordsError, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LossPolicy:
+    """``minds_deletions``: stop where a deletion may have been removed unread. ``on_damaged``: stop at records that are
+    in the log and cannot be read, or skip them.
+    """
+
+    minds_deletions: bool = False
+    on_damaged: OnDamaged = "stop"
+
+
+class Feed:
+    """See the module. ``until``: where to end, in every partition; without it the feed never ends."""
+
+    def __init__(
+        self,
+        client: WireClient,
+        topic: str,
+        bookmark: Bookmark,
+        until: Position | None = None,
+        clock: Clock | None = None,
+        *,
+        columns: frozenset[str] = APPLY_COLUMNS,
+        fetch_bytes: int = FETCH_BYTES,
+        losses: LossPolicy = LossPolicy(),  # immutable
+    ) -> None:
+        """Learns where the topic stands; records come with ``columns``, about ``fetch_bytes`` of them at a time.
+
+        ``losses``: where it stops. Skipped offsets are named in the step.
+        Raises UnknownTopicError, ViewStoppedError, LogUnavailableError.
+        """
+        self._client = client
+        self._topic = topic
+        self._until = until
+        self._columns = columns
+        self._fetch_bytes = fetch_bytes
+        self._losses = losses
+        self._damaged: list[DamagedRecordsError] = []
+        self._bookmark = bookmark
+        self._clock = clock or SystemClock()
+        self._is_first_reading = not bookmark.position
+        self._heard: tuple[int, Mapping[TopicPartition, int]] | None = None
+        self._delete_retention_ms: int | None = None
+        self.lag = 0
+        """How many offsets lie between the last step and the log's end of committed records, as last heard of."""
+        self.has_met_gap = False
+        """Whether records were missing from what was read: compaction had removed them."""
+        self._ends: dict[TopicPartition, int] = {}
+        self._offsets: dict[TopicPartition, int] = {}
+        self._beginning: dict[TopicPartition, int] = {}
+        self._look_at_topic()
+
+    @property
+    def bookmark(self) -> Bookmark:
+        """The bookmark behind the last step."""
+        return self._bookmark
+
+    @property
+    def end(self) -> Position:
+        """The log's end, as last heard of: that of committed records."""
+        return Position(self._ends)
+
+    @property
+    def beginning(self) -> Position:
+        """Where the feed began: later than 0 where the log has removed older records."""
+        return Position(self._beginning)
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether ``until`` is reached."""
+        return self._until is not None and not self._unread()
+
+    def step(self, max_wait_ms: int) -> FeedStep | None:
+        """The next records, or None when none came in time and nothing moved. Raises as the module says."""
+        if self._clock.monotonic_s() - self._looked_s >= _LOOK_AT_TOPIC_S:
+            self._look_at_topic()
+        wanted = self._unread()
+        if not wanted:
+            return None
+        asked_ms = self._clock.time_ms()
+        fetched = self._client.fetch(
+            wanted, max_wait_ms=max_wait_ms, max_bytes=self._fetch_bytes, partition_max_bytes=self._fetch_bytes
+        )
+        self._refuse_another_life()
+        self._refuse_what_is_wrong(fetched)
+        scans = {tp: scan_batches(part.records, self._offsets[tp], self._end_in(tp)) for tp, part in fetched.items()}
+        epochs = {tp: scan.last_epoch for tp, scan in scans.items() if scan.last_epoch is not None}
+        if advanced(self._bookmark.leader_epochs, epochs):
+            self._look_at_topic()
+        gaps = [tp for tp, scan in scans.items() if scan.has_gap]
+        if gaps and self._losses.minds_deletions:
+            self._refuse_lost_deletions(gaps)
+        found = [self._decode(tp, part) for tp, part in fetched.items() if len(part.records)]
+        arrow_batches = [arrow_batch for arrow_batch in found if arrow_batch is not None]
+        self._take_turns(fetched)
+        self.lag = self._lag()
+        self._note_what_was_heard(asked_ms, fetched)
+        self.has_met_gap = self.has_met_gap or bool(gaps)
+        bookmark = self._bookmark_behind(epochs, gaps)
+        if bookmark.position == self._bookmark.position:
+            return None
+        self._bookmark = bookmark
+        damaged, self._damaged = tuple(self._damaged), []
+        return FeedStep(_concat(arrow_batches, self._columns), bookmark, damaged)
+
+    def close(self) -> None:
+        """Disconnect; a step that waits ends with LogUnavailableError. From any thread."""
+        self._client.close()
+
+    def _look_at_topic(self) -> None:
+        """Check the topic's life, and take up partitions that are new."""
+        self._looked_s = self._clock.monotonic_s()
+        topic = self._metadata()
+        check_topic_id(topic, self._bookmark)
+        check_epochs(self._client, topic, self._bookmark)
+        self._delete_retention_ms = None
+        asked_ms = self._clock.time_ms()
+        tps = [TopicPartition(self._topic, number) for number in topic.partitions]
+        new = [tp for tp in tps if tp not in self._offsets]
+        is_opening = not self._offsets
+        caught_up_ms = self._bookmark.caught_up_ms
+        if new:
+            earliest = self._client.list_offsets(new, EARLIEST)
+            ends = self._client.list_offsets(new, LATEST, Isolation.READ_COMMITTED)
+            position = self._bookmark.position
+            self._refuse_unknown_beginnings(position, earliest)
+            self._beginning |= {tp: position.get(tp, earliest[tp]) for tp in new}
+            self._offsets |= {tp: self._beginning[tp] for tp in new}
+            self._ends |= ends
+            self.lag = self._lag()
+        if is_opening and (caught_up_ms is None or self._is_first_reading or not self.lag):
+            caught_up_ms = asked_ms  # what an older store does not tell is taken to be well
+        ids = {**self._bookmark.topic_ids, self._topic: str(topic.topic_id)}
+        self._bookmark = replace(self._bookmark, topic_ids=ids, dead_letters=0, caught_up_ms=caught_up_ms)
+
+    def _metadata(self) -> TopicMetadata:
+        topic = self._client.metadata([self._topic]).get(self._topic)
+        if topic is None and self._topic in self._bookmark.topic_ids:
+            raise ViewStoppedError(f"topic {self._topic} was deleted: make it again and rebuild the view, or delete it")
+        if topic is None:
+            raise UnknownTopicError(f"there is no topic {self._topic!r}")
+        return topic
+
+    def _unread(self) -> dict[TopicPartition, int]:
+        if self._until is None:
+            return self._offsets
+        return {tp: offset for tp, offset in self._offsets.items() if offset < self._until.get(tp, 0)}
+
+    def _end_in(self, tp: TopicPartition) -> int | None:
+        return None if self._until is None else self._until.get(tp, 0)
+
+    def _decode(self, tp: TopicPartition, part: FetchedPartition) -> pa.RecordBatch | None:
+        """The records up to the first damaged batch; None where that is the first."""
+        try:
+            decoded = decode(
+                part.records,
+                topic=tp.topic,
+                partition=tp.partition,
+                start_offset=self._offsets[tp],
+                end_offset=self._end_in(tp),
+                columns=self._columns,
+                aborted=part.aborted_transactions,
+            )
+        except CorruptBatchError as error:
+            self._step_over(damage_at(tp, part, self._offsets[tp], error))
+            return None
+        self._offsets[tp] = decoded.next_offset
+        return decoded.arrow_batch
+
+    def _step_over(self, damage: DamagedRecordsError) -> None:
+        """Go on behind damaged offsets. Raises ViewStoppedError unless the view skips them, and they have an end."""
+        if self._losses.on_damaged == "stop" or damage.last_offset is None:
+            raise ViewStoppedError(
+                f'{damage}; a view does so where its App declares it with on_damaged="skip", when it starts again'
+            ) from damage
+        tp, behind = damage.topic_partition, damage.last_offset + 1
+        end = self._end_in(tp)
+        self._offsets[tp] = behind if end is None else min(behind, end)
+        self._damaged.append(DamagedRecordsError(tp, damage.first_offset, self._offsets[tp] - 1, damage.reason))
+
+    def _refuse_another_life(self) -> None:
+        """The client fetches by the id that it knows, which is another one when it has asked anew meanwhile."""
+        topic = self._client.topics.get(self._topic)
+        if topic is None:
+            self._look_at_topic()
+        else:
+            check_topic_id(topic, self._bookmark)
+
+    def _refuse_unknown_beginnings(self, position: Position, earliest: Mapping[TopicPartition, int]) -> None:
+        """A partition that the bookmark does not know has to begin at 0, or the view lacks what was removed."""
+        for tp, start in earliest.items():
+            if position and tp not in position and start > 0 and (self._until is None or self._until.get(tp, 0) > 0):
+                raise self._removed_unread(tp, 0, start)
+
+    def _refuse_lost_deletions(self, gaps: Sequence[TopicPartition]) -> None:
+        caught_up_ms = self._bookmark.caught_up_ms
+        if self._is_first_reading or caught_up_ms is None:
+            return
+        if self._delete_retention_ms is None:
+            self._delete_retention_ms = self._told_delete_retention_ms()
+        behind_ms = self._clock.time_ms() - caught_up_ms
+        if behind_ms >= self._delete_retention_ms:
+            raise ViewStoppedError(
+                f"compaction has removed records of {gaps[0]} from offset {self._offsets[gaps[0]]} on before the view "
+                f"had read them, among them, perhaps, deletions: it has been behind for {behind_ms // 1000} s, and the "
+                f"topic keeps deletions for {self._delete_retention_ms // 1000} s ({_DELETE_RETENTION}): rebuild the "
+                "view"
+            )
+
+    def _told_delete_retention_ms(self) -> int:
+        try:
+            told = topic_configs(self._client, self._topic, [_DELETE_RETENTION]).get(_DELETE_RETENTION)
+        except (AuthorizationError, RemoteError):
+            return _DELETE_RETENTION_MS
+        return _DELETE_RETENTION_MS if told is None else int(told)
+
+    def _note_what_was_heard(self, asked_ms: int, fetched: Mapping[TopicPartition, FetchedPartition]) -> None:
+        """Where the log ended at a time; when that is passed, nothing behind the position stood there at that time."""
+        if self._until is not None:
+            return
+        if self._heard is None and all(part.error is None for part in fetched.values()):
+            self._heard = asked_ms, dict(self._ends)
+        if self._heard is not None and all(self._offsets[tp] >= end for tp, end in self._heard[1].items()):
+            self._bookmark = replace(self._bookmark, caught_up_ms=self._heard[0])
+            self._heard, self._is_first_reading = None, False
+
+    def _refuse_what_is_wrong(self, fetched: Mapping[TopicPartition, FetchedPartition]) -> None:
+        for tp, part in fetched.items():
+            match part.error:
+                case None:
+                    self._ends[tp] = part.last_stable_offset
+                case OffsetOutOfRangeError():
+                    raise self._out_of_range(tp)
+                case UnknownTopicError():
+                    raise ViewStoppedError(f"topic {self._topic} was deleted since the view read it: rebuild the view")
+                case DamagedRecordsError():
+                    self._step_over(part.error)
+                case error if not part.heals:
+                    raise error
+
+    def _out_of_range(self, tp: TopicPartition) -> ViewStoppedError:
+        offset = self._offsets[tp]
+        earliest = self._client.list_offsets([tp], EARLIEST)[tp]
+        if offset < earliest:
+            return self._removed_unread(tp, offset, earliest)
+        end = self._client.list_offsets([tp], LATEST)[tp]
+        return ViewStoppedError(
+            f"the log lost the end of {tp}: it goes to {end}, but the view had read up to {offset}: rebuild the view"
+        )
+
+    def _removed_unread(self, tp: TopicPartition, offset: int, earliest: int) -> ViewStoppedError:
+        return ViewStoppedError(
+            f"the log removed offsets {offset} to {earliest - 1} of {tp} before the view had read them: "
+            "rebuild the view from what is left (mainstem views rebuild VIEW --from left), or leave it stopped"
+        )
+
+    def _lag(self) -> int:
+        return sum(max(0, self._ends[tp] - offset) for tp, offset in self._offsets.items())
+
+    def _take_turns(self, fetched: Mapping[TopicPartition, FetchedPartition]) -> None:
+        """Ask last, next time, for what has brought records now: a log fills an answer in the order of the request."""
+        for tp in [tp for tp, part in fetched.items() if len(part.records)]:
+            self._offsets[tp] = self._offsets.pop(tp)
+
+    def _bookmark_behind(self, epochs: Mapping[TopicPartition, int], gaps: Iterable[TopicPartition]) -> Bookmark:
+        """``gaps``: where records are gone. What superseded them lies before the log's end as it is by now."""
+        known = self._bookmark
+        return replace(
+            known,
+            position=known.position | Position(self._offsets),
+            leader_epochs={**known.leader_epochs, **epochs},
+            exact_from=known.exact_from | Position({tp: self._ends[tp] for tp in gaps}),
+            damaged_offsets=known.damaged_offsets + sum(map(len, self._damaged)),
+        )
+
+
+def end_of(client: WireClient, topic: str) -> Position:
+    """The end of a topic's committed records. Raises UnknownTopicError, LogUnavailableError."""
+    found = client.metadata([topic]).get(topic)
+    if found is None:
+        raise UnknownTopicError(f"there is no topic {topic!r}")
+    tps = [TopicPartition(topic, number) for number in found.partitions]
+    return Position(client.list_offsets(tps, LATEST, Isolation.READ_COMMITTED))
+
+
+def _concat(arrow_batches: list[pa.RecordBatch], columns: frozenset[str]) -> pa.RecordBatch:
+    if not arrow_batches:
+        return pa.RecordBatch.from_pylist([], schema_of(columns))
+    return arrow_batches[0] if len(arrow_batches) == 1 else pa.concat_batches(arrow_batches)

@@ -1,0 +1,10 @@
+"""Views in one process: apply, ask, rebuild.
+
+* ``host``: one directory, one process, one thread for each view
+* ``view``: one view: queries, rebuild, verify, delete
+* ``runner``: the thread of one view
+* ``dead_letters``: the topic of a view's poison
+* ``pipeline_states``: the newest state of each pipeline
+* ``progress_follower``: follows the progress topic
+* ``schemas``: the schema behind a SQL or lake view
+"""

@@ -1,0 +1,282 @@
+"""The view host: it applies views, and answers their reads. One directory, one process, one thread for each view.
+
+A read may ask for ``at_least`` a position of any topic upstream of the view, over any number of pipelines, or for a
+state at most ``max_lag_ms`` behind the log (`views.feed.end_samples`), and then waits until the view covers it
+(`views.feed.coverage`). It never gets an older answer: a position that the view can never cover, or that lies beyond
+the log's end, is refused at once; one that is not covered in time is a time-out that names both positions.
+
+Thread-safe. A process that hosts views should set ``sys.setswitchinterval(1e-4)``: appliers and stores take and give
+the interpreter's lock often, and a thread that computes would hold it for 5 ms each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from mainstem.client.log import Log
+from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.clock import Clock, SystemClock
+from mainstem.durable_files import DirectoryLock, make_directory
+from mainstem.errors import (
+    HistoryRemovedError,
+    PositionError,
+    PositionTimeoutError,
+    StorageError,
+    UnavailableError,
+    UnknownTopicError,
+    UnknownViewError,
+)
+from mainstem.model import Position
+from mainstem.pipelines.definitions import Pipeline
+from mainstem.pipelines.definitions import View as ViewDefinition
+from mainstem.views.feed.coverage import Coverage, Hop, Wait
+from mainstem.views.feed.end_samples import EndSamples, committed_ends
+from mainstem.views.feed.open_transactions import holding_back
+from mainstem.views.host.pipeline_states import PipelineStates
+from mainstem.views.host.progress_follower import ProgressFollower
+from mainstem.views.host.view import Surroundings, View
+from mainstem.views.read_options import WAIT_S, ReadOptions
+from mainstem.views.requests import Request
+from mainstem.views.status import RebuildFrom, RebuildResult, Sampled, VerifyResult, ViewStatus
+from mainstem.views.stores.store import Answer
+from mainstem.views.stores.store_kinds import store_class
+from mainstem.views.stores.store_snapshots import EVERY_RECORDS
+from mainstem.views.subscriptions.change_rows import RowWatch, WatchRequest
+from mainstem.views.subscriptions.changes import Changes
+from mainstem.views.verification.diff import DiffAnswer, DiffRequest
+from mainstem.views.verification.sampling import Sampling, SamplingThread
+
+_LOG_TIMEOUT_S = 10.0
+_ASIDE_TIMEOUT_S = 2.0
+_LOCK = "__lock"  # no view has a name that begins so
+
+
+class ViewHost:
+    """See the module; a context manager from ``start`` to ``stop``."""
+
+    def __init__(
+        self,
+        views: Sequence[ViewDefinition],
+        bootstrap: str,
+        directory: Path,
+        *,
+        pipelines: Iterable[Pipeline] = (),
+        clock: Clock | None = None,
+        snapshot_every: int = EVERY_RECORDS,
+        sampling: Sampling | None = None,
+    ) -> None:
+        """``pipelines``: those of the App, so that what they read is known before their first progress.
+
+        ``snapshot_every``: how many records lie between two snapshots of a view's store. ``sampling``: verify the views
+        in the background (`views.verification.sampling`).
+        """
+        self._directory = directory
+        self._clock = clock or SystemClock()
+        self._changes = Changes()
+        self._coverage = Coverage(map(_hop, pipelines := tuple(pipelines)))
+        self._log = Log(bootstrap, timeout_s=_LOG_TIMEOUT_S, client_id="mainstem-view-host")
+        self._follower = ProgressFollower(self._log, self._coverage, self._changes)
+        self._pipeline_states = PipelineStates(self._log, self._clock)
+        derived = frozenset(topic.name for pipeline in pipelines for topic in pipeline.outputs)
+        pace = sampling or Sampling()
+        around = Surroundings(self._log, self._clock, self._changes, derived, _LOG_TIMEOUT_S, snapshot_every, pace)
+        self._views: Mapping[str, View] = {
+            definition.name: View(definition, directory / definition.name, around) for definition in views
+        }
+        samplers = [view.sampler for view in self._views.values()]
+        self._sampling = None if sampling is None else SamplingThread(samplers)
+        self._ends_client = around.wire_client("ends")
+        self._samples = EndSamples(partial(committed_ends, self._ends_client), self._coverage.upstream, self._clock)
+        self._lock: DirectoryLock | None = None
+
+    def start(self) -> None:
+        """Take the directory, and start every view. Raises DirectoryLockedError, StorageError."""
+        self._lock = _lock(self._directory)
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self) -> None:
+        for view in self._views.values():
+            # Before there are threads: CPython 3.11 can fail to compile what several threads import at once
+            # ("AST constructor recursion depth mismatch").
+            store_class(view.definition.kind)
+        self._follower.start()
+        self._pipeline_states.start()
+        for view in self._views.values():
+            view.start()
+        if self._sampling is not None:
+            self._sampling.start()
+
+    def stop(self) -> None:
+        """Stop every view and close its store. Idempotent."""
+        if self._lock is None:
+            return
+        self._follower.stop()
+        self._pipeline_states.stop()
+        if self._sampling is not None:
+            self._sampling.stop()
+        for view in self._views.values():
+            view.stop()
+        self._ends_client.close()
+        self._log.close()
+        self._lock.release()
+        self._lock = None
+
+    def __enter__(self) -> ViewHost:
+        self.start()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.stop()
+
+    def status(self, view: str | None = None) -> list[ViewStatus]:
+        """How the views are, or the one of that name. Raises UnknownViewError."""
+        chosen = self._views.values() if view is None else [self._view(view)]
+        return [entry.status(self._coverage.covers) for entry in chosen]
+
+    def wait(self, view: str, until: Callable[[ViewStatus], bool], timeout_s: float = WAIT_S) -> ViewStatus:
+        """Wait until a view's status is as wanted. Raises UnknownViewError, UnavailableError when it is not in time."""
+        deadline_s = self._clock.monotonic_s() + timeout_s
+        while True:
+            seen = self._changes.count
+            [status] = self.status(view)
+            if until(status):
+                return status
+            remaining_s = deadline_s - self._clock.monotonic_s()
+            if remaining_s <= 0:
+                raise UnavailableError(f"view {view} is {status.state} after {timeout_s:g} s: {status.detail}")
+            self._changes.wait(seen, remaining_s)
+
+    def query(self, view: str, request: Request, options: ReadOptions | None = None) -> Answer:
+        """The answer of a view, as fresh as ``options`` ask, for which it waits, or of the past moment that they name.
+
+        Raises UnknownViewError, QueryError, PositionError (it can never be covered), PositionTimeoutError,
+        HistoryRemovedError (of a past moment), ViewStoppedError, LogUnavailableError, and UnavailableError while the
+        view is not open yet.
+        """
+        chosen = self._view(view)
+        options = options or ReadOptions()
+        if options.as_of is not None:
+            answer = chosen.query_as_of(request, options.as_of, options.timeout_s)
+        else:
+            self._wait_until_fresh(chosen, options)
+            answer = chosen.query(request)
+        return replace(answer, covers=self._coverage.covers(chosen.topic, answer.position))
+
+    def watch(self, view: str, request: WatchRequest, wake: Callable[[], None]) -> RowWatch:
+        """Listen to a view's changes until the watch is closed. Raises UnknownViewError, and as RowWatch does."""
+        return self._view(view).watch(request, wake)
+
+    def diff(self, view: str, request: DiffRequest) -> DiffAnswer:
+        """What changed between two states of a view. Raises what ``query`` does of a past moment."""
+        return self._view(view).diff(request)
+
+    def verify(self, view: str, *, full: bool = True) -> VerifyResult:
+        """Compare a view with a replay of its topic; not ``full``: only where its store's own account does not suffice.
+
+        Raises UnknownViewError, UnavailableError.
+        """
+        return self._view(view).verify(full=full)
+
+    def sample(self, view: str) -> Sampled | None:
+        """Verify the next bucket of a view's keys now (`views.verification.sampling`). Raises UnknownViewError."""
+        return self._view(view).sampler.round()
+
+    def rebuild(self, view: str, source: RebuildFrom = "log") -> RebuildResult:
+        """Build a view anew; the old one serves until then.
+
+        Raises UnknownViewError, UnavailableError, and HistoryRemovedError when the log has no longer everything and the
+        source is "log", or it is "lake" and there is none, or compaction has removed some behind a "snapshot".
+        """
+        chosen = self._view(view)
+        return chosen.rebuild(source, self._lake_of(chosen.topic) if source == "lake" else None)
+
+    def delete(self, view: str) -> None:
+        """Delete what is stored of a view. Raises UnknownViewError, UnavailableError."""
+        self._view(view).delete()
+
+    def _lake_of(self, topic: str) -> Path:
+        """The directory of the lake that a view of this host keeps of ``topic``. Raises HistoryRemovedError."""
+        locations = [view.location for view in self._views.values() if view.topic == topic]
+        found = next((location for location in locations if location is not None), None)
+        if found is None:
+            raise HistoryRemovedError(f"no Lake view of topic {topic} is open on this host: nothing to rebuild from")
+        return Path(found)
+
+    def _view(self, name: str) -> View:
+        try:
+            return self._views[name]
+        except KeyError:
+            known = ", ".join(sorted(self._views)) or "none"
+            raise UnknownViewError(f"there is no view {name!r}; there are: {known}") from None
+
+    def _wait_until_fresh(self, chosen: View, options: ReadOptions) -> None:
+        deadline_s = self._clock.monotonic_s() + options.timeout_s
+        wanted = options.at_least or Position()
+        if options.max_lag_ms is not None:
+            patience_s = options.timeout_s + _LOG_TIMEOUT_S
+            wanted = wanted | self._samples.target(chosen.topic, options.max_lag_ms, patience_s)
+        if wanted:
+            self._wait(chosen, wanted, options, deadline_s)
+
+    def _wait(self, view: View, wanted: Position, options: ReadOptions, deadline_s: float) -> None:
+        wait = self._coverage.wait(view.topic, wanted)
+        seen = self._changes.count
+        if wait.is_reached(view.position):
+            return
+        self._refuse_beyond_the_end(options.at_least or Position())
+        while not wait.is_reached(view.position):
+            view.refuse_if_stopped()
+            remaining_s = deadline_s - self._clock.monotonic_s()
+            if remaining_s <= 0:
+                raise self._timeout(view, wait, options)
+            self._changes.wait(seen, remaining_s)
+            seen = self._changes.count
+
+    def _refuse_beyond_the_end(self, at_least: Position) -> None:
+        for topic in sorted(at_least.topics):
+            try:
+                end = self._log.end(topic)
+            except UnknownTopicError as error:
+                raise PositionError(f"the position names topic {topic}, which does not exist") from error
+            for tp, offset in at_least.restrict([topic]).items():
+                if tp not in end:
+                    raise PositionError(f"the position names {tp}: topic {topic} has {len(end)} partitions, from 0")
+                if offset > end[tp]:
+                    raise PositionError(f"the position {tp}:{offset} lies beyond the log's end, {tp}:{end[tp]}")
+
+    def _timeout(self, view: View, wait: Wait, options: ReadOptions) -> PositionTimeoutError:
+        reached = self._coverage.covers(view.topic, view.position).restrict(wait.at_least.topics)
+        given = f"{options.timeout_s:g} s"
+        text = f"view {view.name} did not reach {wait.at_least} in {given}; it covers {reached or 'none of it'}"
+        with WireClient(self._log.bootstrap, timeout_s=_ASIDE_TIMEOUT_S) as client:
+            transactions = holding_back(client, wait.at_least, view.topic)
+        if transactions:
+            text += f"; open transactions hold it back: {', '.join(transactions)}"
+        pipelines = self._pipeline_states.failing(wait.waits_for(), with_errors=options.sees_pipelines)
+        text += "".join(f"; pipeline {pipeline}" for pipeline in pipelines)
+        return PositionTimeoutError(
+            text, wanted=wait.at_least, reached=reached, transactions=transactions, pipelines=pipelines
+        )
+
+
+def _hop(pipeline: Pipeline) -> Hop:
+    streams = frozenset(topic.name for topic in pipeline.streams)
+    tables = frozenset(topic.name for topic in pipeline.tables) - streams
+    return Hop(pipeline.name, streams, tables, frozenset(topic.name for topic in pipeline.outputs))
+
+
+def _lock(directory: Path) -> DirectoryLock:
+    try:
+        make_directory(directory)
+        return DirectoryLock.take(
+            directory / _LOCK, f"another process, {{holder}}, hosts the views in {directory}: stop it first"
+        )
+    except StorageError as error:
+        raise StorageError(f"the views' directory {directory} cannot be used: {error}") from error

@@ -1,0 +1,196 @@
+"""The thread of one view: open the current version, step it for ever, swap it for a successor when there is one.
+
+What cannot be gone on from stops the view, and its state says why; a log that is away, a topic or a schema that is not
+there yet, is waited for. A swap comes between two steps: the successor first catches up with what the old version has
+shown, so that no reader ever sees the position go back.
+
+Concurrency: ``start``, ``adopt``, ``stop`` from any thread; the fields are guarded by a lock that is never held while
+the log or a store works.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mainstem.errors import LogUnavailableError, MainstemError, UnavailableError
+from mainstem.views.status import State
+from mainstem.views.subscriptions.changes import Changes
+from mainstem.views.subscriptions.subscriptions import Watchers
+from mainstem.views.versions.version import Version
+
+_LOGGER = logging.getLogger("mainstem.views")
+_STEP_WAIT_MS = 500
+_RETRIES_S = (0.1, 0.2, 0.5, 1.0, 2.0)
+_ADOPTION_CHECK_S = 1.0
+
+
+class NotYetError(UnavailableError):
+    """What the view needs is not there yet: its topic, or the topic's schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Successor:
+    """A version that shall take over. ``old_serves``: readers see the old one, so it may not fall behind that."""
+
+    version: Version
+    swapped: Callable[[], None]
+    old_serves: bool
+
+
+class Runner:
+    """See the module."""
+
+    def __init__(
+        self, name: str, open_version: Callable[[], Version], changes: Changes, watchers: Watchers | None = None
+    ) -> None:
+        """``open_version`` opens the current version; NotYetError and LogUnavailableError let it be tried again."""
+        self._watchers = Watchers() if watchers is None else watchers
+        self._name = name
+        self._open_version = open_version
+        self._changes = changes
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._version: Version | None = None
+        self._successor: _Successor | None = None
+        self._is_retired = False
+        self._state: State = "starting"
+        self._detail = ""
+        self._failures = 0
+
+    @property
+    def version(self) -> Version | None:
+        """The version that serves; None before the first is open."""
+        return self._version
+
+    @property
+    def state(self) -> tuple[State, str]:
+        """The state, and what it means here."""
+        with self._lock:
+            return self._state, self._detail
+
+    @property
+    def is_retired(self) -> bool:
+        """Whether the view is stopped, or being stopped, for good."""
+        return self._is_retired
+
+    def start(self) -> None:
+        """Begin, or begin again after the thread has ended. Raises UnavailableError after ``retire``."""
+        with self._lock:
+            if self._is_retired:
+                raise UnavailableError(f"view {self._name} is being stopped")
+            self._stopping.clear()
+            self._state, self._detail = "starting", ""
+            self._thread = threading.Thread(target=self._run, name=f"view-{self._name}", daemon=True)
+            self._thread.start()
+
+    def adopt(self, successor: Version, swapped: Callable[[], None]) -> Version | None:
+        """Let ``successor`` take over; returns the version that it took over from, which is the caller's to close.
+
+        ``swapped`` is called when the successor has caught up, just before it serves. Raises UnavailableError when the
+        view is stopped meanwhile.
+        """
+        old = self._version
+        with self._lock:
+            is_running = self._thread is not None and self._thread.is_alive()
+            self._successor = _Successor(successor, swapped, is_running)
+        if not is_running:
+            self.start()
+        seen = self._changes.count
+        while self._version is not successor:
+            if self._thread is None or not self._thread.is_alive():
+                raise UnavailableError(f"view {self._name} stopped while it was rebuilt: {self.state[1]}")
+            self._changes.wait(seen, _ADOPTION_CHECK_S)
+            seen = self._changes.count
+        return old
+
+    def halt(self, state: State, detail: str) -> None:
+        """End the thread and close the version; ``start`` and ``adopt`` begin anew."""
+        self._stopping.set()
+        version, thread = self._version, self._thread
+        if version is not None:
+            version.interrupt()
+        if thread is not None and thread.is_alive():
+            thread.join()
+        if self._version is not None:
+            self._version.close()
+            self._version = None
+        self._become(state, detail)
+
+    def retire(self) -> None:
+        """Halt for good."""
+        with self._lock:
+            self._is_retired = True
+        self.halt("stopped", "its host was stopped")
+
+    # ---- the thread
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._turn()
+        except MainstemError as error:
+            self._become("stopped", str(error))
+        except BaseException as error:  # a panic of a library in Rust is no Exception; nobody else would tell of it
+            _LOGGER.exception("view %s stopped on an error that nobody foresaw", self._name)
+            self._become("stopped", f"unexpected {type(error).__name__}: {error}; restart the view host or rebuild")
+
+    def _turn(self) -> None:
+        """One step of whatever serves; what may heal is left for the next turn."""
+        try:
+            self._take_successor()
+            if self._version is None:
+                self._version = self._open_version()
+                self._watchers.opened(self._version.position, is_swap=False)
+                self._changes.notify()
+            moved = self._version.step(_STEP_WAIT_MS, self._watchers.applied)
+        except NotYetError as error:
+            self._pause("waiting", str(error))
+        except LogUnavailableError as error:
+            self._pause("log unavailable", str(error))
+        else:
+            self._failures = 0
+            self._become("catching up" if self._version.lag else "live", "")
+            if moved:
+                self._changes.notify()
+
+    def _take_successor(self) -> None:
+        with self._lock:
+            successor = self._successor
+        if successor is None:
+            return
+        version, old = successor.version, self._version
+        if old is not None and successor.old_serves and old.topic_ids == version.topic_ids:
+            self._catch_up(version, old)
+        if self._stopping.is_set():
+            return  # it may lie behind what was shown: the old version stays in charge
+        successor.swapped()
+        with self._lock:
+            self._version, self._successor = version, None
+        self._watchers.opened(version.position, is_swap=True)
+        self._changes.notify()
+
+    def _catch_up(self, version: Version, old: Version) -> None:
+        """Let ``version`` apply what ``old`` has shown; short of it only where the log has lost that."""
+        while not version.position.covers(old.position) and not self._stopping.is_set():
+            if not version.step(_STEP_WAIT_MS) and version.lag == 0:
+                break
+
+    def _pause(self, state: State, detail: str) -> None:
+        if self._stopping.is_set():
+            return
+        self._become(state, detail)
+        self._stopping.wait(_RETRIES_S[min(self._failures, len(_RETRIES_S) - 1)])
+        self._failures += 1
+
+    def _become(self, state: State, detail: str) -> None:
+        with self._lock:
+            if (self._state, self._detail) == (state, detail):
+                return
+            self._state, self._detail = state, detail
+        if state in ("stopped", "deleted"):
+            self._watchers.wake_all()
+        self._changes.notify()

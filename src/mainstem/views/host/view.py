@@ -1,0 +1,498 @@
+"""One view: queries, and what is done to it: rebuild, verify, delete. Its ``Runner`` applies its topic meanwhile.
+
+Concurrency: everything here is safe from any thread. Rebuild, verify and delete of one view exclude each other: whoever
+comes second gets an UnavailableError at once.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from mainstem.client.log import Log
+from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.clock import Clock
+from mainstem.errors import (
+    HistoryRemovedError,
+    MainstemError,
+    QueryError,
+    StorageError,
+    UnavailableError,
+    UnknownTopicError,
+    ViewStoppedError,
+)
+from mainstem.model import Position
+from mainstem.pipelines.definitions import View as ViewDefinition
+from mainstem.pipelines.kinds import SQL, KeyValue, Lake, Metrics
+from mainstem.views.feed.feed import Feed, LossPolicy, end_of
+from mainstem.views.host.dead_letters import DeadLetterTopic
+from mainstem.views.host.runner import NotYetError, Runner
+from mainstem.views.host.schemas import schema_of_view
+from mainstem.views.past.as_of import Moment, position_at
+from mainstem.views.past.historical_stores import PastStores
+from mainstem.views.past.past_build import PastBuilder
+from mainstem.views.requests import Get, Request
+from mainstem.views.status import BuiltFrom, RebuildFrom, RebuildResult, VerifyResult, ViewStatus
+from mainstem.views.stores.store import Answer, Poison, Row, Snapshot, StoreDefinition, ViewStore
+from mainstem.views.stores.store_kinds import open_store
+from mainstem.views.stores.store_snapshots import StoreSnapshots, copy_store
+from mainstem.views.subscriptions.change_rows import RowWatch, WatchRequest
+from mainstem.views.subscriptions.changes import Changes
+from mainstem.views.subscriptions.subscriptions import Watchers
+from mainstem.views.verification.diff import DiffAnswer, DiffRequest, changes_between
+from mainstem.views.verification.sampling import Sampler, Sampling, Subject
+from mainstem.views.verification.verify import Replay, by_account, compare
+from mainstem.views.versions.version import Version
+from mainstem.views.versions.versions import (
+    Versions,
+    check_definition,
+    note_origin,
+    origin_of,
+    past_path,
+    snapshots_path,
+    store_path,
+)
+
+_REBUILD_WAIT_MS = 200
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What every view of a host shares.
+
+    ``derived``: the topics that pipelines write; ``snapshot_every``: how many records lie between two snapshots of a
+    store.
+    """
+
+    log: Log
+    clock: Clock
+    changes: Changes
+    derived: frozenset[str]
+    timeout_s: float
+    snapshot_every: int
+    sampling: Sampling
+
+    def wire_client(self, view: str) -> WireClient:
+        """A connection to the log for one reader."""
+        return WireClient(
+            self.log.bootstrap, client_id=f"mainstem-view-{view}", timeout_s=self.timeout_s, reuse_buffers=True
+        )
+
+
+class View:
+    """See the module."""
+
+    def __init__(self, definition: ViewDefinition, directory: Path, surroundings: Surroundings) -> None:
+        self.definition = definition
+        self.name = definition.name
+        self.topic = definition.topic.name
+        self._directory = directory
+        self._around = surroundings
+        self._versions = Versions(directory)
+        self._letters = DeadLetterTopic(surroundings.log, self.name, self.topic, definition.dead_letter_topic)
+        self._watchers = Watchers()
+        self._runner = Runner(self.name, self._open_current, surroundings.changes, self._watchers)
+        self._maintenance = threading.Lock()
+        self._is_rebuilding = False
+        self._verified: VerifyResult | None = None
+        sampling = surroundings.sampling
+        self.sampler = Sampler(self.topic, directory / "sample", surroundings.clock, sampling, self._subject)
+
+    def start(self) -> None:
+        """Begin to apply and to answer."""
+        with suppress(StorageError):  # what `current` names is not there: the runner says so, of this view alone
+            self._versions.sweep()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        shutil.rmtree(self._directory / "sample", ignore_errors=True)
+        self._runner.start()
+
+    def stop(self) -> None:
+        """Close everything; returns when no thread of the view works any more."""
+        self.sampler.end()
+        self._runner.retire()
+        with self._maintenance:
+            pass  # a verification or a rebuild that was under way has given up
+
+    @property
+    def location(self) -> str | None:
+        """The directory of the view's files, if others may read them and it is open."""
+        version = self._runner.version
+        return None if version is None else version.location
+
+    @property
+    def position(self) -> Position:
+        """How far the view has applied; empty while it is not open."""
+        version = self._runner.version
+        return Position() if version is None else version.position
+
+    def refuse_if_stopped(self) -> None:
+        """Raises ViewStoppedError, with the reason, when the view has stopped."""
+        state, detail = self._runner.state
+        if state in ("stopped", "deleted"):
+            raise ViewStoppedError(f"view {self.name} is {state}: {detail}")
+
+    def query(self, request: Request) -> Answer:
+        """Ask the view as it is now. Raises QueryError, ViewStoppedError, UnavailableError while it is not open yet."""
+        return self._serving(lambda _, store: store.query(request))
+
+    def query_as_of(self, request: Request, as_of: Moment, timeout_s: float) -> Answer:
+        """Ask the view as it was at a past moment; its state is built from the log, if need be, up to ``timeout_s``.
+
+        Raises what ``query`` does, and PositionError, HistoryRemovedError, PositionTimeoutError, LogUnavailableError.
+        """
+        position = self._position_at(as_of)
+
+        def ask(version: Version, store: ViewStore) -> Answer:
+            with _states(version, store, (position,), timeout_s) as (snapshot,):
+                return replace(snapshot.answer(request), position=position)
+
+        return self._serving(ask)
+
+    def diff(self, request: DiffRequest) -> DiffAnswer:
+        """What changed between two states of the view. Raises what ``query_as_of`` does."""
+        start = self._position_at(request.start)
+        end = None if request.end is None else self._position_at(request.end)
+
+        def compare(version: Version, store: ViewStore) -> DiffAnswer:
+            with _states(version, store, (start, end), request.timeout_s) as (before, after):
+                changes, next_key = changes_between(before, after, request, self._around.clock)
+                return DiffAnswer(changes, start, after.position if end is None else end, next_key)
+
+        return self._serving(compare)
+
+    def rows_of(self, keys: Sequence[bytes]) -> tuple[list[tuple[str, Row | None]], Position]:
+        """Key-value: the rows of keys, None for what is not there, all of one position, and that. Raises as ``query``.
+
+        A key that is no text has no row and is left out.
+        """
+        return self._serving(lambda _, store: _rows(store, keys))
+
+    def watch(self, request: WatchRequest, wake: Callable[[], None]) -> RowWatch:
+        """Listen to changes; ``wake`` says, from any thread, that there are some. Raises as RowWatch does."""
+        return RowWatch(self, self._watchers, self._around.log, self._client, request, wake)
+
+    def status(self, covers: Callable[[str, Position], Position]) -> ViewStatus:
+        """How the view is. ``covers``: what a position of a topic covers."""
+        version = self._runner.version
+        state, detail = self._runner.state
+        position = self.position
+        drift = self._drift()
+        if drift is not None and state in ("live", "catching up"):
+            detail = drift
+        return ViewStatus(
+            name=self.name,
+            app=self.definition.app,
+            kind=self.definition.kind.kind,
+            topic=self.topic,
+            state=state,
+            detail=detail,
+            position=position,
+            covers=covers(self.topic, position),
+            lag=0 if version is None else version.lag,
+            dead_letters=0 if version is None else version.dead_letters,
+            dead_letter_topic=self._letters.name,
+            damaged_offsets=0 if version is None else version.damaged_offsets,
+            is_rebuilding=self._is_rebuilding,
+            verified=self._verified,
+            drifted=drift is not None,
+            built_from=None if version is None else version.built_from,
+            sampled=self.sampler.sampled,
+            location=None if version is None else version.location,
+        )
+
+    # ---- maintenance
+
+    def verify(self, *, full: bool = True) -> VerifyResult:
+        """Compare the view with a replay of its topic; see `views.verification.verify`. It goes on applying and
+        answering.
+
+        Not ``full``: without a replay, where the store's own account shows that nobody else has written to it.
+        """
+        with self._maintaining():
+            self.refuse_if_stopped()
+            version = self._runner.version
+            if version is None:
+                raise UnavailableError(f"view {self.name} is not ready yet")
+            started_s = self._around.clock.monotonic_s()
+            with version.lease() as store, store.snapshot() as snapshot:
+                # What a verification has found to differ, an account of writes does not put right.
+                result = None if full or self._drift() is not None else by_account(self.name, snapshot)
+                if result is None:
+                    result = self._compare(version, snapshot)
+                    if result.equal and result.compared_from is None:
+                        store.vouch()
+            seconds = self._around.clock.monotonic_s() - started_s
+            if not result.equal:
+                version.distrust()
+            self._verified = replace(result, seconds=seconds, time_ms=self._around.clock.time_ms())
+            return self._verified
+
+    def _compare(self, version: Version, snapshot: Snapshot) -> VerifyResult:
+        definition = version.definition
+        with self._client() as client:
+            replay = Replay(client, self.topic, snapshot.position, definition.reads, on_damaged=definition.on_damaged)
+            try:
+                return compare(self.name, snapshot, replay, (self._scratch, definition), self._go_on)
+            finally:
+                shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def rebuild(self, source: RebuildFrom = "log", lake: Path | None = None) -> RebuildResult:
+        """Build a new version from the log, beside the old one, which goes on serving; then they swap.
+
+        ``source`` "left" takes what retention has left of the log; "log" raises HistoryRemovedError where that is not
+        everything; "lake" takes what ``lake`` has, and the log from there; "snapshot" the newest snapshot that the view
+        has, and the log from there: a store that somebody else wrote to is not healed by that.
+        """
+        with self._maintaining():
+            started_s = self._around.clock.monotonic_s()
+            former = self._former()
+            path = self._versions.create(self.topic, definition := self._store_definition())
+            version = None
+            self._is_rebuilding = True
+            try:
+                filled = 0 if lake is None else self._fill(path, definition, lake)
+                if source == "snapshot":
+                    self._begin_at_snapshot(path, definition)
+                version = self._open(path, definition)
+                version.records = filled
+                if source == "log":
+                    self._refuse_what_is_left(version.built_from)
+                self._catch_up(version)
+                if source == "snapshot":
+                    self._refuse_gaps(version)
+                old = self._runner.adopt(version, lambda: self._versions.make_current(path))
+            except BaseException:
+                if version is None or self._runner.version is not version:
+                    if version is not None:
+                        version.close()
+                    self._versions.remove(path)
+                raise
+            finally:
+                self._is_rebuilding = False
+            if old is not None:
+                old.close()
+            if former is not None:
+                self._versions.remove(former)
+            self._verified = None  # it was about the version before
+            self.sampler.forget()
+            seconds = self._around.clock.monotonic_s() - started_s
+            return RebuildResult(self.name, version.records, version.position, seconds, version.built_from)
+
+    def _fill(self, path: Path, definition: StoreDefinition, location: Path) -> int:
+        """Apply a lake's records to the store of a new version; how many. The lake keeps what cannot be applied."""
+        from mainstem.views.feed.lake_feed import fill_from_lake  # loads Iceberg, which few need
+
+        store = open_store(store_path(path), definition)
+        try:
+            records = fill_from_lake(store, location, definition.reads, self._go_on)
+        finally:
+            store.close()
+        note_origin(path, BuiltFrom("lake", origin_of(location.parent).beginning))
+        return records
+
+    def _begin_at_snapshot(self, path: Path, definition: StoreDefinition) -> None:
+        """Copy the newest snapshot of the version that serves. The log has what came since, or the feed says so."""
+        serving = self._runner.version
+        if serving is not None:
+            check_definition(serving.path, self.topic, definition)
+            with serving.snapshots.newest_within(serving.position) as snapshot:
+                if snapshot is not None:
+                    copy_store(snapshot, store_path(path))
+                    note_origin(path, BuiltFrom("snapshot", serving.built_from.beginning))
+                    return
+        raise UnavailableError(f"view {self.name} has no snapshot to begin at: rebuild it from the log")
+
+    def _refuse_gaps(self, version: Version) -> None:
+        if version.has_met_gap:
+            raise HistoryRemovedError(
+                f"compaction has removed records behind the snapshot of view {self.name}, among them, perhaps, "
+                "deletions: rebuild it from the log"
+            )
+
+    def delete(self) -> None:
+        """Delete what is stored of the view. It answers no more until it is rebuilt or its host starts again."""
+        with self._maintaining():
+            self._runner.halt("deleted", "rebuild it, or start its host again, to have it back")
+            self._verified = None
+            self.sampler.forget()
+            self._versions.delete()
+
+    # ---- how
+
+    def _serving(self, work: Callable[[Version, ViewStore], T]) -> T:
+        """Do ``work`` with the version that serves, and its store; again with its successor, if it is swapped."""
+        while True:
+            self.refuse_if_stopped()
+            version = self._runner.version
+            if version is None:
+                state, detail = self._runner.state
+                raise UnavailableError(f"view {self.name} is not ready yet ({state}{f': {detail}' if detail else ''})")
+            try:
+                with version.lease() as store:
+                    return work(version, store)
+            except ViewStoppedError:
+                if self._runner.version is version:
+                    raise  # it was closed, and not swapped for another
+
+    def _position_at(self, moment: Moment) -> Position:
+        kind = self.definition.kind
+        if not isinstance(kind, KeyValue | SQL):
+            raise QueryError(f"a {kind.kind} view answers for now only: as_of and diff are for key-value and SQL views")
+        with self._client() as client:
+            return position_at(client, self.topic, moment, self.definition.on_damaged)
+
+    @property
+    def _scratch(self) -> Path:
+        return self._directory / "verify"
+
+    @contextmanager
+    def _maintaining(self) -> Iterator[None]:
+        if not self._maintenance.acquire(blocking=False):
+            raise UnavailableError(f"view {self.name} is being rebuilt, verified or deleted just now: try again later")
+        try:
+            with self.sampler.giving_way():
+                yield
+        finally:
+            self._maintenance.release()
+
+    def _go_on(self) -> None:
+        if self._runner.is_retired:
+            raise UnavailableError(f"view {self.name} is being stopped")
+
+    def _client(self) -> WireClient:
+        return self._around.wire_client(self.name)
+
+    def _store_definition(self) -> StoreDefinition:
+        """Raises NotYetError while the topic's schema is not known."""
+        schema = schema_of_view(self.definition, self._around.log, is_derived=self.topic in self._around.derived)
+        return StoreDefinition(self.name, self.definition.kind, schema, self.definition.on_damaged)
+
+    def _open_current(self) -> Version:
+        definition = self._store_definition()
+        path = self._versions.current()
+        if path is not None:
+            check_definition(path, self.topic, definition)
+            return self._open_as_shown(path, definition)
+        with self._client() as client:
+            if self.topic not in client.metadata([self.topic]):
+                raise NotYetError(f"for topic {self.topic}, which does not exist yet")
+        path = self._versions.create(self.topic, definition)
+        self._versions.make_current(path)
+        return self._open_as_shown(path, definition)
+
+    def _open_as_shown(self, path: Path, definition: StoreDefinition) -> Version:
+        """Open a version that shall serve: no reader may see it further back than it has been."""
+        version = self._open(path, definition)
+        try:
+            if version.forgets:
+                self._catch_up(version)  # whatever was shown lies before the log's end
+        except BaseException:
+            version.close()
+            raise
+        return version
+
+    def _open(self, path: Path, definition: StoreDefinition) -> Version:
+        store = open_store(store_path(path), definition, for_users=True)
+        client = self._client()
+        try:
+            snapshots = StoreSnapshots(snapshots_path(path), self._around.snapshot_every)
+            minds = not isinstance(definition.kind, Lake | Metrics)  # to these a deletion is a record as any other
+            feed = Feed(
+                client,
+                self.topic,
+                store.bookmark,
+                columns=definition.reads,
+                losses=LossPolicy(minds, definition.on_damaged),
+            )
+        except BaseException as error:
+            client.close()
+            store.close()
+            if isinstance(error, UnknownTopicError):
+                raise NotYetError(f"for topic {self.topic}, which does not exist yet") from error
+            raise
+        if not store.position:
+            note_origin(path, BuiltFrom("left" if any(feed.beginning.values()) else "log", feed.beginning))
+        life = feed.bookmark.topic_ids
+        builder = PastBuilder(self.topic, life, definition, snapshots, self._client, for_users=True)
+        past = PastStores(past_path(path), builder.build, self._around.clock)
+        return Version(path, definition, store, feed, self._send, snapshots, past)
+
+    def _send(self, version: Version, poisons: Sequence[Poison]) -> None:
+        """Send dead letters, but for those that the serving version of the same life has sent already."""
+        serving = self._runner.version
+        is_beside = serving is not None and serving is not version and serving.topic_ids == version.topic_ids
+        self._letters.send(poisons, serving.position if serving is not None and is_beside else Position())
+
+    def _refuse_what_is_left(self, built_from: BuiltFrom) -> None:
+        if built_from.source == "left":
+            raise HistoryRemovedError(
+                f"the log begins at {built_from.beginning}: what view {self.name} would need from before was removed; "
+                f"to build it from what is left: mainstem views rebuild {self.name} --from left"
+            )
+
+    def _subject(self) -> Subject | None:
+        version = self._runner.version
+        return None if version is None else Subject(version, self._client())
+
+    def _drift(self) -> str | None:
+        """What a status says loudly when the view is not what its log gives."""
+        findings = [result for result in (self._verified, self.sampler.sampled) if result and not result.equal]
+        if not findings:
+            return None
+        named = ", ".join(repr(difference.key) for difference in findings[0].differences[:3])
+        return f"DRIFTED: it differs from its log at {named}; to build it anew: mainstem views rebuild {self.name}"
+
+    def _former(self) -> Path | None:
+        try:
+            return self._versions.current()
+        except MainstemError:
+            return None  # it names what is not there; the rebuild puts that right
+
+    def _catch_up(self, version: Version) -> None:
+        with self._client() as client:
+            target = end_of(client, self.topic)
+        while not version.position.covers(target):
+            self._go_on()
+            version.step(_REBUILD_WAIT_MS)
+
+
+def _rows(store: ViewStore, keys: Sequence[bytes]) -> tuple[list[tuple[str, Row | None]], Position]:
+    found: list[tuple[str, Row | None]] = []
+    if not keys:
+        return found, store.position
+    with store.snapshot() as snapshot:
+        for key in keys:
+            with suppress(UnicodeDecodeError):
+                rows = snapshot.query(Get(key.decode()))
+                found.append((key.decode(), rows[0] if rows else None))
+        return found, snapshot.position
+
+
+@contextmanager
+def _states(
+    version: Version, store: ViewStore, positions: Sequence[Position | None], timeout_s: float
+) -> Iterator[Sequence[Snapshot]]:
+    """The states at some positions, each the newest one, if that is it, or a past one; None is the newest.
+
+    A store that differs from its log serves as no past state: that is right, or refused.
+    """
+    with ExitStack() as stack:
+        found: list[Snapshot | None] = []
+        for position in positions:
+            newest = stack.enter_context(store.snapshot())
+            is_it = newest.position == position and newest.bookmark.is_exact and not version.snapshots.is_void
+            found.append(newest if position is None or is_it else None)
+            if found[-1] is None:
+                newest.close()
+        past = {at for at, state in zip(positions, found, strict=True) if at is not None and state is None}
+        stores = stack.enter_context(version.past.lease(past, timeout_s))
+        yield [
+            state or stack.enter_context(stores[position or Position()].snapshot())
+            for position, state in zip(positions, found, strict=True)
+        ]

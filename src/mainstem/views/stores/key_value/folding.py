@@ -1,0 +1,157 @@
+"""What a batch of records changes in a key-value view: each key's new JSON text, or that it is gone.
+
+``Latest`` takes the last value of each key. ``Folding`` calls the user's function for each record, in the log's order:
+
+1. The states of the batch's keys are read from the store at once.
+2. A tombstone deletes the state; the next record of the key begins with the initial one. For any other record the
+   function is called with the state, read anew from its JSON, so that it may change it in place.
+3. What it returns is written as JSON. None deletes the key. What is no JSON, would be read back as something else (keys
+   that are no text, tuples), is nested too deep or is too large, and any exception, also that of ``sys.exit``, makes
+   the record poison; the state stays as it was.
+4. At the end of the batch each key is written once.
+
+So what a record does depends on the records of its key before it alone, never on how they were cut into batches. The
+keys of an object are sorted in the text: a replay gives the same text, whatever order the function made them in.
+
+For one thread at a time, the applier.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mainstem.json_depth import DEPTH_MAX, is_too_deep
+from mainstem.pipelines.folds import Fold, FoldRecord, place_of
+from mainstem.views.stores.json_reader import JsonReader
+from mainstem.views.stores.rows import value_of
+from mainstem.views.stores.store import Poison
+
+STATE_BYTES_MAX = 1 << 20
+_ERROR_CHARS_MAX = 300
+_KEPT = ("partition", "offset", "timestamp", "headers")
+_UNCHANGING = (str, int, bool)
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")).encode
+
+Stored: TypeAlias = Callable[[Sequence[bytes]], Sequence[bytes | None]]
+"""The texts that the store has for some keys."""
+
+
+class Changes(NamedTuple):
+    """Keys with their new texts, None where they are deleted, sorted by key; the last of a key counts."""
+
+    texts: Iterable[tuple[bytes, bytes | None]]
+    poisons: list[Poison]
+
+
+class ChangeReader(Protocol):
+    """What makes changes of records."""
+
+    def read(self, arrow_batch: pa.RecordBatch, stored: Stored) -> Changes:
+        """The changes of a batch."""
+
+
+class Latest:
+    """The last value of each key."""
+
+    def __init__(self) -> None:
+        self._reader = JsonReader((), text=True)
+
+    def read(self, arrow_batch: pa.RecordBatch, stored: Stored) -> Changes:
+        """The changes of a batch. RocksDB takes keys that are sorted in half the time; the sort is stable."""
+        del stored
+        read = self._reader.read(arrow_batch)
+        table = read.table.take(pc.sort_indices(read.table.column("key")))
+        keys, texts = (table.column(name).cast(pa.binary()).to_pylist() for name in ("key", "text"))
+        return Changes(zip(keys, texts, strict=True), read.poisons)
+
+
+class _RefusedStateError(Exception):
+    """A fold returned what cannot be kept."""
+
+
+class Folding:
+    """What ``fold`` makes of each key's records."""
+
+    def __init__(self, fold: Fold, initial: Any) -> None:
+        self._fold = fold
+        self._place = place_of(fold)
+        self._file = getattr(getattr(fold, "__code__", None), "co_filename", None)
+        self._initial = _encode(initial)
+        self._reader = JsonReader((), text=True, keep=("value", *_KEPT))
+
+    def read(self, arrow_batch: pa.RecordBatch, stored: Stored) -> Changes:
+        """The changes of a batch."""
+        read = self._reader.read(arrow_batch)
+        poisons = list(read.poisons)
+        table = read.table
+        names = table.column("key").to_pylist()
+        keys = list(dict.fromkeys(names))
+        texts: dict[str, str | None] = {
+            key: None if text is None else text.decode()
+            for key, text in zip(keys, stored([key.encode() for key in keys]), strict=True)
+        }
+        values = table.column("text").to_pylist()
+        for index, (record, value) in enumerate(zip(_records(table), values, strict=True)):
+            if value is None:
+                texts[record.key] = None
+                continue
+            try:
+                texts[record.key] = self._state_after(texts[record.key], record._replace(value=value_of(value)))
+            except MemoryError:
+                raise
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's function raises
+                poisons.append(self._poison(error, record, table.column("value")[index].as_py()))
+        poisons.sort(key=lambda poison: (poison.partition, poison.offset))
+        changed = ((key.encode(), None if text is None else text.encode()) for key, text in texts.items())
+        return Changes(sorted(changed), poisons)
+
+    def _state_after(self, text: str | None, record: FoldRecord) -> str | None:
+        """The text of the state after a record. Raises what the function raises, and _RefusedStateError."""
+        state = self._fold(json.loads(self._initial if text is None else text), record)
+        return None if state is None else _text_of(state)
+
+    def _poison(self, error: BaseException, record: FoldRecord, value: bytes) -> Poison:
+        reason = str(error) if isinstance(error, _RefusedStateError) else f"{type(error).__name__}: {error}"
+        text = f"the fold {self._place}{self._line(error)}: {reason}"[:_ERROR_CHARS_MAX]
+        return Poison(record.partition, record.offset, record.key.encode(), value, text)
+
+    def _line(self, error: BaseException) -> str:
+        """Where in the fold's own file it went wrong, as far in as that goes."""
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == self._file]
+        return f", line {lines[-1]} of {Path(str(self._file)).name}" if lines else ""
+
+
+def _text_of(state: Any) -> str:
+    try:
+        text = _encode(state)
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise _RefusedStateError("its state has a lone surrogate, which is no text") from error
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _RefusedStateError(f"its state is no JSON: {error}") from error
+    if size > STATE_BYTES_MAX:
+        raise _RefusedStateError(f"its state is {size} bytes of JSON, over the {STATE_BYTES_MAX} that a key may have")
+    if type(state) in _UNCHANGING:
+        return text
+    if is_too_deep(text):
+        raise _RefusedStateError(f"its state is nested deeper than {DEPTH_MAX} levels")
+    if json.loads(text) != state:
+        raise _RefusedStateError("its state is no JSON: keys of objects have to be text, sequences lists")
+    return text
+
+
+def _records(table: pa.Table) -> Iterable[FoldRecord]:
+    """The records, their values still to be read."""
+    timestamps = pc.divide(table.column("timestamp").cast(pa.int64()), 1_000).to_pylist()
+    headers = table.column("headers").to_pylist()
+    keys, partitions, offsets = (table.column(name).to_pylist() for name in ("key", "partition", "offset"))
+    for key, timestamp, partition, offset, pairs in zip(keys, timestamps, partitions, offsets, headers, strict=True):
+        named = tuple((pair["key"], pair["value"]) for pair in pairs or ())
+        yield FoldRecord(key, {}, timestamp, partition, offset, named)

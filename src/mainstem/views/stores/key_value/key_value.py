@@ -1,0 +1,250 @@
+"""Key-value views: the latest value of each key, or what a fold made of all its records, in RocksDB.
+
+Layout: one key space. ``r`` + the record's key → the JSON text (`views.stores.key_value.folding`); ``m`` → the
+bookmark. ``apply`` is one WriteBatch of both, through the write-ahead log and not synced: a process that is killed
+loses nothing, a machine that loses power loses whole batches from the end. RocksDB recovers to a point in time, never
+with a gap.
+
+The account: RocksDB numbers every write, and the bookmark holds the number of the last one of its own batch. Whoever
+else writes, even what was there before, has moved the number on; RocksDB's lock keeps other processes out while the
+store is open, so one look at each opening is enough. What is changed in the files themselves fails RocksDB's block
+checksums.
+
+Concurrency: as `views.stores.store` says; RocksDB reads beside the writer without locks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    Checkpoint,
+    DBCompressionType,
+    DBRecoveryMode,
+    Options,
+    Rdict,
+    RdictIter,
+    WriteBatch,
+)
+
+from mainstem.errors import StorageError
+from mainstem.pipelines.kinds import KeyValue
+from mainstem.views.requests import Get, Range, Request, wrong_kind
+from mainstem.views.stores.hashing import digest_of
+from mainstem.views.stores.key_value.folding import ChangeReader, Folding, Latest
+from mainstem.views.stores.rows import KEY, readable, row_of
+from mainstem.views.stores.sql.query_bounds import AnswerSize
+from mainstem.views.stores.store import (
+    Account,
+    Answer,
+    Bookmark,
+    Bucket,
+    DeadLetters,
+    Digest,
+    Row,
+    Snapshot,
+    StoreDefinition,
+    ViewStore,
+)
+
+_RECORD = b"r"
+_AFTER_RECORDS = b"s"
+_BOOKMARK = b"m"
+_MEMTABLE_BYTES = 64 << 20
+_BLOCK_CACHE_BYTES = 64 << 20
+_OPEN_FILES_MAX = 256
+_TABLE_FILES = ".sst"  # a RocksDB checkpoint links them
+
+
+class KeyValueStore(ViewStore):
+    """See the module."""
+
+    keeps_past = True
+
+    def __init__(self, path: Path, definition: StoreDefinition) -> None:
+        kind = definition.kind
+        assert isinstance(kind, KeyValue)
+        try:
+            self._db = Rdict(str(path), _options())
+        except Exception as error:  # rocksdict raises bare Exception
+            raise StorageError(f"the key-value store in {path} cannot be opened: {error}") from error
+        self._reader: ChangeReader = Latest() if kind.fold is None else Folding(kind.fold, kind.initial)
+        self._is_broken: bool | None = None
+        """Whether someone else has written; None: no account is kept."""
+        self._bookmark = self._accounted(self._db.get(_BOOKMARK))
+
+    def apply(self, arrow_batch: pa.RecordBatch, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
+        changes = self._reader.read(arrow_batch, self._stored)
+        if changes.poisons:
+            dead_letters(changes.poisons)
+        bookmark = bookmark.after(self._bookmark, changes.poisons)
+        writes = WriteBatch(raw_mode=True)
+        for key, text in changes.texts:
+            if text is None:
+                writes.delete(_RECORD + key)
+            else:
+                writes.put(_RECORD + key, text)
+        bookmark = bookmark.accounted(self._account_after(writes.len() + 1))
+        writes.put(_BOOKMARK, bookmark.to_text().encode())
+        try:
+            self._db.write(writes)
+        except Exception as error:  # rocksdict raises bare Exception
+            raise StorageError(f"the key-value store cannot be written: {error}") from error
+        self._bookmark = bookmark
+
+    def snapshot(self) -> KeyValueSnapshot:
+        return KeyValueSnapshot(self._db.iter(), self._is_broken)
+
+    def copy_to(self, path: Path) -> int:
+        try:
+            Checkpoint(self._db).create_checkpoint(str(path))
+        except Exception as error:  # rocksdict raises bare Exception
+            raise StorageError(f"the key-value store cannot be copied to {path}: {error}") from error
+        return sum(entry.stat().st_size for entry in path.iterdir() if entry.suffix != _TABLE_FILES)
+
+    @property
+    def bookmark(self) -> Bookmark:
+        return self._bookmark
+
+    def vouch(self) -> None:
+        self._is_broken = False
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _stored(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
+        if not keys:
+            return []
+        found: Any = self._db.get([_RECORD + key for key in keys])  # a list for a list
+        return [None if text is None else bytes(text) for text in found]
+
+    def _accounted(self, stored: bytes | None) -> Bookmark:
+        """The stored bookmark, its account brought up to what RocksDB says now."""
+        bookmark = _read_bookmark(stored)
+        account = Account(writes=0) if stored is None else bookmark.account
+        if account is None:
+            return bookmark
+        writes = self._db.latest_sequence_number()
+        self._is_broken = account.is_broken or account.writes != writes
+        return bookmark.accounted(Account(writes=writes, is_broken=self._is_broken))
+
+    def _account_after(self, writes: int) -> Account | None:
+        """The account behind a batch of so many writes. The number is counted on, not asked for: it must not heal."""
+        account = self._bookmark.account
+        if account is None or account.writes is None or self._is_broken is None:
+            return None
+        return Account(writes=account.writes + writes, is_broken=self._is_broken)
+
+
+class KeyValueSnapshot(Snapshot):
+    """One state of a KeyValueStore: a RocksDB iterator, which sees the state in which it was made.
+
+    Not rocksdict's own Snapshot: its iterators read the newest state (rocksdict 0.3.29).
+    """
+
+    def __init__(self, iterator: RdictIter, is_broken: bool | None) -> None:
+        self._iterator: RdictIter | None = iterator
+        self._is_broken = is_broken
+        self.bookmark = _read_bookmark(self._get(_BOOKMARK))
+
+    def query(self, request: Request) -> list[Row]:
+        match request:
+            case Get(key):
+                text = self._get(_RECORD + key.encode())
+                return [] if text is None else [row_of(key, text)]
+            case Range():
+                return self._page(request)[0]
+            case _:
+                raise wrong_kind(request, "key-value")
+
+    def answer(self, request: Request) -> Answer:
+        if not isinstance(request, Range):
+            return super().answer(request)
+        rows, next_key = self._page(request)
+        return Answer(rows, self.position, next=next_key)
+
+    def digest(self) -> Digest:
+        return digest_of(self._scan(b"", None))
+
+    def intact(self) -> bool | None:
+        return None if self._is_broken is None else not self._is_broken
+
+    def count(self) -> int:
+        return sum(1 for _ in self._scan(b"", None))
+
+    def entries(self) -> Iterator[tuple[str, Row]]:
+        return self.entries_after(None)
+
+    def entries_after(self, name: str | None) -> Iterator[tuple[str, Row]]:
+        for key, text in self._scan(b"" if name is None else name.encode() + b"\0", None):
+            name = readable(key)
+            yield name, row_of(name, text)
+
+    def sample(self, bucket: Bucket) -> Iterator[tuple[str, Row]]:
+        named = ((readable(key), text) for key, text in self._scan(b"", None) if bucket.has(key))
+        return ((name, row_of(name, text)) for name, text in named)
+
+    def close(self) -> None:
+        self._iterator = None  # RocksDB lets the state go with its last reference
+
+    @property
+    def _open(self) -> RdictIter:
+        assert self._iterator is not None, "the snapshot is closed"
+        return self._iterator
+
+    def _get(self, key: bytes) -> bytes | None:
+        iterator = self._open
+        iterator.seek(key)
+        found: bytes | None = iterator.value() if iterator.valid() and iterator.key() == key else None
+        iterator.status()  # raises when the iterator ended on an error
+        return found
+
+    def _page(self, request: Range) -> tuple[list[Row], str | None]:
+        """The next rows of a range, and their last key when more follow."""
+        prefix = request.prefix.encode()
+        after = b"" if request.after is None else request.after.encode() + b"\0"
+        start = max(prefix, (request.start or "").encode(), after)
+        end = None if request.end is None else request.end.encode()
+        size = AnswerSize()
+        rows: list[Row] = []
+        for key, text in self._scan(start, end):
+            if not key.startswith(prefix):
+                break
+            if len(rows) == request.limit or (rows and not size.has_room(len(text))):
+                return rows, rows[-1][KEY]
+            size.add(len(text))
+            rows.append(row_of(readable(key), text))
+        return rows, None
+
+    def _scan(self, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        """Key and text from ``start`` (included) to ``end`` (not), in the order of the keys' bytes."""
+        iterator = self._open
+        iterator.seek(_RECORD + start)
+        after = _AFTER_RECORDS if end is None else _RECORD + end
+        while iterator.valid() and (key := iterator.key()) < after:
+            yield key[1:], iterator.value()
+            iterator.next()
+        iterator.status()  # raises when the iterator ended on an error
+
+
+def _read_bookmark(text: bytes | None) -> Bookmark:
+    return Bookmark() if text is None else Bookmark.from_text(text.decode())
+
+
+def _options() -> Options:
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_wal_recovery_mode(DBRecoveryMode.point_in_time())
+    options.set_write_buffer_size(_MEMTABLE_BYTES)
+    options.set_max_open_files(_OPEN_FILES_MAX)
+    options.set_keep_log_file_num(2)
+    options.set_compression_type(DBCompressionType.lz4())
+    table = BlockBasedOptions()
+    table.set_block_cache(Cache(_BLOCK_CACHE_BYTES))
+    options.set_block_based_table_factory(table)
+    return options

@@ -1,0 +1,5 @@
+"""Lake views: Parquet files under an Iceberg table.
+
+* ``lake``: the files and their commits
+* ``lake_queries``: a lake as a SQL table
+"""

@@ -1,0 +1,208 @@
+"""Lake views: every record of a topic, for good, in Parquet files under an Iceberg table (`mainstem.lake`).
+
+An archive, where the other kinds hold what is: each record is a row, tombstones too, with key, value and headers byte
+for byte, and beside them the columns of the topic's schema. A value that does not fit them is kept as it is, with null
+columns where it does not and the reason in ``_error``: it is no dead letter, for nothing is lost.
+
+What was applied is gathered in memory and committed as one file when it has 64 MB or is 10 seconds old; queries see
+both, so an answer is as fresh as any view's. The steps of one commit are in `mainstem.lake.table`; the bookmark is in
+the Iceberg snapshot's summary, so it changes with the data or not at all. After a crash the log has what was only in
+memory.
+
+The content is a function of the position, as the contract asks: records that were applied are passed over when they
+come again, and when the schema gains columns, older files are read again from their values, one by one, in `settle`.
+
+Concurrency: as `views.stores.store` says: ``_state`` is an immutable value that the applier's thread replaces.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mainstem.lake.columns import ERROR, RECORD, UNREADABLE, VALUE, typed_columns
+from mainstem.lake.compaction import choose, merged
+from mainstem.lake.reading import BOOKMARK
+from mainstem.lake.table import LakeFile, LakeTable
+from mainstem.model import Position
+from mainstem.views.stores.json_reader import JsonReader
+from mainstem.views.stores.lake.lake_queries import LakeDatabase, LakeSnapshot
+from mainstem.views.stores.sql.sql_types import SqlColumns
+from mainstem.views.stores.store import Bookmark, DeadLetters, StoreDefinition, ViewStore
+
+_SWEEP_S: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class LakeLimits:
+    """When what was gathered is committed: at this many bytes in memory, or when it is this old."""
+
+    commit_bytes: int = 64 << 20
+    commit_s: float = 10.0
+
+
+DEFAULT_LIMITS = LakeLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What a query sees: the files, what is not in a file yet, and how far both go."""
+
+    files: tuple[LakeFile, ...]
+    gathered: tuple[pa.Table, ...]
+    bookmark: Bookmark
+
+    @property
+    def gathered_bytes(self) -> int:
+        return sum(part.nbytes for part in self.gathered)
+
+
+@dataclass(frozen=True, slots=True)
+class LakeStatistics:
+    """The files, how many records are in none yet, and up to where the files go."""
+
+    files: tuple[LakeFile, ...]
+    gathered_records: int
+    committed: Position
+
+
+class LakeStore(ViewStore):
+    """See the module."""
+
+    def __init__(self, path: Path, definition: StoreDefinition, limits: LakeLimits | None = None) -> None:
+        columns = SqlColumns.of(definition.schema)
+        self._typed = typed_columns(definition.schema)
+        self._limits = limits or DEFAULT_LIMITS
+        self._path = path.resolve()
+        self._view = definition.view
+        self._columns = columns
+        self._table = LakeTable(path, self._typed)
+        self._reader = JsonReader(columns.fields, text=False) if columns.fields else None
+        text = self._table.properties.get(BOOKMARK)
+        bookmark = Bookmark() if text is None else Bookmark.from_text(text)
+        self._state = _State(self._table.files, (), bookmark)
+        self._database: LakeDatabase | None = None
+        self._committed = bookmark
+        self._gathered_since_s: float | None = None
+        self._swept_s = time.monotonic()
+        self._is_whole = True
+
+    def apply(self, arrow_batch: pa.RecordBatch, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
+        if self._state.gathered_bytes >= self._limits.commit_bytes:
+            self.commit()
+        state = self._state
+        new = _behind(arrow_batch, state.bookmark)
+        gathered = (*state.gathered, self._rows(new)) if len(new) else state.gathered
+        if self._gathered_since_s is None:
+            self._gathered_since_s = time.monotonic()
+        self._state = replace(state, gathered=gathered, bookmark=bookmark.after(state.bookmark, ()))
+
+    def settle(self) -> None:
+        """Commit what has waited long enough; else do one piece of upkeep: read again, compact, or sweep."""
+        since_s = self._gathered_since_s
+        if since_s is not None and time.monotonic() - since_s >= self._limits.commit_s:
+            self.commit()
+        elif stale := [file for file in self._table.files if file.schema_id != self._table.schema_id]:
+            self._replace([stale[0]], map(self._read_again, merged([stale[0]])))
+        elif small := choose(self._table.files):
+            self._replace(small, merged(small))
+        elif time.monotonic() - self._swept_s >= _SWEEP_S:
+            self._table.sweep()
+            self._swept_s = time.monotonic()
+
+    def commit(self) -> None:
+        """Commit what was gathered. Raises StorageError, and then commits nothing more: the log has it."""
+        state = self._state
+        self._gathered_since_s = None
+        if state.bookmark == self._committed or not self._is_whole:
+            return
+        self._is_whole = False
+        rows = pa.concat_tables(state.gathered) if state.gathered else self._schema.empty_table()
+        self._table.append(rows, {BOOKMARK: state.bookmark.to_text()})
+        self._is_whole = True
+        self._committed = state.bookmark
+        self._state = _State(self._table.files, (), state.bookmark)
+
+    def snapshot(self) -> LakeSnapshot:
+        state = self._state
+        return self._database_of(state.files).snapshot(state.gathered, state.bookmark)
+
+    @property
+    def location(self) -> str:
+        return str(self._path)
+
+    @property
+    def bookmark(self) -> Bookmark:
+        return self._state.bookmark
+
+    def statistics(self) -> LakeStatistics:
+        """How the lake is stored. From any thread."""
+        state = self._state
+        return LakeStatistics(state.files, sum(map(len, state.gathered)), self._committed.position)
+
+    def close(self) -> None:
+        try:
+            self.commit()
+        finally:
+            self._table.close()
+
+    # ---- how
+
+    @property
+    def _schema(self) -> pa.Schema:
+        return pa.schema([*RECORD, *self._typed])
+
+    def _database_of(self, files: tuple[LakeFile, ...]) -> LakeDatabase:
+        """The database over these files; made anew when there are others."""
+        database = self._database
+        if database is None or database.files != files:
+            is_stale = any(file.schema_id != self._table.schema_id for file in files)
+            database = LakeDatabase(self._view, files, self._schema, self._columns, is_stale=is_stale)
+            self._database = database
+        return database
+
+    def _replace(self, old: Sequence[LakeFile], parts: Iterator[pa.Table]) -> None:
+        self._table.replace(old, parts)
+        self._state = replace(self._state, files=self._table.files)
+
+    def _rows(self, arrow_batch: pa.RecordBatch) -> pa.Table:
+        record = {f"_{name}": arrow_batch.column(name) for name in arrow_batch.schema.names}
+        record[ERROR] = pa.nulls(len(arrow_batch), pa.string())
+        table = pa.table({field.name: record[field.name].cast(field.type) for field in RECORD})
+        return self._read_again(table)
+
+    def _read_again(self, table: pa.Table) -> pa.Table:
+        """The records of ``table`` with their values read by the schema as it is now."""
+        table = table.select(RECORD.names)
+        if self._reader is None:
+            return table
+        values = table.column(VALUE).combine_chunks()
+        structs, errors = self._reader.read_values(values)
+        reasons = [errors.get(index) for index in range(len(values))] if errors else [None] * len(values)
+        error = pa.array(reasons, pa.string())
+        unreadable = pc.fill_null(pc.starts_with(error, UNREADABLE), False)
+        table = table.set_column(table.schema.get_field_index(ERROR), ERROR, error)
+        for number, field in enumerate(self._typed):
+            column = pc.struct_field(structs, [number]).cast(field.type)
+            if errors:
+                column = pc.if_else(unreadable, pa.scalar(None, field.type), column)
+            table = table.append_column(field, column)
+        return table
+
+
+def _behind(arrow_batch: pa.RecordBatch, bookmark: Bookmark) -> pa.RecordBatch:
+    """The records that the bookmark does not have yet."""
+    if not len(arrow_batch) or not bookmark.position:
+        return arrow_batch
+    partition, offset = arrow_batch.column("partition"), arrow_batch.column("offset")
+    known = None
+    for tp, next_offset in bookmark.position.items():
+        of_partition = pc.and_(pc.equal(partition, tp.partition), pc.less(offset, next_offset))
+        known = of_partition if known is None else pc.or_(known, of_partition)
+    return arrow_batch.filter(pc.invert(known)) if pc.any(known).as_py() else arrow_batch

@@ -1,0 +1,4 @@
+"""Search views, in tantivy.
+
+* ``search``: full text over chosen fields
+"""

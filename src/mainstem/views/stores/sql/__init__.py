@@ -1,0 +1,11 @@
+"""SQL views, in DuckDB.
+
+* ``sql``: a typed table under the view's name
+* ``sql_process``: the table in a process of its own, as the view host sees it
+* ``sql_server``: that process
+* ``sql_table``: the table in its DuckDB file
+* ``sql_queries``: one bounded SELECT
+* ``sql_types``: a topic's schema as DuckDB types
+* ``query_bounds``: bounds of a query and of its answer
+* ``query_watch``: ends queries that exceed their time or memory
+"""

@@ -1,0 +1,368 @@
+"""The one contract of every view store.
+
+A store holds what a view has made of its topic's records, and the **bookmark**: the position up to which it has applied
+them. Its invariants, which one contract suite proves for every kind:
+
+1. *One transaction.* ``apply`` changes the data and the bookmark together or not at all, over SIGKILL at any point. A
+   store may lose its tail (the log has it); it never tears.
+2. *A function of the position.* The content depends on the records before the position alone: not on how they were cut
+   into batches, and not on how often it was restarted. So a replay up to the same position gives the same digest.
+3. *One position a query.* A ``Snapshot`` sees the data and the position of one and the same ``apply``.
+
+Concurrency: ``apply`` belongs to one thread, the applier; ``snapshot`` and ``query`` are safe from any thread, beside
+it.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from mainstem.errors import StorageError
+from mainstem.model import OnDamaged, Position, TopicPartition
+from mainstem.pipelines.kinds import Kind, Metrics
+from mainstem.schema.types import TopicSchema
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from mainstem.views.requests import Request
+
+Row: TypeAlias = dict[str, Any]
+
+# What `apply` reads of a batch, beside what the kind `reads`; a poison record is named by its partition and offset.
+APPLY_COLUMNS = frozenset({"key", "value", "partition", "offset"})
+
+
+@dataclass(frozen=True, slots=True)
+class StoreDefinition:
+    """What a store needs to know of its view. ``schema``: the topic's, where there is one.
+
+    ``on_damaged``: what whoever reads the topic for it does at records that cannot be read (`views.feed.feed`).
+    """
+
+    view: str
+    kind: Kind
+    schema: TopicSchema | None = None
+    on_damaged: OnDamaged = "stop"
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The columns of the records that ``apply`` is given."""
+        return APPLY_COLUMNS | self.kind.reads
+
+    @property
+    def decimals(self) -> dict[str, str]:
+        """The values of a metrics view that the schema says are decimals, and their types."""
+        if self.schema is None or not isinstance(self.kind, Metrics):
+            return {}
+        types = {column.name: column.type for column in self.schema.columns if column.name in self.kind.values}
+        return {name: type_name for name, type_name in types.items() if type_name.startswith("DECIMAL(")}
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """What a store holds, independent of any order: the number of its entries and the sum of their hashes.
+
+    Comparable between two stores of one kind in one process. A sum and not XOR, under which pairs vanish.
+    """
+
+    entries: int
+    checksum: int
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What a store keeps of its own writes, in the same transaction as its data; whoever else writes shows up in it.
+
+    ``digest``: of everything that it holds. ``writes``: the number that its library gave its last write.
+    ``is_broken``: someone else has written.
+    """
+
+    digest: Digest | None = None
+    writes: int | None = None
+    is_broken: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """The stored form."""
+        digest = None if self.digest is None else [self.digest.entries, self.digest.checksum]
+        return {"digest": digest, "writes": self.writes, "is_broken": self.is_broken}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Account:
+        """Read ``to_json``'s form. Raises what wrong JSON raises: ValueError, KeyError, TypeError."""
+        digest = document["digest"]
+        kept = None if digest is None else Digest(*map(int, digest))
+        return cls(kept, document["writes"], bool(document["is_broken"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """What a store keeps beside its data, in the same transaction.
+
+    ``topic_ids`` and ``leader_epochs`` say in which life of its topic the position was reached: after a topic was
+    deleted and made anew, or lost its tail, the same offset is another record. ``dead_letters`` counts the records that
+    could not be applied, ``damaged_offsets`` those that could not be read and were skipped. ``account`` is the store's
+    own, and no part of what the bookmark stands for; None in a store of a kind that keeps none, or made before there
+    was one.
+
+    Where the log is compacted, a record may be gone that a later one superseded, and a state between the two lacks it.
+    ``exact_from`` is the position from which on the content is again what all records before it would have made.
+    ``caught_up_ms`` is a time at which no record stood behind the position yet, by the view host's clock (for a store
+    that has not been at the log's end yet: when it began): it says whether deletions may have been removed unread
+    (`views.feed.feed`), and is no part of what the bookmark stands for. None in a store made before there was one.
+    """
+
+    position: Position = field(default_factory=Position)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+    dead_letters: int = 0
+    account: Account | None = field(default=None, compare=False)
+    exact_from: Position = field(default_factory=Position)
+    caught_up_ms: int | None = field(default=None, compare=False)
+    damaged_offsets: int = 0
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether nothing is missing from the content that stood in the topic at this position."""
+        return self.position.covers(self.exact_from)
+
+    def after(self, previous: Bookmark, poisons: Sequence[Poison]) -> Bookmark:
+        """This bookmark, with the dead letters of ``previous`` and of this step counted."""
+        return replace(self, dead_letters=previous.dead_letters + len(poisons))
+
+    def accounted(self, account: Account | None) -> Bookmark:
+        """This bookmark with another account."""
+        return replace(self, account=account)
+
+    def to_text(self) -> str:
+        """The stored form, a JSON document."""
+        return json.dumps(
+            {
+                "position": self.position.to_json(),
+                "topic_ids": dict(self.topic_ids),
+                "leader_epochs": {str(tp): epoch for tp, epoch in self.leader_epochs.items()},
+                "dead_letters": self.dead_letters,
+                "account": None if self.account is None else self.account.to_json(),
+                "exact_from": self.exact_from.to_json(),
+                "caught_up_ms": self.caught_up_ms,
+                "damaged_offsets": self.damaged_offsets,
+            }
+        )
+
+    @classmethod
+    def from_text(cls, text: str) -> Bookmark:
+        """Read ``to_text``'s form. Raises StorageError when it is not that."""
+        try:
+            document = json.loads(text)
+            epochs = {
+                TopicPartition(name.rpartition("/")[0], int(name.rpartition("/")[2])): int(epoch)
+                for name, epoch in document["leader_epochs"].items()
+            }
+            position = Position.from_json(document["position"])
+            account = document.get("account")
+            kept = None if account is None else Account.from_json(account)
+            exact_from = Position.from_json(document.get("exact_from", {}))
+            caught_up_ms = document.get("caught_up_ms")
+            ids, letters = document["topic_ids"], document["dead_letters"]
+            return cls(
+                position,
+                ids,
+                epochs,
+                letters,
+                kept,
+                exact_from,
+                None if caught_up_ms is None else int(caught_up_ms),
+                int(document.get("damaged_offsets", 0)),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise StorageError(f"the store's bookmark cannot be read ({error}): rebuild the view") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Poison:
+    """A record that the view cannot apply, and why."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    error: str
+
+
+DeadLetters: TypeAlias = Callable[[Sequence[Poison]], None]
+
+
+def no_dead_letters(poisons: Sequence[Poison]) -> None:
+    """The sink for poison records that were sent to the dead-letter topic before: those of a replay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """Some of all keys: those whose CRC-32 is ``number`` modulo ``count``."""
+
+    number: int
+    count: int
+
+    def has(self, key: bytes) -> bool:
+        """Whether the key is one of them."""
+        return zlib.crc32(key) % self.count == self.number
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The rows of a query, and the position that they reflect.
+
+    ``covers``: the source positions, over any number of pipelines, that the position covers (the host fills it in).
+    ``next``: the key after which a range of keys goes on in another answer; None when the answer is complete.
+    """
+
+    rows: list[Row]
+    position: Position
+    covers: Position = field(default_factory=Position)
+    next: str | None = None
+
+
+class Snapshot(ABC):
+    """One state of a store, unchanged by what is applied meanwhile. A context manager; for one thread at a time."""
+
+    bookmark: Bookmark
+
+    @property
+    def position(self) -> Position:
+        """The position that this state reflects."""
+        return self.bookmark.position
+
+    @abstractmethod
+    def query(self, request: Request) -> list[Row]:
+        """The rows that answer ``request``. Raises QueryError."""
+
+    def answer(self, request: Request) -> Answer:
+        """The rows that answer ``request``, with the position of this state. Raises QueryError."""
+        return Answer(self.query(request), self.position)
+
+    @abstractmethod
+    def digest(self) -> Digest:
+        """The digest of everything that a query could see."""
+
+    @abstractmethod
+    def count(self) -> int:
+        """How many rows there are: for each key that is not deleted, one."""
+
+    @abstractmethod
+    def entries(self) -> Iterator[tuple[str, Row]]:
+        """What the digest is taken over, each with a name, in the order of the names' UTF-8 bytes."""
+
+    def entries_after(self, name: str | None) -> Iterator[tuple[str, Row]]:
+        """The entries behind that name, all of them for None. Kinds that keep their past find the name at once."""
+        entries = self.entries()
+        return entries if name is None else (entry for entry in entries if entry[0].encode() > name.encode())
+
+    # Not every kind keeps its entries by keys.
+    def sample(self, bucket: Bucket) -> Iterator[tuple[str, Row]] | None:
+        """Of the entries, those that the records of a bucket's keys alone decide, in the order of their names.
+
+        A replay of these records gives the same. None: the kind's entries do not go by keys.
+        """
+        return None
+
+    def intact(self) -> bool | None:
+        """Whether this is what the store has written and nobody else, by its own account, without the log.
+
+        None: it keeps no account, or cannot tell by it. True is as good as the account: see each kind. False is a
+        suspicion, which a replay confirms.
+        """
+        return None
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let the state go. Idempotent."""
+
+    def __enter__(self) -> Snapshot:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class ViewStore(ABC):
+    """See the module for the contract. Made by ``views.stores.open_store``; a file of its own for each kind."""
+
+    keeps_past: ClassVar[bool] = False
+    """Whether the kind answers for past positions, and can copy its files for that."""
+
+    @abstractmethod
+    def apply(self, arrow_batch: pa.RecordBatch, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
+        """Apply records (the definition's ``reads``, in the log's order), and move to ``bookmark``, in one transaction.
+
+        Records that cannot be applied are handed to ``dead_letters`` before anything is committed, and the store adds
+        their number to the bookmark's; when it raises, nothing was applied. Raises StorageError.
+        """
+
+    forgets: ClassVar[bool] = False
+    """Whether a kill of the process takes back what was applied and shown. Such a store serves only when it has read on
+    to where the log ended at its opening, so that no reader sees the position go back."""
+
+    # Most stores put nothing off.
+    def settle(self) -> None:  # noqa: B027
+        """Do some of what was put off: called by the applier between its steps, also when no records come.
+
+        A few seconds of work at a time, at most. Raises StorageError.
+        """
+
+    @abstractmethod
+    def snapshot(self) -> Snapshot:
+        """The newest state."""
+
+    def copy_to(self, path: Path) -> int:
+        """Write a copy of the newest state into the new directory ``path``, for ``open_store``; the bytes it took.
+
+        Belongs to the applier's thread; kinds that do not keep their past have none. Raises StorageError.
+        """
+        raise StorageError(f"the store cannot be copied to {path}: this kind of view keeps no past")
+
+    @property
+    def location(self) -> str | None:
+        """The directory whose files others may read too; None where the files are the store's own."""
+        return None
+
+    @property
+    @abstractmethod
+    def bookmark(self) -> Bookmark:
+        """The bookmark of the last ``apply``; an empty one before the first."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the files. No snapshot may be in use any more."""
+
+    def vouch(self) -> None:  # noqa: B027  # nothing to do where no account is kept
+        """A replay has shown that what is stored is right: the account goes on from there. From any thread."""
+
+    def query(self, request: Request) -> Answer:
+        """Ask the newest state. Raises QueryError."""
+        with self.snapshot() as snapshot:
+            return snapshot.answer(request)
+
+    @property
+    def position(self) -> Position:
+        """The position of the last ``apply``."""
+        return self.bookmark.position
+
+    def digest(self) -> Digest:
+        """The digest of the newest state."""
+        with self.snapshot() as snapshot:
+            return snapshot.digest()
+
+    def count(self) -> int:
+        """How many rows the newest state has."""
+        with self.snapshot() as snapshot:
+            return snapshot.count()

@@ -1,0 +1,6 @@
+"""Verifying views.
+
+* ``verify``: replays a topic and compares
+* ``sampling``: verifies in the background, bucket by bucket
+* ``diff``: the difference of two states
+"""

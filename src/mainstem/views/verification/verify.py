@@ -1,0 +1,220 @@
+"""Verifying a view: replay its topic up to the view's position into a scratch store, and compare what both hold.
+
+Before that, and instead of it where it is asked for, the store's own account (`store.Account`,
+`views.stores.close_digest`) can tell that nobody else has written to it: that costs no replay. Only an account that
+is whole is believed; where it is broken, or there is none, the replay decides, and names what differs.
+
+The view goes on applying and answering: what is compared is a snapshot. Digests are compared first; only when they
+differ are the entries walked, side by side in the order of their keys, for the first differences.
+
+Where the log has removed records, a replay of what is left may rightly differ from the view, and only what it can tell
+is compared:
+
+* by *retention*: a key that the replay does not have may rightly be in the view. Only the keys that it has are compared
+  (of a graph its records; its edges, which many keys decide, with the records that it holds itself), and the result
+  says from which position on. Rows that are made of all records of a key cannot be compared.
+* by *compaction*: what the replay has not, a lake may rightly have. In the other kinds a replay up to where the log
+  ended when it met the gap is whole again; before that a difference says nothing, and is told later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from mainstem.errors import HistoryRemovedError, UnavailableError, ViewStoppedError
+from mainstem.model import OnDamaged, Position
+from mainstem.pipelines.kinds import Graph, Kind, Lake, needs_every_record
+from mainstem.views.feed.feed import FETCH_BYTES, Feed, LossPolicy
+from mainstem.views.status import Difference, VerifyResult
+from mainstem.views.stores.store import (
+    APPLY_COLUMNS,
+    Bookmark,
+    Bucket,
+    Row,
+    Snapshot,
+    StoreDefinition,
+    ViewStore,
+    no_dead_letters,
+)
+from mainstem.views.stores.store_kinds import open_store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from mainstem.client.wire.cluster.cluster import WireClient
+
+_DIFFERENCES_MAX = 20
+_WAIT_MS = 500
+_EVERY_KEY = Bucket(0, 1)
+
+Choose: TypeAlias = "Callable[[pa.RecordBatch], pa.RecordBatch]"
+
+
+class Replay:
+    """A topic, replayed from its beginning to a position into a store of its own."""
+
+    def __init__(
+        self,
+        client: WireClient,
+        topic: str,
+        until: Position,
+        columns: frozenset[str] = APPLY_COLUMNS,
+        *,
+        begin: Bookmark = Bookmark(),  # noqa: B008  # immutable
+        fetch_bytes: int = FETCH_BYTES,
+        on_damaged: OnDamaged = "stop",
+    ) -> None:
+        """The records come with ``columns``, about ``fetch_bytes`` at a time; from ``begin`` on where that is given.
+
+        Raises UnknownTopicError, LogUnavailableError, and ViewStoppedError when the log does not reach there.
+        """
+        losses = LossPolicy(on_damaged=on_damaged)
+        self._feed = Feed(client, topic, begin, until, columns=columns, fetch_bytes=fetch_bytes, losses=losses)
+        if not self._feed.end.covers(until):
+            raise ViewStoppedError(f"the log ends at {self._feed.end}, before the view's position {until}: rebuild it")
+        self.records = 0
+
+    @property
+    def beginning(self) -> Position | None:
+        """Where the replay began, if the log has removed what came before."""
+        beginning = self._feed.beginning
+        return beginning if any(beginning.values()) else None
+
+    def into(self, store: ViewStore, go_on: Callable[[], None], choose: Choose | None = None) -> None:
+        """Apply everything, or what is chosen. ``go_on`` is called at each step, and may raise to end it."""
+        while not self._feed.is_at_end:
+            go_on()
+            step = self._feed.step(_WAIT_MS)
+            if step is not None:
+                chosen = step.arrow_batch if choose is None else choose(step.arrow_batch)
+                store.apply(chosen, step.bookmark, no_dead_letters)
+                self.records += step.arrow_batch.num_rows
+
+
+def by_account(view: str, snapshot: Snapshot) -> VerifyResult | None:
+    """The verification by the store's own account; None when it cannot say that all is well."""
+    if not snapshot.intact():
+        return None
+    account = snapshot.bookmark.account
+    digest = None if account is None else account.digest
+    return VerifyResult(
+        view=view,
+        equal=True,
+        records=0,
+        entries=0 if digest is None else digest.entries,
+        position=snapshot.position,
+        compared_from=None,
+        differences=(),
+        seconds=0.0,
+        time_ms=0,
+        method="account",
+    )
+
+
+def compare(
+    view: str, snapshot: Snapshot, replay: Replay, scratch: tuple[Path, StoreDefinition], go_on: Callable[[], None]
+) -> VerifyResult:
+    """Compare ``snapshot`` with the replay up to its position; times are the caller's to fill in.
+
+    Raises HistoryRemovedError where that cannot be done: the log has lost records that rows are made of; and
+    UnavailableError where it cannot be done yet: compaction has passed the view's position.
+    """
+    path, definition = scratch
+    store = open_store(path, definition)
+    try:
+        replay.into(store, go_on)
+        with store.snapshot() as expected:
+            digest = snapshot.digest()
+            equal = digest == expected.digest()
+            if not equal:
+                _refuse_what_cannot_be_told(view, definition, expected, replay.beginning)
+            is_partial = replay.beginning is not None or (
+                isinstance(definition.kind, Lake) and bool(expected.bookmark.exact_from)
+            )
+            found = () if equal else tuple(_differences(definition.kind, expected, snapshot, is_partial=is_partial))
+    finally:
+        store.close()
+    return VerifyResult(
+        view=view,
+        equal=equal or (is_partial and not found),
+        records=replay.records,
+        entries=digest.entries,
+        position=snapshot.position,
+        compared_from=replay.beginning,
+        differences=found,
+        seconds=0.0,
+        time_ms=0,
+    )
+
+
+def _refuse_what_cannot_be_told(
+    view: str, definition: StoreDefinition, expected: Snapshot, beginning: Position | None
+) -> None:
+    """Raises as ``compare`` does, where a difference does not mean that the view is wrong."""
+    gap = expected.bookmark.exact_from
+    if needs_every_record(definition.kind) and (beginning is not None or gap):
+        where = "was compacted" if beginning is None else f"begins at {beginning}"
+        raise HistoryRemovedError(
+            f"the log {where}: the rows of view {view} are made of all records, also of those that were removed, so a "
+            "replay of what is left cannot tell whether they are right"
+        )
+    if not expected.bookmark.is_exact and not isinstance(definition.kind, Lake):
+        raise UnavailableError(
+            f"compaction has passed {expected.position}, where view {view} was verified, so a replay up to there does "
+            f"not tell whether the view is right: verify it again when it has passed {gap}"
+        )
+
+
+def _differences(kind: Kind, expected: Snapshot, actual: Snapshot, *, is_partial: bool) -> Iterator[Difference]:
+    if not is_partial or isinstance(kind, Lake):
+        return differences(expected.entries(), actual.entries(), is_partial=is_partial)
+    left, right = expected.sample(_EVERY_KEY), actual.sample(_EVERY_KEY)
+    assert left is not None, "what needs every record was refused"
+    assert right is not None, "both are of one kind"
+    return differences(left, right, is_partial=True, but=compared_anyway(kind))
+
+
+def compared_anyway(kind: Kind) -> str | None:
+    """How the names begin of what a sample has because it is wrong in itself, whatever the log has: a graph's edges."""
+    return "edge " if isinstance(kind, Graph) else None
+
+
+def differences(
+    expected: Iterator[tuple[str, Row]],
+    actual: Iterator[tuple[str, Row]],
+    *,
+    is_partial: bool = False,
+    but: str | None = None,
+) -> Iterator[Difference]:
+    """The first entries that differ, of two that are in the order of their names.
+
+    ``is_partial``: what is not expected is not compared, ``but`` what has a name that begins so.
+    """
+    found = 0
+    for key, wanted, present in side_by_side(expected, actual):
+        if wanted == present or (is_partial and wanted is None and (but is None or not key.startswith(but))):
+            continue
+        yield Difference(key, wanted, present)
+        found += 1
+        if found == _DIFFERENCES_MAX:
+            return
+
+
+def side_by_side(
+    left: Iterator[tuple[str, Row]], right: Iterator[tuple[str, Row]]
+) -> Iterator[tuple[str, Row | None, Row | None]]:
+    """Both in the order of their keys' bytes, joined by key."""
+    one, other = next(left, None), next(right, None)
+    while one is not None or other is not None:
+        if other is None or (one is not None and one[0].encode() < other[0].encode()):
+            assert one is not None
+            yield one[0], one[1], None
+            one = next(left, None)
+        elif one is None or other[0].encode() < one[0].encode():
+            yield other[0], None, other[1]
+            other = next(right, None)
+        else:
+            yield one[0], one[1], other[1]
+            one, other = next(left, None), next(right, None)

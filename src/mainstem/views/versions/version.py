@@ -1,0 +1,168 @@
+"""One version of a view that is open: its store, its feed, and who reads it just now.
+
+The applier's thread steps it; readers lease the store. ``close`` waits until the last of them is done, so that a swap
+to another version is nothing that a reader notices.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from mainstem.errors import DamagedRecordsError, ViewStoppedError
+from mainstem.model import Position
+from mainstem.views.feed.feed import Feed, FeedStep
+from mainstem.views.past.historical_stores import PastStores
+from mainstem.views.stores.store import Poison, StoreDefinition, ViewStore
+from mainstem.views.stores.store_snapshots import StoreSnapshots
+from mainstem.views.versions.versions import origin_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Send: TypeAlias = "Callable[[Version, Sequence[Poison]], None]"
+Applied: TypeAlias = "Callable[[pa.RecordBatch, Position], None]"
+
+
+def _nobody(arrow_batch: pa.RecordBatch, position: Position) -> None:
+    """Nobody wants to know what was applied."""
+
+
+class Version:
+    """``step`` is for one thread at a time; everything else for any."""
+
+    def __init__(
+        self,
+        path: Path,
+        definition: StoreDefinition,
+        store: ViewStore,
+        feed: Feed,
+        send: Callable[[Version, Sequence[Poison]], None],
+        snapshots: StoreSnapshots,
+        past: PastStores,
+    ) -> None:
+        """``send``: where the poison of this version goes."""
+        self.path = path
+        self.definition = definition
+        """What the store was opened with: the topic's schema may be another one by now."""
+        self.snapshots = snapshots
+        self.past = past
+        self.records = 0
+        """How many records this opening has applied."""
+        self.built_from = origin_of(path)
+        """Where its records came from."""
+        self._store = store
+        self._feed = feed
+        self._send = send
+        self._pending: FeedStep | None = None
+        self._readers = 0
+        self._is_closed = False
+        self._idle = threading.Condition()
+
+    @property
+    def position(self) -> Position:
+        """How far the store has applied."""
+        return self._store.position
+
+    @property
+    def forgets(self) -> bool:
+        """Whether the store, opened after a kill, may be further back than what it has shown."""
+        return self._store.forgets
+
+    @property
+    def dead_letters(self) -> int:
+        """How many records could not be applied."""
+        return self._store.bookmark.dead_letters
+
+    @property
+    def damaged_offsets(self) -> int:
+        """How many offsets could not be read and were skipped."""
+        return self._store.bookmark.damaged_offsets
+
+    @property
+    def lag(self) -> int:
+        """How many offsets lie between the store and the log's end, as last heard of."""
+        return self._feed.lag
+
+    @property
+    def location(self) -> str | None:
+        """The directory whose files others may read too, if there is one."""
+        return self._store.location
+
+    @property
+    def has_met_gap(self) -> bool:
+        """Whether records were missing from what this opening has read: compaction had removed them."""
+        return self._feed.has_met_gap
+
+    @property
+    def topic_ids(self) -> frozenset[str]:
+        """The lives of the topics that the store is built from."""
+        return frozenset(self._feed.bookmark.topic_ids.values())
+
+    def step(self, max_wait_ms: int, applied: Applied = _nobody) -> bool:
+        """Apply what comes next, and tell ``applied``; whether there was anything. What failed is tried again next.
+
+        Before that the store may do some of what it has put off.
+        """
+        self._store.settle()
+        step = self._pending or self._feed.step(max_wait_ms)
+        if step is None:
+            return False
+        self._pending = step
+        if step.damaged:
+            self._send(self, [_letter(damage) for damage in step.damaged])
+        self._store.apply(step.arrow_batch, step.bookmark, lambda poisons: self._send(self, poisons))
+        self._pending = None
+        self.records += step.arrow_batch.num_rows
+        self.snapshots.applied(self._store, step.arrow_batch.num_rows, step.arrow_batch.nbytes)
+        applied(step.arrow_batch, step.bookmark.position)
+        return True
+
+    def distrust(self) -> None:
+        """A verification has found that the store is not what its log gives, and nobody knows since when.
+
+        Snapshots and past states that come from it count no more, and none are made of it until the view is rebuilt.
+        """
+        if self._store.keeps_past:
+            self.snapshots.void()
+            self.past.forget()
+
+    def interrupt(self) -> None:
+        """End a step that waits, with LogUnavailableError, and all that come after."""
+        self._feed.close()
+
+    @contextmanager
+    def lease(self) -> Iterator[ViewStore]:
+        """The store, open until the lease ends. Raises ViewStoppedError when it is closed already."""
+        with self._idle:
+            if self._is_closed:
+                raise ViewStoppedError("the view was closed")
+            self._readers += 1
+        try:
+            yield self._store
+        finally:
+            with self._idle:
+                self._readers -= 1
+                self._idle.notify_all()
+
+    def close(self) -> None:
+        """Close store and feed, when the last reader is done. Idempotent."""
+        with self._idle:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        self.past.stop()
+        with self._idle:
+            self._idle.wait_for(lambda: self._readers == 0)
+        self.past.close()
+        self._feed.close()
+        self._store.close()
+
+
+def _letter(damage: DamagedRecordsError) -> Poison:
+    """The dead letter of damaged offsets, at the first of them: its error names them all."""
+    said = f"{damage.offsets} cannot be read: {damage.reason}"
+    return Poison(damage.topic_partition.partition, damage.first_offset, None, None, said)

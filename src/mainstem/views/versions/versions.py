@@ -1,0 +1,181 @@
+"""The versions of one view on disk: one serves, the next may be under construction beside it.
+
+    DIRECTORY/current            the name of the version that serves
+    DIRECTORY/v000003/definition.json   what it was built for
+    DIRECTORY/v000003/built_from.json   where its records came from
+    DIRECTORY/v000003/store/     the store's own files
+    DIRECTORY/v000003/snapshots/   copies of them from the past (`views.stores.store_snapshots`)
+    DIRECTORY/v000003/past/      past states that were asked for (`views.past.historical_stores`), while the view is
+    open
+
+``current`` is replaced by a rename, so that a crash leaves either version in charge and never none; what it does not
+name is left over from a crash and swept away at the next start. One process owns the directory.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from mainstem.durable_files import LOCAL_FILES, FileSystem, remove_file, replace_file, sync_tree
+from mainstem.errors import PositionFormatError, StorageError, ViewStoppedError
+from mainstem.model import Position
+from mainstem.pipelines.folds import place_of
+from mainstem.pipelines.kinds import KeyValue
+from mainstem.views.status import BuiltFrom
+from mainstem.views.stores.json_reader import READING_VERSION
+from mainstem.views.stores.store import StoreDefinition
+
+_CURRENT = "current"
+_DEFINITION = "definition.json"
+_ORIGIN = "built_from.json"
+_STORE = "store"
+_SNAPSHOTS = "snapshots"
+_PAST = "past"
+
+
+class Versions:
+    """See the module. For one thread at a time."""
+
+    def __init__(self, directory: Path, files: FileSystem = LOCAL_FILES) -> None:
+        self._directory = directory
+        self._files = files
+
+    def current(self) -> Path | None:
+        """The version that serves; None before the first one does. Raises StorageError when it is not there."""
+        try:
+            name = (self._directory / _CURRENT).read_text().strip()
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise StorageError(f"{self._directory / _CURRENT} cannot be read ({error}): rebuild the view") from error
+        path = self._directory / name
+        if not name or not path.is_dir():
+            raise StorageError(f"{self._directory / _CURRENT} names {name!r}, which is not there: rebuild the view")
+        return path
+
+    def create(self, topic: str, definition: StoreDefinition) -> Path:
+        """A new version, empty but for its definition."""
+        numbers = [int(path.name[1:]) for path in self._directory.glob("v[0-9]*")]
+        path = self._directory / f"v{max(numbers, default=0) + 1:06d}"
+        path.mkdir(parents=True)
+        replace_file(LOCAL_FILES, path / _DEFINITION, json.dumps(_document(topic, definition), indent=1).encode())
+        return path
+
+    def make_current(self, path: Path) -> None:
+        """Let this version serve from the next opening on: durable on return, with all that it has so far.
+
+        The caller may then remove the former version: no power cut brings it back into charge, or takes from the new
+        one what the log may no longer have. Raises StorageError.
+        """
+        sync_tree(path)
+        replace_file(self._files, self._directory / _CURRENT, f"{path.name}\n".encode())
+
+    def remove(self, path: Path) -> None:
+        """Delete a version that does not serve; one that ``current`` names stays.
+
+        A swap that failed in its last step, the directory's sync, has named the new version already: the next start
+        opens that one, so its files have to be there.
+        """
+        if not self._names(path):
+            shutil.rmtree(path, ignore_errors=True)
+
+    def _names(self, path: Path) -> bool:
+        try:
+            return self.current() == path
+        except StorageError:
+            return False
+
+    def sweep(self) -> None:
+        """Delete what a crash left over: every version but the current one. Raises StorageError as ``current`` does."""
+        current = self.current()
+        for path in self._directory.glob("v[0-9]*"):
+            if path != current:
+                self.remove(path)
+
+    def delete(self) -> None:
+        """Delete everything that is stored of the view."""
+        remove_file(self._directory / _CURRENT)
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def store_path(version: Path) -> Path:
+    """Where the version's store lies."""
+    return version / _STORE
+
+
+def note_origin(version: Path, origin: BuiltFrom) -> None:
+    """Write down where the records of a version come from, before it has any."""
+    replace_file(LOCAL_FILES, version / _ORIGIN, json.dumps(origin.to_json()).encode())
+
+
+def origin_of(version: Path) -> BuiltFrom:
+    """Where the records of a version came from; the log, where nothing is written down."""
+    try:
+        document = json.loads((version / _ORIGIN).read_text())
+        return BuiltFrom(str(document["source"]), Position.parse(document["beginning"]))
+    except FileNotFoundError:
+        return BuiltFrom("log", Position())
+    except (OSError, ValueError, KeyError, TypeError, PositionFormatError) as error:
+        raise StorageError(f"{version / _ORIGIN} cannot be read ({error}): rebuild the view") from error
+
+
+def snapshots_path(version: Path) -> Path:
+    """Where the snapshots of the version's store lie."""
+    return version / _SNAPSHOTS
+
+
+def past_path(version: Path) -> Path:
+    """Where past states of the version are built."""
+    return version / _PAST
+
+
+def check_definition(version: Path, topic: str, definition: StoreDefinition) -> None:
+    """Raises ViewStoppedError when the version was built for another definition, and says what differs."""
+    try:
+        stored: dict[str, Any] = json.loads((version / _DEFINITION).read_text())
+    except (OSError, ValueError) as error:
+        raise StorageError(f"{version / _DEFINITION} cannot be read ({error}): rebuild the view") from error
+    wanted = _document(topic, definition)
+    changed = sorted(name for name in wanted if stored.get(name) != wanted[name])
+    if changed:
+        raise ViewStoppedError(
+            f"the view's {' and '.join(changed)} changed since it was built "
+            f"({', '.join(_difference(name, stored.get(name), wanted[name], definition) for name in changed)}): "
+            "rebuild the view"
+        )
+
+
+def _document(topic: str, definition: StoreDefinition) -> dict[str, Any]:
+    columns = None if definition.schema is None else definition.schema.to_json()["columns"]
+    # Through JSON, so that it compares with what is read back.
+    stored = json.dumps({"topic": topic, "kind": definition.kind.document(), "schema": columns})
+    document: dict[str, Any] = json.loads(stored)
+    if definition.kind.kind != "sql":
+        del document["schema"]  # the other kinds do not depend on it
+    if definition.kind.kind == "metrics":
+        document["decimals"] = definition.decimals or None  # what an earlier release stored has none
+    if definition.kind.kind != "lake":  # an archive keeps the records themselves
+        document["reading"] = READING_VERSION
+    return document
+
+
+def _difference(name: str, stored: Any, wanted: Any, definition: StoreDefinition) -> str:
+    if name == "reading":
+        return "this release reads JSON values by one table of types, docs/types.md, and may read some otherwise"
+    fold = definition.kind.fold if isinstance(definition.kind, KeyValue) else None
+    if name == "kind" and fold is not None and isinstance(stored, dict) and "fold" in stored:
+        before, now = stored["fold"], wanted["fold"]
+        if before["python"] != now["python"]:
+            versions = f"Python {before['python']}, now {now['python']}"
+            return f"whether its fold {place_of(fold)} does what it did cannot be told: it was built by {versions}"
+        if before["code"] != now["code"]:
+            return f"its fold {place_of(fold)} does something else than the one that it was built by"
+    return f"{name}: {_short(stored)} → {_short(wanted)}"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 200 else text[:200] + "…"

@@ -159,8 +159,8 @@ def _served(place: Path, bootstrap: str) -> Iterator[str]:
     host = ("--app", str(app), "--bootstrap", bootstrap, "--data", str(place), "--socket", str(socket))
     gateway = ("--bootstrap", bootstrap, "--http", "127.0.0.1:0", "--view-host", str(socket))
     with (
-        _child("mainstem.gateway.view_host_process", *host, ready="ready: views"),
-        _child("mainstem.gateway.process", *gateway, ready="ready: http") as line,
+        _child("mainstem.gateway.server.view_host_process", *host, ready="ready: views"),
+        _child("mainstem.gateway.server.process", *gateway, ready="ready: http") as line,
     ):
         yield line.rpartition(" ")[2]
 

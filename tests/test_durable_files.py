@@ -21,7 +21,7 @@ from mainstem.durable_files import (
     replace_file,
 )
 from mainstem.errors import DirectoryLockedError, StorageError
-from mainstem.gateway.tokens import Grants, new_token, write_tokens
+from mainstem.gateway.access.tokens import Grants, new_token, write_tokens
 from mainstem.log.files.small_files import make_directory, read_file
 from mainstem.pipelines.kinds import KeyValue
 from mainstem.spark.changes import fingerprint

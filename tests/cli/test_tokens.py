@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mainstem.gateway.tokens import digest_of, read_tokens
+from mainstem.gateway.access.tokens import digest_of, read_tokens
 from tests.cli.commands import Commands
 
 

@@ -11,9 +11,9 @@ from confluent_kafka import Producer
 
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
-from mainstem.gateway.app import create_app
-from mainstem.gateway.forwarding import ForwardingBackend
-from mainstem.gateway.limits import Limits
+from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.server.app import create_app
+from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.model import Position
 from mainstem.testing.embedded import EmbeddedBroker
 from mainstem.views.read_options import ReadOptions

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import mainstem as ms
 from mainstem.client.log import Log
-from mainstem.gateway.host_app import create_host_app
-from mainstem.gateway.serving import listen_unix
+from mainstem.gateway.server.host_app import create_host_app
+from mainstem.gateway.server.serving import listen_unix
 from mainstem.model import Position
 from mainstem.pipelines.deploy import deploy
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.gateway.tokens import grants_of, new_token, write_tokens
+from mainstem.gateway.access.tokens import grants_of, new_token, write_tokens
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.console.stage import Stage, gateway
 

@@ -14,10 +14,10 @@ from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
 from mainstem.console.record_pages import PAGE_RECORDS, Question, RecordPages
 from mainstem.console.requests import Asked
-from mainstem.gateway import reads
-from mainstem.gateway.app import create_app
-from mainstem.gateway.forwarding import ForwardingBackend
-from mainstem.gateway.limits import Limits
+from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.server.app import create_app
+from mainstem.gateway.topics import reads
+from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.model import Position
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.gateway.served import served

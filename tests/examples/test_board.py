@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from examples import board
-from mainstem.gateway.limits import Limits
+from mainstem.gateway.access.limits import Limits
 from tests.examples.serving import serving
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from mainstem.testing.embedded import EmbeddedBroker
 @contextmanager
 def gateway(bootstrap: str) -> Iterator[str]:
     """A gateway process; its address. Killed at the end, without a word of goodbye."""
-    argv = [sys.executable, "-m", "mainstem.gateway.process", "--bootstrap", bootstrap, "--http", "127.0.0.1:0"]
+    argv = [sys.executable, "-m", "mainstem.gateway.server.process", "--bootstrap", bootstrap, "--http", "127.0.0.1:0"]
     process = subprocess.Popen([*argv, "--stop-with-parent"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.gateway.app import create_app
-from mainstem.gateway.forwarding import ForwardingBackend
-from mainstem.gateway.limits import Limits
+from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.server.app import create_app
+from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.gateway.served import served
 

@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import uvicorn
 
-from mainstem.gateway.addresses import bound_address
-from mainstem.gateway.request_heads import BoundedHeads
-from mainstem.gateway.serving import EndingServer, listen_tcp
+from mainstem.gateway.access.request_heads import BoundedHeads
+from mainstem.gateway.http.addresses import bound_address
+from mainstem.gateway.server.serving import EndingServer, listen_tcp
 
 
 @contextmanager

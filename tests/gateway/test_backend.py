@@ -13,8 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mainstem.errors import UnavailableError
-from mainstem.gateway.backend import LocalBackend
-from mainstem.gateway.event_stream import Streams
+from mainstem.gateway.streams.event_stream import Streams
+from mainstem.gateway.views.backend import LocalBackend
 
 NO_REQUEST = cast(Request, None)
 

@@ -8,7 +8,7 @@ import pytest
 from mainstem.background import failures
 from mainstem.client.log import Log
 from mainstem.client.read.reader import Follower
-from mainstem.gateway import topic_tail
+from mainstem.gateway.streams import topic_tail
 from tests.gateway.answering import working
 
 

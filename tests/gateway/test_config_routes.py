@@ -6,7 +6,7 @@ import httpx
 
 from mainstem.client.log import Log
 from mainstem.client.security import Security
-from mainstem.gateway.config_routes import security_json
+from mainstem.gateway.operation.config_routes import security_json
 from mainstem.testing.embedded import EmbeddedBroker
 
 
@@ -34,9 +34,9 @@ def test_the_gateways_own_password_is_not_told() -> None:
 
 
 def test_a_log_that_is_away_is_a_503() -> None:
-    from mainstem.gateway.app import create_app
-    from mainstem.gateway.forwarding import ForwardingBackend
-    from mainstem.gateway.limits import Limits
+    from mainstem.gateway.access.limits import Limits
+    from mainstem.gateway.server.app import create_app
+    from mainstem.gateway.views.forwarding import ForwardingBackend
     from tests.gateway.served import served
 
     with Log("127.0.0.1:1", timeout_s=0.2) as log, served(create_app(log, ForwardingBackend([]), Limits())) as api:

@@ -9,10 +9,10 @@ import pytest
 
 from mainstem.client.log import Log
 from mainstem.errors import ConfigError
-from mainstem.gateway.app import create_app
-from mainstem.gateway.cors import checked_origins
-from mainstem.gateway.forwarding import ForwardingBackend
-from mainstem.gateway.limits import Limits
+from mainstem.gateway.access.cors import checked_origins
+from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.server.app import create_app
+from mainstem.gateway.views.forwarding import ForwardingBackend
 from tests.gateway.served import served
 from tests.gateway.test_bad_input import is_problem
 

@@ -25,12 +25,12 @@ from schemathesis.specs.openapi.checks import (
 
 import mainstem as ms
 from mainstem.client.log import Log
-from mainstem.gateway.app import create_app
-from mainstem.gateway.forwarding import ForwardingBackend
-from mainstem.gateway.host_app import create_host_app
-from mainstem.gateway.limits import Limits
-from mainstem.gateway.log_metrics import LogMetrics
-from mainstem.gateway.serving import listen_unix
+from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.operation.log_metrics import LogMetrics
+from mainstem.gateway.server.app import create_app
+from mainstem.gateway.server.host_app import create_host_app
+from mainstem.gateway.server.serving import listen_unix
+from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.pipelines.deploy import deploy
 from mainstem.problems import problem_of
 from mainstem.testing.embedded import EmbeddedBroker

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mainstem.errors import UnknownTopicError
-from mainstem.gateway.event_stream import EventStream, Message, Streams
+from mainstem.gateway.streams.event_stream import EventStream, Message, Streams
 
 
 class Client:

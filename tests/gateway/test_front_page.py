@@ -7,7 +7,7 @@ import asyncio
 import httpx
 from fastapi import FastAPI
 
-from mainstem.gateway.front_page import add_front_page
+from mainstem.gateway.server.front_page import add_front_page
 
 
 def test_the_front_page_says_why_there_is_no_console() -> None:

@@ -10,9 +10,9 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
-from mainstem.gateway.guard import Guard, Message, Receive, Scope, Send
-from mainstem.gateway.limits import Limits
-from mainstem.gateway.problem_responses import HttpError, http_problem
+from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.request_limits import Guard, Message, Receive, Scope, Send
+from mainstem.gateway.http.problem_responses import HttpError, http_problem
 
 
 class Client:

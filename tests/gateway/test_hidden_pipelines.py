@@ -6,12 +6,12 @@ from pathlib import Path
 
 from mainstem.client.log import Log
 from mainstem.clock import SystemClock
-from mainstem.gateway.app import create_app
-from mainstem.gateway.forwarding import ForwardingBackend
-from mainstem.gateway.host_app import create_host_app
-from mainstem.gateway.limits import Limits
-from mainstem.gateway.serving import listen_unix
-from mainstem.gateway.tokens import Grants, TokenFile, new_token, write_tokens
+from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.tokens import Grants, TokenFile, new_token, write_tokens
+from mainstem.gateway.server.app import create_app
+from mainstem.gateway.server.host_app import create_host_app
+from mainstem.gateway.server.serving import listen_unix
+from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.pipelines.kinds import KeyValue
 from mainstem.pipelines.state import STATES_TOPIC, Failure, PipelineState, Status
 from tests.gateway.served import listening_on, served

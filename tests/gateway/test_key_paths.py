@@ -16,12 +16,12 @@ import pytest
 
 import mainstem as ms
 from mainstem.client.log import Log
-from mainstem.gateway.app import create_app
-from mainstem.gateway.forwarding import ForwardingBackend
-from mainstem.gateway.host_app import create_host_app
-from mainstem.gateway.limits import Limits
-from mainstem.gateway.serving import listen_unix
-from mainstem.gateway.tokens import Grants, TokenFile, new_token, write_tokens
+from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.tokens import Grants, TokenFile, new_token, write_tokens
+from mainstem.gateway.server.app import create_app
+from mainstem.gateway.server.host_app import create_host_app
+from mainstem.gateway.server.serving import listen_unix
+from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.pipelines.deploy import deploy
 from mainstem.testing.embedded import EmbeddedBroker
 from mainstem.views.host.host import ViewHost

@@ -11,10 +11,10 @@ import pytest
 from starlette.requests import Request
 
 from mainstem.errors import InputError
-from mainstem.gateway.bodies import RECORD_VALUES_MAX, VALUES_MAX, read_json
-from mainstem.gateway.body_slices import record_slices
-from mainstem.gateway.problem_responses import HttpError
-from mainstem.gateway.record_bodies import RECORDS_MAX, AppendBody, RequestBody
+from mainstem.gateway.http.bodies import RECORD_VALUES_MAX, VALUES_MAX, read_json
+from mainstem.gateway.http.body_slices import record_slices
+from mainstem.gateway.http.problem_responses import HttpError
+from mainstem.gateway.http.record_bodies import RECORDS_MAX, AppendBody, RequestBody
 
 MANY = 9_000
 

@@ -17,9 +17,9 @@ from typing import Any
 import httpx
 
 from mainstem.client.log import Log
-from mainstem.gateway.app import create_app
-from mainstem.gateway.forwarding import ForwardingBackend
-from mainstem.gateway.limits import Limits
+from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.server.app import create_app
+from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.model import Position
 from tests.gateway.served import served
 from tests.views.hosting import DDL
@@ -145,7 +145,15 @@ class Reader:
 @contextmanager
 def host(app: Path, bootstrap: str, directory: Path) -> Iterator[None]:
     """A view host's process, killed at the end."""
-    argv = [sys.executable, "-m", "mainstem.gateway.view_host_process", "--app", str(app), "--bootstrap", bootstrap]
+    argv = [
+        sys.executable,
+        "-m",
+        "mainstem.gateway.server.view_host_process",
+        "--app",
+        str(app),
+        "--bootstrap",
+        bootstrap,
+    ]
     argv += ["--data", str(directory), "--socket", str(directory / "s")]
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     try:

@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.gateway.app import create_app
-from mainstem.gateway.description import ANSWERS
-from mainstem.gateway.forwarding import ForwardingBackend
-from mainstem.gateway.limits import Limits
+from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.http.description import ANSWERS
+from mainstem.gateway.server.app import create_app
+from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.model import Position
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.testing.embedded import EmbeddedBroker
@@ -35,7 +35,7 @@ def test_a_log_that_answers_is_healthy(api: httpx.Client) -> None:
 
 
 def test_a_log_that_does_not_answer_is_a_503(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mainstem.gateway.operation_routes._HEALTH_S", 0.05)
+    monkeypatch.setattr("mainstem.gateway.operation.operation_routes._HEALTH_S", 0.05)
     with Log("127.0.0.1:1", timeout_s=0.5) as log:
         with served(create_app(log, ForwardingBackend([]), Limits())) as api:
             answer = api.get("/healthz")
@@ -63,7 +63,7 @@ def test_the_api_describes_every_route_and_its_problems(api: httpx.Client) -> No
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             assert operation["summary"], (path, method)
-            assert (method, path) in ANSWERS, "say in gateway/description.py what it answers"
+            assert (method, path) in ANSWERS, "say in gateway/http/description.py what it answers"
             assert {"400", "401", "403", "503"} <= set(operation["responses"]), (path, method)
 
 

@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from mainstem.errors import AddressInUseError
-from mainstem.gateway.serving import listen_unix
-from mainstem.gateway.tokens import Grants, new_token, write_tokens
+from mainstem.gateway.access.tokens import Grants, new_token, write_tokens
+from mainstem.gateway.server.serving import listen_unix
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.support.certificates import Authority
 
@@ -28,7 +28,7 @@ app.view("things", things, ms.KeyValue())
 
 
 def gateway(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "mainstem.gateway.process", "--stop-with-parent", *arguments]
+    return [sys.executable, "-m", "mainstem.gateway.server.process", "--stop-with-parent", *arguments]
 
 
 @contextmanager
@@ -139,6 +139,6 @@ def test_a_missing_app_is_one_clear_line(tmp_path: Path) -> None:
 
 
 def view_host(directory: Path, bootstrap: str) -> list[str]:
-    argv = [sys.executable, "-m", "mainstem.gateway.view_host_process", "--stop-with-parent"]
+    argv = [sys.executable, "-m", "mainstem.gateway.server.view_host_process", "--stop-with-parent"]
     argv += ["--app", str(directory / "app.py"), "--bootstrap", bootstrap]
     return [*argv, "--data", str(directory), "--socket", str(directory / "s")]

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.gateway.json_responses import json_bytes, records_response
+from mainstem.gateway.http.json_responses import json_bytes, records_response
 from mainstem.json_depth import DEPTH_MAX
 from mainstem.model import Position
 from tests.gateway.sse import reading

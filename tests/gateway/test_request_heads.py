@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.gateway.request_heads import HEAD_BYTES_MAX, HEADERS_MAX, BoundedHeads
+from mainstem.gateway.access.request_heads import HEAD_BYTES_MAX, HEADERS_MAX, BoundedHeads
 
 LINE = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 

@@ -14,10 +14,10 @@ from mainstem.client.http.request_reply import CORRELATION_ID, RequestId, reply_
 from mainstem.client.log import Log
 from mainstem.clock import SystemClock
 from mainstem.errors import RequestExpiredError
-from mainstem.gateway.app import create_app
-from mainstem.gateway.forwarding import ForwardingBackend
-from mainstem.gateway.limits import Limits
-from mainstem.gateway.request_reply import REPLY_RETENTION_MS, Requests
+from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.requests.request_reply import REPLY_RETENTION_MS, Requests
+from mainstem.gateway.server.app import create_app
+from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.model import Position
 from tests.gateway.answering import answer_by_hand, working
 from tests.gateway.served import served
@@ -188,7 +188,7 @@ def test_more_than_may_wait_are_told_to_come_back(session_log: Log, mainstem_top
     import asyncio
 
     from mainstem.errors import UnavailableError
-    from mainstem.gateway.reply_follower import Replies
+    from mainstem.gateway.requests.reply_follower import Replies
 
     async def scenario() -> int:
         replies = Replies(session_log, pending_max=1)
@@ -205,7 +205,7 @@ def test_more_than_may_wait_are_told_to_come_back(session_log: Log, mainstem_top
 def test_room_for_another_topic_is_made_where_nobody_waits(session_log: Log, mainstem_topic: str) -> None:
     import asyncio
 
-    from mainstem.gateway.reply_follower import Replies
+    from mainstem.gateway.requests.reply_follower import Replies
 
     other = f"{mainstem_topic}-other"
     session_log.create_topic(other, partitions=1)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainstem.errors import InputError
-from mainstem.gateway.route_patterns import RoutePattern, routing_key
+from mainstem.gateway.streams.route_patterns import RoutePattern, routing_key
 from mainstem.model import Record
 
 

@@ -12,14 +12,14 @@ import pytest
 
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
-from mainstem.gateway.addresses import bound_address
-from mainstem.gateway.app import assemble
-from mainstem.gateway.event_stream import Streams
-from mainstem.gateway.limits import Limits
-from mainstem.gateway.serving import listen_tcp
-from mainstem.gateway.stream_routes import stream_router
-from mainstem.gateway.topic_routes import topic_router
-from mainstem.gateway.topic_stream import TopicStreams
+from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.http.addresses import bound_address
+from mainstem.gateway.server.app import assemble
+from mainstem.gateway.server.serving import listen_tcp
+from mainstem.gateway.streams.event_stream import Streams
+from mainstem.gateway.streams.stream_routes import stream_router
+from mainstem.gateway.streams.topic_stream import TopicStreams
+from mainstem.gateway.topics.topic_routes import topic_router
 from tests.gateway.served import listening_on, served
 from tests.gateway.sse import reading
 

@@ -13,12 +13,12 @@ from mainstem.client.http.views import views
 from mainstem.client.log import Log
 from mainstem.clock import SystemClock
 from mainstem.errors import AuthenticationError, AuthorizationError, ConfigError
-from mainstem.gateway.access_rules import RULES, rule_for
-from mainstem.gateway.app import create_app
-from mainstem.gateway.forwarding import ForwardingBackend
-from mainstem.gateway.key_paths import KEY
-from mainstem.gateway.limits import Limits
-from mainstem.gateway.tokens import Grants, TokenFile, digest_of, new_token, read_tokens, write_tokens
+from mainstem.gateway.access.access_rules import RULES, rule_for
+from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.tokens import Grants, TokenFile, digest_of, new_token, read_tokens, write_tokens
+from mainstem.gateway.http.key_paths import KEY
+from mainstem.gateway.server.app import create_app
+from mainstem.gateway.views.forwarding import ForwardingBackend
 from tests.gateway.served import served
 from tests.gateway.test_bad_input import is_problem
 

@@ -70,13 +70,13 @@ def view_host(
     """A view host of ``app``; its address is its socket."""
     (directory / "app.py").write_text(app)
     arguments = ["--app", str(directory / "app.py"), "--bootstrap", bootstrap, "--data", str(directory)]
-    module = "mainstem.gateway.view_host_process"
+    module = "mainstem.gateway.server.view_host_process"
     with running(module, *arguments, "--socket", str(directory / "s"), environment=environment) as process:
         yield process
 
 
 @contextmanager
-def gateway(bootstrap: str, *options: str, module: str = "mainstem.gateway.process") -> Iterator[Process]:
+def gateway(bootstrap: str, *options: str, module: str = "mainstem.gateway.server.process") -> Iterator[Process]:
     """A gateway on a free port of loopback; its address is HOST:PORT."""
     with running(module, "--bootstrap", bootstrap, "--http", "127.0.0.1:0", *options) as process:
         yield process

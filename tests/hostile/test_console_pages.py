@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mainstem.gateway.tokens import Grants, new_token, write_tokens
+from mainstem.gateway.access.tokens import Grants, new_token, write_tokens
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.hostile.serving import Process, WellBehaved, client, gateway
 

@@ -12,11 +12,11 @@ import pytest
 from mainstem.client.log import Log
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.errors import ConfigError
-from mainstem.gateway.app import create_app
-from mainstem.gateway.forwarding import ForwardingBackend
-from mainstem.gateway.host_app import create_host_app
-from mainstem.gateway.limits import Limits
-from mainstem.gateway.serving import listen_unix
+from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.server.app import create_app
+from mainstem.gateway.server.host_app import create_host_app
+from mainstem.gateway.server.serving import listen_unix
+from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.pipelines.app import App
 from mainstem.pipelines.kinds import Lake
 from mainstem.schema.registry import lookup

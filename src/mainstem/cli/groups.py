@@ -68,7 +68,7 @@ def reset(
     json: options.Json = False,
 ) -> None:
     """Let a group without members begin elsewhere; shows what it would do unless told to do it."""
-    from mainstem.gateway.reads import moment
+    from mainstem.gateway.topics.reads import moment
     from mainstem.model import Position
 
     with connect(bootstrap) as log:

@@ -39,7 +39,7 @@ def read(  # noqa: PLR0913 - a command's options are its parameters
     json: options.Json = False,
 ) -> None:
     """Read a topic. Prints partition:offset, key and value of each record; with --json one document a line."""
-    from mainstem.gateway.reads import moment
+    from mainstem.gateway.topics.reads import moment
 
     with connect(bootstrap) as log:
         begin = moment(start, topic)
@@ -79,7 +79,7 @@ def _naming_damage(reader: Follower | BoundedReader) -> Iterator[Record]:
 
 
 def _show(record: Record, *, as_json: bool) -> None:
-    from mainstem.gateway.record_json import record_json
+    from mainstem.gateway.topics.record_json import record_json
 
     if as_json:
         out_json(record_json(record))

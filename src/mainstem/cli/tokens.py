@@ -35,7 +35,7 @@ def create(
     json: options.Json = False,
 ) -> None:
     """Make a token with scopes. It is printed once, and cannot be seen again."""
-    from mainstem.gateway.tokens import grants_of, new_token, read_tokens, write_tokens
+    from mainstem.gateway.access.tokens import grants_of, new_token, read_tokens, write_tokens
 
     token, text = new_token(name, grants_of(read or (), write or (), admin or ()))
     tokens = read_tokens(file) if file.exists() else {}
@@ -52,7 +52,7 @@ def create(
 @app.command("list")
 def list_tokens(file: File = DEFAULT_FILE, json: options.Json = False) -> None:
     """Every token's name and scopes."""
-    from mainstem.gateway.tokens import read_tokens
+    from mainstem.gateway.access.tokens import read_tokens
 
     tokens = read_tokens(file).values()
     rows = [
@@ -80,7 +80,7 @@ def list_tokens(file: File = DEFAULT_FILE, json: options.Json = False) -> None:
 @app.command()
 def revoke(name: Name, file: File = DEFAULT_FILE, json: options.Json = False) -> None:
     """Let a token end: within a second it is known no more."""
-    from mainstem.gateway.tokens import read_tokens, write_tokens
+    from mainstem.gateway.access.tokens import read_tokens, write_tokens
 
     tokens = read_tokens(file)
     if tokens.pop(name, None) is None:

@@ -60,7 +60,7 @@ def create(
 @app.command()
 def describe(topic: Name, bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP, json: options.Json = False) -> None:
     """One topic: where each partition begins and ends, and its settings."""
-    from mainstem.gateway.topic_json import description_json
+    from mainstem.gateway.topics.topic_json import description_json
 
     with connect(bootstrap) as log:
         document = description_json(log.describe_topic(topic))

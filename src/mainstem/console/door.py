@@ -25,9 +25,9 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 
 from mainstem.console.sign_in import SIGN_IN, Sessions, sign_in_page
-from mainstem.gateway.gate import Gate
-from mainstem.gateway.guard import AsgiApp, Guard, Message, Receive, Scope, Send
-from mainstem.gateway.problem_responses import http_problem
+from mainstem.gateway.access.request_limits import AsgiApp, Guard, Message, Receive, Scope, Send
+from mainstem.gateway.access.token_auth import Gate
+from mainstem.gateway.http.problem_responses import http_problem
 
 _PAGES = ("/console/", "/_nicegui/", "/_nicegui_ws/")
 _EVENTS = "/_nicegui_ws/"

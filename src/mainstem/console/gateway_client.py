@@ -14,7 +14,7 @@ import httpx
 
 from mainstem.console.requests import Asked
 from mainstem.console.sign_in import Sessions
-from mainstem.gateway.guard import AsgiApp
+from mainstem.gateway.access.request_limits import AsgiApp
 
 POLL_S = 15.0
 WORK_S = 3_600.0

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from mainstem.console.door import mount_console
-from mainstem.gateway import process
+from mainstem.gateway.server import process
 
 
 def main(argv: Sequence[str] | None = None) -> int:

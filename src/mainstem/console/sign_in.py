@@ -19,8 +19,8 @@ from typing import Any, Final
 from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, Response
 
-from mainstem.gateway.gate import presented_token, unknown_token
-from mainstem.gateway.tokens import TokenFile
+from mainstem.gateway.access.token_auth import presented_token, unknown_token
+from mainstem.gateway.access.tokens import TokenFile
 
 SIGN_IN: Final = "/console/sign-in"
 SESSIONS_MAX: Final = 256

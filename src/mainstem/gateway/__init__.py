@@ -1,1 +1,7 @@
-"""HTTP: append, read, and ask the views. The only package that knows the web framework."""
+"""HTTP for topics, views and operation.
+
+* ``server``: the processes and their apps
+* ``access``: tokens, limits, origins
+* ``http``: bodies, answers, problems, the OpenAPI document
+* ``topics``, ``streams``, ``requests``, ``views``, ``operation``: the routes and what serves them
+"""

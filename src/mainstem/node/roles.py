@@ -117,14 +117,14 @@ def gateway_role(
     for socket in view_hosts:
         arguments += ["--view-host", str(socket)]
     arguments += access.arguments()
-    module = "mainstem.console.process" if console else "mainstem.gateway.process"
+    module = "mainstem.console.process" if console else "mainstem.gateway.server.process"
     return Role("gateway", _python(module, *arguments), "ready: http ")
 
 
 def view_host_role(app: Path, bootstrap: str, data: Path, socket: Path) -> Role:
     """One view host for all views of an App."""
     arguments = ("--app", str(app), "--bootstrap", bootstrap, "--data", str(data), "--socket", str(socket))
-    argv = _python("mainstem.gateway.view_host_process", *arguments)
+    argv = _python("mainstem.gateway.server.view_host_process", *arguments)
     return Role("views", argv, "ready: views ", ready_timeout_s=180.0, grace_s=20.0, stop_rank=RANK_APPLIERS)
 
 

@@ -1,0 +1,11 @@
+"""Who may ask what: tokens, limits, origins.
+
+* ``access_rules``: the scope that each route requires
+* ``token_auth``: bearer tokens (RFC 6750)
+* ``tokens``: the file of tokens
+* ``request_limits``: limits of requests, and protection from other web pages
+* ``limits``: limits that are settings
+* ``cors``: other origins (CORS)
+* ``hop_headers``: headers between gateway and view hosts
+* ``request_heads``: limits of request lines and headers
+"""

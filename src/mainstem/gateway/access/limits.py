@@ -1,0 +1,94 @@
+"""The bounds of one process's HTTP, and the settings that change them: ``--set mainstem.gateway.NAME=VALUE``.
+
+No web framework in here: the commands check the settings before they start a gateway. Immutable; safe from any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from mainstem.errors import ConfigError
+from mainstem.gateway.http.addresses import LOOPBACK_NAMES
+
+PREFIX: Final = "mainstem.gateway."
+STREAMS_MAX: Final = 2_048
+_REQUESTS_MAX: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The bounds of one process's HTTP. ``host_names`` None serves any host name."""
+
+    body_bytes_max: int = 4 << 20
+    bodies_bytes_max: int = 64 << 20
+    answers_bytes_max: int = 256 << 20
+    requests_max: int = _REQUESTS_MAX
+    streams_max: int = STREAMS_MAX
+    websockets_max: int = 64
+    body_pause_s: float = 30.0
+    host_names: frozenset[str] | None = LOOPBACK_NAMES
+    origins: frozenset[str] = frozenset()
+
+    def lets_in(self, origin: str) -> bool:
+        """Whether pages of another origin may do what others may."""
+        return "*" in self.origins or origin in self.origins
+
+
+class Setting(NamedTuple):
+    """A setting of the gateway: the field of ``Limits`` that it sets, and the values that it takes."""
+
+    field: str
+    least: int
+    most: int
+
+
+SETTINGS: Final = {
+    f"{PREFIX}body.bytes.max": Setting("body_bytes_max", 1_024, 1 << 30),
+    f"{PREFIX}bodies.bytes.max": Setting("bodies_bytes_max", 1_024, 1 << 40),
+    f"{PREFIX}answers.bytes.max": Setting("answers_bytes_max", 1 << 20, 1 << 40),
+    f"{PREFIX}requests.max": Setting("requests_max", 1, 1_000_000),
+    f"{PREFIX}streams.max": Setting("streams_max", 1, 1_000_000),
+    f"{PREFIX}websockets.max": Setting("websockets_max", 1, 1_000_000),
+    f"{PREFIX}body.pause.ms": Setting("body_pause_s", 1, 86_400_000),
+}
+
+
+def divided(settings: Iterable[str], *, log: str | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The settings of the log, and those of the gateway, which are checked here.
+
+    ``log``: the address of a log that runs already, whose settings cannot be given here. Raises ConfigError.
+    """
+    all_settings = tuple(settings)
+    of_gateway = tuple(text for text in all_settings if text.startswith(PREFIX))
+    of_log = tuple(text for text in all_settings if not text.startswith(PREFIX))
+    limits_of(of_gateway)
+    if log is not None and of_log:
+        raise ConfigError(f"--set {of_log[0]} is for a log, and the one at {log} runs already: set it there")
+    return of_log, of_gateway
+
+
+def limits_of(settings: Iterable[str], limits: Limits = Limits()) -> Limits:  # immutable
+    """``limits`` with ``NAME=VALUE`` settings applied; the last of one name counts. Raises ConfigError."""
+    changes: dict[str, float] = {}
+    for text in settings:
+        name, _, value = text.partition("=")
+        setting = SETTINGS.get(name)
+        if setting is None:
+            raise ConfigError(f"unknown setting {name!r}: the gateway has {', '.join(SETTINGS)}")
+        if not value.isdecimal() or len(value) > 20 or not setting.least <= int(value) <= setting.most:
+            raise ConfigError(f"{name}={value}: give a whole number from {setting.least} to {setting.most}")
+        changes[setting.field] = int(value) / 1_000 if name.endswith(".ms") else int(value)
+    changed: Limits = replace(limits, **changes)  # type: ignore[arg-type]  # numbers, by the table above
+    if changed.bodies_bytes_max < changed.body_bytes_max:
+        raise ConfigError(
+            f"{PREFIX}bodies.bytes.max={changed.bodies_bytes_max} leaves no room for one body of "
+            f"{changed.body_bytes_max} bytes ({PREFIX}body.bytes.max)"
+        )
+    return changed
+
+
+def streams_bound(limits: Limits, open_files_max: int) -> int:
+    """How many streams a process may serve that may have so many files open: two files a stream of a view, and rest."""
+    return max(1, min(limits.streams_max, (open_files_max - limits.requests_max) // 2))

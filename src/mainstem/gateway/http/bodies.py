@@ -1,0 +1,99 @@
+"""JSON bodies: read, parsed and checked in one step, so that every way to be wrong is one clear problem.
+
+The parser is pydantic's: it refuses bytes that are not UTF-8, lone surrogates and nesting without end by itself. A body
+must say ``application/json``; that is also what keeps other pages' simple requests out.
+
+The parser holds the interpreter until it is through, and each value becomes an object of up to 230 bytes. So values are
+counted before: a body has at most ``VALUES_MAX``, one record ``RECORD_VALUES_MAX``. What counts is separators outside
+of strings. A body with few separators in all is parsed on the event loop; any other is counted, cut into records and
+parsed record by record in a thread (``body_slices``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
+
+from mainstem.errors import InputError
+from mainstem.gateway.http.body_slices import record_slices
+from mainstem.gateway.http.problem_responses import HttpError, names_of, validation_text
+from mainstem.gateway.http.record_bodies import RECORDS_MAX, AppendBody, NewRecordBody
+
+VALUES_MAX: Final = 200_000
+RECORD_VALUES_MAX: Final = 20_000
+_FEW_VALUES: Final = 5_000
+_SEPARATORS: Final = (b",", b"[", b"{")
+_STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+async def read_json(request: Request, model: type[_Model]) -> _Model:
+    """The request's body as ``model``. Raises HttpError 413 or 415, or InputError."""
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type != "application/json":
+        raise HttpError(415, f"send the body as application/json, not {content_type[:100] or 'without a type'}")
+    body = await request.body()
+    if _separators(body, 0, len(body)) <= _FEW_VALUES:
+        return _parsed(body, model)
+    return await asyncio.to_thread(_parsed_in_parts, body, model)
+
+
+def _parsed(body: bytes, model: type[_Model], place: str = "") -> _Model:
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        raise InputError(place + validation_text(error, names_of(model))) from error
+
+
+def _parsed_in_parts(body: bytes, model: type[_Model]) -> _Model:
+    """The same for a body with many separators. Raises HttpError 413 and InputError."""
+    if issubclass(model, AppendBody):
+        return model.model_construct(records=_records(body))
+    if _has_too_many(body):
+        raise HttpError(413, f"the body has more than {RECORD_VALUES_MAX} JSON values: send fewer")
+    return _parsed(body, model)
+
+
+def _records(body: bytes) -> list[NewRecordBody]:
+    records: list[NewRecordBody] = []
+    total = 0
+    try:
+        for text, values in record_slices(body, RECORD_VALUES_MAX):
+            total += values
+            if values > RECORD_VALUES_MAX:
+                raise HttpError(413, f"records.{len(records)} has more than {RECORD_VALUES_MAX} JSON values: split it")
+            if total > VALUES_MAX:
+                raise HttpError(413, f"the body has more than {VALUES_MAX} JSON values: send it in parts")
+            if len(records) == RECORDS_MAX:
+                raise InputError(f"records: one request takes at most {RECORDS_MAX}; send the others in another one")
+            records.append(_parsed(text, NewRecordBody, f"records.{len(records)}: "))
+    except ValueError as error:
+        raise InputError(f'send {{"records": [...]}} and nothing else: {error}') from error
+    if not records:
+        raise InputError("records: give at least one")
+    return records
+
+
+def _has_too_many(body: bytes) -> bool:
+    """Whether there are more than ``RECORD_VALUES_MAX`` separators outside of strings."""
+    values = at = 0
+    for string in _STRING.finditer(body):
+        values += _separators(body, at, string.start())
+        at = string.end()
+        if values > RECORD_VALUES_MAX:
+            return True
+    return values + _separators(body, at, len(body)) > RECORD_VALUES_MAX
+
+
+def _separators(text: bytes, start: int, end: int) -> int:
+    return sum(text.count(each, start, end) for each in _SEPARATORS)
+
+
+def body_of(model: type[BaseModel]) -> dict[str, Any]:
+    """What OpenAPI says of a route whose body is ``model``."""
+    reference = {"schema": model.model_json_schema(ref_template="#/components/schemas/{model}")}
+    return {"requestBody": {"required": True, "content": {"application/json": reference}}}

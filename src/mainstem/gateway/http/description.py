@@ -1,0 +1,206 @@
+"""The description of the API (OpenAPI), made complete: each answer of each route with status, media type and headers.
+
+The framework knows the routes, their parameters and bodies. What they answer stands here: one line for each route; the
+problems that every route can have, and those that follow from what it takes, are added by themselves. A test asks for a
+line for every route, and sends requests to find an answer that is not described. Pure functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mainstem.gateway.http.answer_schemas import SCHEMAS
+from mainstem.problems import CONTENT_TYPE
+
+_NOT_MODIFIED: Final = 304
+_ALWAYS: Final = (400, 401, 403, 421, 500, 502, 503)
+_PROBLEMS: Final = {
+    400: "A parameter, a body, a position or a query is wrong",
+    401: "No token, or one that is not known",
+    403: "The token may not do this, or a page of another origin asks",
+    404: "There is no such topic, view or request",
+    408: "The body came too slowly",
+    409: "The topic or the view does not do this",
+    410: "What is asked for is too old: it is kept no more",
+    412: "The condition does not hold; `actual` is the offset that does",
+    413: "The body or a record is too large",
+    415: "The body is not `application/json`",
+    416: "The log does not have this offset",
+    421: "This host name is not served here",
+    422: "The record is none that the topic takes",
+    500: "A defect, or this machine is in the way",
+    501: "Something that this takes is not installed",
+    502: "The log's answer, or a worker's, is an error",
+    503: "Temporarily unavailable; `Retry-After` says when to try again",
+    504: "The position was not reached in time (`wanted` and `reached`), or it is not known whether it was appended",
+}
+_HEADERS: Final = {
+    "Mainstem-Position": "The position that the answer reflects, or that stands just after what was appended",
+    "ETag": "The key's last offset in quotation marks, for `If-Match`",
+    "Location": "Where to look for the reply",
+    "Retry-After": "Seconds after which to try again",
+    "Preference-Applied": "What of `Prefer` was followed (RFC 7240)",
+    "WWW-Authenticate": "How to authenticate (RFC 6750)",
+}
+_REQUEST_HEADERS: Final = {
+    "If-Match": "An entity tag, as a key's read gives it: append only if this is the key's last offset",
+    "If-None-Match": "`*`: append only if the key has no record",
+    "Mainstem-Expect-End": "An offset: append only if the partition ends there",
+    "Idempotency-Key": "Append once, however often the request is sent",
+    "Prefer": "`respond-async` or `wait=SECONDS` (RFC 7240)",
+}
+_PROBLEM_HEADERS: Final[Mapping[int, str]] = {
+    401: "WWW-Authenticate",
+    403: "WWW-Authenticate",
+    503: "Retry-After",
+    504: "Mainstem-Position",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    """An answer that is no problem. ``schema`` is a name of ``answer_schemas``, ``headers`` those that it may have."""
+
+    status: int
+    text: str
+    schema: str
+    headers: tuple[str, ...] = ()
+    media_type: str = "application/json"
+
+    def document(self) -> dict[str, Any]:
+        """The answer in OpenAPI's words."""
+        described = {"description": self.text, "headers": _headers(self.headers)}
+        if self.status == _NOT_MODIFIED:
+            return described
+        return {**described, "content": {self.media_type: {"schema": _schema(self.schema)}}}
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What a route answers; ``problems`` are those that do not follow from what it takes.
+
+    ``takes``: the headers that it reads and the framework does not know of.
+    """
+
+    successes: tuple[Success, ...]
+    problems: tuple[int, ...] = ()
+    takes: tuple[str, ...] = ()
+
+
+_CONDITIONS: Final = ("If-Match", "If-None-Match", "Mainstem-Expect-End", "Idempotency-Key")
+_AT: Final = ("Mainstem-Position",)
+_ROWS: Final = Answers((Success(200, "The rows, and what they reflect", "Rows", _AT),), (409, 410, 416, 501))
+_KEY_ROWS: Final = Answers((Success(200, "The rows, and what they reflect", "KeyRows", _AT),), (409, 410, 416, 501))
+_OBJECT: Final = Answers((Success(200, "How it went", "Object"),), (409, 410, 416, 501))
+_EVENTS: Final = Answers((Success(200, "Events, without end", "Text", (), "text/event-stream"),), (409, 410, 416, 501))
+_ANSWERED: Final = Success(200, "The reply", "Answered", (*_AT, "Preference-Applied"))
+_PENDING: Final = Success(202, "Not answered yet", "Pending", (*_AT, "Location", "Retry-After", "Preference-Applied"))
+
+ANSWERS: Final[Mapping[tuple[str, str], Answers]] = {
+    ("get", "/topics"): Answers((Success(200, "The topics", "Topics"),)),
+    ("get", "/topics/{topic}"): Answers((Success(200, "The topic", "TopicDescription"),)),
+    ("post", "/topics/{topic}/records"): Answers(
+        (Success(201, "Appended", "Appended", _AT),), (409, 412, 504), _CONDITIONS
+    ),
+    ("get", "/topics/{topic}/records"): Answers((Success(200, "The records", "Records", _AT),), (416,)),
+    ("get", "/topics/{topic}/keys/{key}"): Answers(
+        (Success(200, "The key's records", "KeyRecords", (*_AT, "ETag")),), (416,)
+    ),
+    ("get", "/topics/{topic}/stream"): _EVENTS,
+    ("post", "/topics/{topic}/requests"): Answers((_ANSWERED, _PENDING), (409, 412, 504), (*_CONDITIONS, "Prefer")),
+    ("get", "/requests/{request}"): Answers((_ANSWERED, _PENDING), (410,)),
+    ("get", "/views"): Answers((Success(200, "The views", "Views"),)),
+    ("get", "/views/{view}"): Answers((Success(200, "The view", "ViewStatus"),)),
+    ("delete", "/views/{view}"): _OBJECT,
+    ("post", "/views/{view}/verify"): _OBJECT,
+    ("post", "/views/{view}/rebuild"): _OBJECT,
+    ("get", "/views/{view}/keys"): _KEY_ROWS,
+    ("get", "/views/{view}/keys/{key}"): _ROWS,
+    ("get", "/views/{view}/diff"): _ROWS,
+    ("get", "/views/{view}/stream"): _EVENTS,
+    ("post", "/views/{view}/sql"): _ROWS,
+    ("get", "/views/{view}/search"): _ROWS,
+    ("get", "/views/{view}/neighbors"): _ROWS,
+    ("get", "/views/{view}/path"): _ROWS,
+    ("get", "/views/{view}/metrics"): _ROWS,
+    ("get", "/views/{view}/prometheus"): Answers(
+        (Success(200, "Prometheus' text format", "Text", _AT, "text/plain"),), (409, 410, 416, 501)
+    ),
+    ("get", "/client.js"): Answers(
+        (Success(200, "The module", "Text", ("ETag",), "text/javascript"), Success(304, "As it was", "Text", ("ETag",)))
+    ),
+    ("get", "/healthz"): Answers((Success(200, "The log answers", "Object"),)),
+    ("get", "/pipelines"): Answers((Success(200, "The pipelines", "Object"),)),
+    ("get", "/groups"): Answers((Success(200, "The groups", "Object"),)),
+    ("get", "/config"): Answers((Success(200, "The settings", "Config"),)),
+    ("get", "/metrics"): Answers((Success(200, "Prometheus' text format", "Text", (), "text/plain"),)),
+}
+
+
+def completed(document: dict[str, Any]) -> dict[str, Any]:
+    """The framework's description with every answer of every route in it. Changes and returns ``document``."""
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    schemas.update(SCHEMAS)
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            _hoist_definitions(operation, schemas)
+            answers = ANSWERS.get((method, path))
+            operation["responses"] = _responses(operation, answers, path)
+            if answers is not None and answers.takes:
+                operation.setdefault("parameters", []).extend(map(_request_header, answers.takes))
+    document["components"]["headers"] = {
+        name: {"description": text, "schema": {"type": "string"}} for name, text in _HEADERS.items()
+    }
+    document["components"]["responses"] = {f"Problem{status}": _problem(status) for status in _PROBLEMS}
+    document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    document["security"] = [{"token": []}, {}]
+    return document
+
+
+def _responses(operation: Mapping[str, Any], answers: Answers | None, path: str) -> dict[str, Any]:
+    """All answers of one operation, by status; one that has no line keeps what the framework says of its successes."""
+    if answers is None:
+        responses = {status: found for status, found in operation["responses"].items() if status.startswith("2")}
+    else:
+        responses = {str(success.status): success.document() for success in answers.successes}
+    statuses = sorted({*_ALWAYS, *_following(operation, path), *(answers.problems if answers is not None else ())})
+    return responses | {str(status): {"$ref": f"#/components/responses/Problem{status}"} for status in statuses}
+
+
+def _following(operation: Mapping[str, Any], path: str) -> Iterable[int]:
+    """The problems that follow from what an operation takes."""
+    if "{" in path:
+        yield 404
+    if "requestBody" in operation:
+        yield from (408, 413, 415, 422)
+    if any(parameter["name"] in ("at_least", "max_lag_ms") for parameter in operation.get("parameters", ())):
+        yield 504
+
+
+def _hoist_definitions(operation: Mapping[str, Any], schemas: dict[str, Any]) -> None:
+    """Put the schemas that a body's schema brings along where its references look for them."""
+    for content in operation.get("requestBody", {}).get("content", {}).values():
+        schemas.update(content["schema"].pop("$defs", {}))
+
+
+def _problem(status: int) -> dict[str, Any]:
+    header = _PROBLEM_HEADERS.get(status)
+    return {
+        "description": _PROBLEMS[status],
+        "headers": _headers(() if header is None else (header,)),
+        "content": {CONTENT_TYPE: {"schema": _schema("Problem")}},
+    }
+
+
+def _request_header(name: str) -> dict[str, Any]:
+    return {"name": name, "in": "header", "description": _REQUEST_HEADERS[name], "schema": {"type": "string"}}
+
+
+def _headers(names: Iterable[str]) -> dict[str, Any]:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+def _schema(name: str) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{name}"}

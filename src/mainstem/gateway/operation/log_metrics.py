@@ -1,0 +1,95 @@
+"""``GET /metrics``: the log process's metrics, asked for on its Unix socket and passed on as they come, and the views'.
+
+The log counts by itself and serves Prometheus' text format. The gateway adds a counter of its own, of failures of
+background tasks, and how each view is, as its host says it. A host that does not answer in time has no part in the
+page. Used by one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import aiohttp
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from mainstem.background import failures
+from mainstem.broker.metrics.text_format import gauge
+from mainstem.errors import UnavailableError
+from mainstem.gateway.http.queries import NoQuery
+from mainstem.gateway.http.unix_http import UnixHttp
+from mainstem.gateway.views.backend import ViewBackend
+
+_TIMEOUT_S = 10.0
+_FAMILIES: Final[tuple[tuple[str, str, Callable[[Mapping[str, Any]], float]], ...]] = (
+    ("up", "1 while the view applies and answers", lambda status: int(status["state"] in ("live", "catching up"))),
+    ("lag_offsets", "Offsets between the view and the log's end", lambda status: status["lag"]),
+    ("dead_letters", "Records that the view could not apply", lambda status: status["dead_letters"]),
+    ("damaged_offsets", "Offsets that could not be read and were skipped", lambda status: status["damaged_offsets"]),
+)
+
+
+class LogMetrics:
+    """The log's socket."""
+
+    def __init__(self, socket: Path) -> None:
+        self._client = UnixHttp(socket, silence_s=_TIMEOUT_S, connect_s=_TIMEOUT_S)
+
+    async def page(self) -> Response:
+        """What the log says now. Raises UnavailableError."""
+        try:
+            answer = await self._client.send("GET", "/metrics")
+            page = await answer.read()
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise UnavailableError("the log does not tell its metrics; it is started again by itself") from error
+        if answer.status != HTTPStatus.OK:
+            raise UnavailableError("the log is telling its metrics to others; try again in a moment")
+        return Response(page + _own_metrics(), headers={"Content-Type": answer.headers["content-type"]})
+
+    async def close(self) -> None:
+        """Close the connections to the log."""
+        await self._client.close()
+
+
+def _own_metrics() -> bytes:
+    name = "mainstem_gateway_background_failures_total"
+    lines = [f"# HELP {name} Errors of background tasks of the gateway that nobody foresaw.", f"# TYPE {name} counter"]
+    lines += [f'{name}{{task="{task}"}} {count}' for task, count in sorted(failures().items())]
+    return "\n".join([*lines, ""]).encode()
+
+
+def metrics_router(metrics: LogMetrics | None, views: ViewBackend) -> APIRouter:
+    """``/metrics``, where the log's socket is known."""
+    router = APIRouter(tags=["operation"])
+    if metrics is not None:
+
+        @router.get("/metrics", summary="The metrics of the log and the views in Prometheus' text format")
+        async def tell(_: Annotated[NoQuery, Query()]) -> Response:
+            page, statuses = await asyncio.gather(metrics.page(), _statuses(views))
+            content_type = page.headers["content-type"]
+            return Response(bytes(page.body) + view_metrics(statuses).encode(), headers={"Content-Type": content_type})
+
+    return router
+
+
+async def _statuses(views: ViewBackend) -> list[dict[str, Any]]:
+    try:
+        async with asyncio.timeout(_TIMEOUT_S):
+            return await views.statuses()
+    except (UnavailableError, TimeoutError):
+        return []
+
+
+def view_metrics(statuses: Sequence[Mapping[str, Any]]) -> str:
+    """The families of the views, from their statuses; nothing where there are none."""
+    if not statuses:
+        return ""
+    labels = [{"view": status["name"], "kind": status["kind"], "topic": status["topic"]} for status in statuses]
+    return "".join(
+        gauge(f"mainstem_view_{name}", text, zip(labels, map(value, statuses), strict=True))
+        for name, text, value in _FAMILIES
+    )

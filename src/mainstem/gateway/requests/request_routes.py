@@ -1,0 +1,160 @@
+"""The routes of request and reply: ``POST /topics/{topic}/requests`` and ``GET /requests/{id}``.
+
+An answer waits for its reply as long as it is told to, and gives its place up when the asker goes away. What is not
+answered in time, or before the gateway stops, is 202 with the place to look again; that place is good over a restart of
+the gateway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from mainstem.client.http.request_reply import ERROR, RequestId, reply_topic_of
+from mainstem.errors import RequestFailedError
+from mainstem.gateway.http.blocking import Workers
+from mainstem.gateway.http.bodies import body_of, read_json
+from mainstem.gateway.http.json_responses import json_response
+from mainstem.gateway.http.queries import NoQuery, ReplyQuery
+from mainstem.gateway.http.record_bodies import RequestBody
+from mainstem.gateway.requests.reply_follower import Expected, Replies
+from mainstem.gateway.requests.request_reply import Requests
+from mainstem.gateway.topics.conditions import asks_of
+from mainstem.gateway.topics.record_json import record_json
+from mainstem.gateway.topics.topic_routes import check_name
+from mainstem.model import Position, Record
+
+if TYPE_CHECKING:
+    from mainstem.client.log import Log
+
+_THREADS_MAX: Final = 32
+_RETRY_AFTER_S: Final = "1"
+_WAIT = re.compile(r'wait\s*=\s*"?(\d{1,6})"?')
+
+
+class RequestRoutes:
+    """The two routes over one log, and what they hold open. Used by one event loop."""
+
+    def __init__(self, log: Log) -> None:
+        self._requests = Requests(log)
+        self._replies = Replies(log)
+        self._workers = Workers(_THREADS_MAX)
+
+    def end(self) -> None:
+        """The process stops: who waits is told where to look for the reply. Idempotent."""
+        self._replies.end()
+
+    async def close(self) -> None:
+        """End what is followed."""
+        await self._replies.close()
+
+    def router(self) -> APIRouter:
+        """The routes."""
+        router = APIRouter(tags=["requests"])
+
+        @router.post(
+            "/topics/{topic}/requests",
+            summary="Append a request and wait for its reply",
+            openapi_extra=body_of(RequestBody),
+        )
+        async def ask(http: Request, topic: str, _: Annotated[NoQuery, Query()]) -> Response:
+            check_name(topic)
+            body = await read_json(http, RequestBody)
+            timeout_s, applied = _preferences(http.headers.get("prefer", ""), body.timeout_s)
+            response = await self._ask(http, topic, body, timeout_s)
+            if applied:
+                response.headers["Preference-Applied"] = ", ".join(applied)
+            return response
+
+        @router.get("/requests/{request}", summary="What became of a request: its reply, or that it is pending")
+        async def look(http: Request, request: str, query: Annotated[ReplyQuery, Query()]) -> Response:
+            return await self._look(http, RequestId.parse(request), query.timeout)
+
+        return router
+
+    async def _ask(self, http: Request, topic: str, body: RequestBody, timeout_s: float) -> Response:
+        asks = asks_of(http.headers, 1)
+        prepared = await self._workers.run(self._requests.prepare, topic, body, asks)
+        if timeout_s == 0:
+            request, position = await self._workers.run(self._requests.append, topic, body, prepared)
+            return _pending(request, position)
+        async with self._replies.expecting(prepared.reply_topic, prepared.correlation_id) as expected:
+            request, position = await self._workers.run(self._requests.append, topic, body, prepared)
+            reply = await self._workers.run(self._requests.reply, request) if "idempotency_key" in asks else None
+            reply = reply or await self._wait(http, request, expected, timeout_s)
+        return _pending(request, position) if reply is None else _answered(request, reply)
+
+    async def _look(self, http: Request, request: RequestId, timeout_s: float) -> Response:
+        reply = await self._workers.run(self._requests.reply, request)
+        if reply is None:
+            position = await self._workers.run(self._requests.pending, request)
+            if timeout_s == 0:
+                return _pending(request, position)
+            async with self._replies.expecting(reply_topic_of(request.topic), request.correlation_id) as expected:
+                # It may have come before it was expected: what is in the log by now is found there.
+                reply = await self._workers.run(self._requests.reply, request)
+                reply = reply or await self._wait(http, request, expected, timeout_s)
+            if reply is None:
+                return _pending(request, position)
+        return _answered(request, reply)
+
+    async def _wait(self, http: Request, request: RequestId, expected: Expected, timeout_s: float) -> Record | None:
+        """The reply; None when the time is over, or the asker has gone."""
+        gone = asyncio.ensure_future(_gone(http))
+        either: set[asyncio.Future[Any]] = {expected, gone}
+        try:
+            await asyncio.wait(either, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            gone.cancel()
+        if not expected.done():
+            return None
+        return expected.result() or await self._workers.run(self._requests.reply, request)
+
+
+async def _gone(http: Request) -> None:
+    """Returns when the asker closes the connection."""
+    while (await http.receive())["type"] != "http.disconnect":
+        continue
+
+
+def _preferences(prefer: str, timeout_s: float) -> tuple[float, list[str]]:
+    """How long to wait by the header Prefer (RFC 7240), and what of it is applied. What is not known is passed over."""
+    applied: list[str] = []
+    for part in (part.strip().lower() for part in prefer.split(",")):
+        wait = _WAIT.fullmatch(part)
+        if part == "respond-async":
+            timeout_s = 0.0
+            applied.append(part)
+        elif wait is not None:
+            timeout_s = min(timeout_s, float(wait[1]))
+            applied.append(f"wait={wait[1]}")
+    return timeout_s, applied
+
+
+def _pending(request: RequestId, position: Position) -> Response:
+    document = {"id": str(request), "status": "pending", "position": str(position)}
+    response = json_response(document, status=202, position=position)
+    response.headers["Location"] = f"/requests/{request}"
+    response.headers["Retry-After"] = _RETRY_AFTER_S
+    return response
+
+
+def _answered(request: RequestId, reply: Record) -> Response:
+    """The reply. Raises RequestFailedError when it says that the request failed."""
+    headers = dict(reply.headers)
+    if ERROR in headers:
+        raise RequestFailedError(
+            " ".join((headers[ERROR] or b"").decode(errors="replace").split()) or "no reason given"
+        )
+    position = Position({request.topic_partition: request.offset + 1})
+    document: dict[str, Any] = {
+        "id": str(request),
+        "status": "answered",
+        "position": str(position),
+        "reply": {"position": str(reply.position), **record_json(reply)},
+    }
+    return json_response(document, position=position)

@@ -1,0 +1,113 @@
+"""The public HTTP API: topics, views (forwarded to their hosts) and operation, in one FastAPI app."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, FastAPI
+
+import mainstem
+from mainstem.gateway.access.cors import Cors
+from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.request_limits import Guard
+from mainstem.gateway.access.token_auth import Gate
+from mainstem.gateway.access.tokens import TokenFile
+from mainstem.gateway.http.description import completed
+from mainstem.gateway.http.problem_pages import problem_pages_router
+from mainstem.gateway.http.problem_responses import install
+from mainstem.gateway.operation.config_routes import config_router
+from mainstem.gateway.operation.log_metrics import LogMetrics, metrics_router
+from mainstem.gateway.operation.operation_routes import operation_router
+from mainstem.gateway.requests.request_routes import RequestRoutes
+from mainstem.gateway.streams.browser_module import browser_router
+from mainstem.gateway.streams.event_stream import Streams
+from mainstem.gateway.streams.stream_routes import stream_router
+from mainstem.gateway.topics.topic_routes import topic_router
+from mainstem.gateway.views.forwarding import ForwardingBackend
+from mainstem.gateway.views.view_routes import view_router
+
+if TYPE_CHECKING:
+    from mainstem.client.log import Log
+
+
+def create_app(
+    log: Log,
+    views: ForwardingBackend,
+    limits: Limits,
+    metrics: LogMetrics | None = None,
+    tokens: TokenFile | None = None,
+) -> FastAPI:
+    """The gateway's app over a log, the view hosts' sockets and the one of the log's metrics, if that is known.
+
+    With ``tokens`` each request has to bring one.
+    """
+    requests = RequestRoutes(log)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await requests.close()
+        await views.close()
+        if metrics is not None:
+            await metrics.close()
+
+    streams = views.streams
+    streams.at_end(requests.end)
+    routers = (
+        topic_router(log),
+        requests.router(),
+        stream_router(log, streams),
+        browser_router(),
+        view_router(views),
+        operation_router(log),
+        config_router(log, limits),
+        metrics_router(metrics, views),
+        problem_pages_router(),
+    )
+    return assemble("Mainstem", routers, limits, lifespan, streams=streams, tokens=tokens)
+
+
+def assemble(
+    title: str,
+    routers: tuple[APIRouter, ...],
+    limits: Limits,
+    lifespan: Any = None,
+    *,
+    streams: Streams,
+    tokens: TokenFile | None = None,
+) -> FastAPI:
+    """An app of these routers, with problems for errors; in front of it the guard, and behind that the gate.
+
+    ``streams`` are those of its routes: whoever stops the server ends them first (``app.state.streams``).
+    """
+    app = FastAPI(
+        title=title,
+        version=mainstem.__version__,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        redirect_slashes=False,
+    )
+    app.state.streams = streams
+    for router in routers:
+        app.include_router(router)
+    install(app)
+    app.add_middleware(Gate, tokens=tokens)  # the last one added is the first that a request meets
+    app.add_middleware(Guard, limits=limits)
+    app.add_middleware(Cors, limits=limits)
+    _describe_truly(app)
+    return app
+
+
+def _describe_truly(app: FastAPI) -> None:
+    """Describe what the routes answer; the framework's own 422 is none of it: what is wrong is 400 here."""
+    describe = app.openapi
+
+    @cache
+    def openapi() -> dict[str, Any]:
+        return completed(describe())
+
+    app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to change it

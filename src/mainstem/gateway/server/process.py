@@ -1,0 +1,91 @@
+"""The gateway process: ``python -m mainstem.gateway.server.process --bootstrap HOST:PORT --http HOST:PORT [--view-host
+SOCKET] [--metrics-socket SOCKET]``.
+
+``mainstem.console.process`` is the same process with the console in front of the API.
+
+Prints ``ready: http HOST:PORT`` when it accepts, one line ``error: …`` when it cannot start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mainstem.errors import MainstemError
+from mainstem.exit_codes import told
+from mainstem.gateway.http.addresses import LOOPBACK_NAMES, bound_address, split_address
+from mainstem.gateway.server.serving import Tls, listen_tcp, serve, stop_with_parent
+from mainstem.open_files import raise_open_files_limit
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+_LOG_TIMEOUT_S = 10.0
+
+
+Mount = Callable[["FastAPI"], None]
+"""Puts something in front of the API, behind the guard."""
+
+
+def main(argv: Sequence[str] | None = None, mount: Mount | None = None) -> int:
+    """Run until a signal, or until standard input ends; the exit code. ``mount`` adds the console."""
+    parser = argparse.ArgumentParser(
+        prog="python -m mainstem.gateway.server.process", description="Mainstem's HTTP gateway"
+    )
+    parser.add_argument("--bootstrap", required=True, metavar="HOST:PORT", help="the log")
+    parser.add_argument("--http", default="127.0.0.1:8080", metavar="HOST:PORT", help="where to listen")
+    parser.add_argument("--view-host", action="append", default=[], type=Path, metavar="SOCKET")
+    parser.add_argument("--metrics-socket", type=Path, metavar="SOCKET", help="where the log serves its metrics")
+    parser.add_argument("--tokens", type=Path, metavar="FILE", help="the tokens that requests have to bring")
+    parser.add_argument("--cors-origin", action="append", default=[], metavar="ORIGIN", help="pages that are let in")
+    parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="the certificate chain, PEM")
+    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="its key, if it is in another file")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a limit, by its name")
+    parser.add_argument("--insecure", action="store_true", help="listen on other addresses than loopback")
+    parser.add_argument("--stop-with-parent", action="store_true", help="stop when standard input ends")
+    options = parser.parse_args(argv)
+    try:
+        run(options, mount)
+    except MainstemError as error:
+        return told(error)
+    return 0
+
+
+def run(options: argparse.Namespace, mount: Mount | None = None) -> None:
+    """Bind first, so that a taken port is told before anything heavy is loaded."""
+    tls = Tls(options.tls_cert, options.tls_key) if options.tls_cert is not None else None
+    if tls is not None:
+        tls.check()
+    is_secured = tls is not None and options.tokens is not None
+    listening = listen_tcp(options.http, insecure=options.insecure, is_secured=is_secured)
+    if options.stop_with_parent:
+        stop_with_parent()
+
+    from mainstem.client.log import Log
+    from mainstem.gateway.access.cors import checked_origins
+    from mainstem.gateway.access.limits import Limits, limits_of, streams_bound
+    from mainstem.gateway.access.tokens import TokenFile
+    from mainstem.gateway.operation.log_metrics import LogMetrics
+    from mainstem.gateway.server.app import create_app
+    from mainstem.gateway.server.front_page import add_front_page
+    from mainstem.gateway.views.forwarding import ForwardingBackend
+
+    host, _ = split_address(options.http)
+    names = LOOPBACK_NAMES | {host} if host in LOOPBACK_NAMES else None
+    tokens = TokenFile(options.tokens) if options.tokens is not None else None
+    with Log(options.bootstrap, timeout_s=_LOG_TIMEOUT_S, client_id="mainstem-gateway") as log:
+        metrics = LogMetrics(options.metrics_socket) if options.metrics_socket is not None else None
+        origins = checked_origins(options.cors_origin, has_tokens=tokens is not None)
+        limits = limits_of(options.set, Limits(host_names=names, origins=origins))
+        limits = replace(limits, streams_max=streams_bound(limits, raise_open_files_limit()))
+        app = create_app(log, ForwardingBackend(options.view_host), limits, metrics, tokens)
+        (mount or add_front_page)(app)
+        serve(app, listening, f"ready: http {bound_address(listening)}", tls, websockets=mount is not None)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,11 @@
+"""Topics as server-sent events.
+
+* ``stream_routes``: the routes
+* ``topic_stream``: one reader's stream
+* ``topic_tail``: one follower for all readers of a topic
+* ``topic_frames``: records as events, and a reader's filter
+* ``event_stream``: an event stream as a response
+* ``event_format``: events as bytes
+* ``route_patterns``: patterns over routing keys
+* ``browser_module``: ``GET /client.js``
+"""

@@ -1,0 +1,42 @@
+"""The routes of server-sent events of topics. What is wrong with a request is a problem, before a stream begins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from mainstem.gateway.http.queries import LastEventId, StreamQuery
+from mainstem.gateway.streams.event_format import STREAM_ANSWERS
+from mainstem.gateway.streams.event_stream import EventStream, Streams
+from mainstem.gateway.streams.route_patterns import RoutePattern
+from mainstem.gateway.streams.topic_frames import Wanted
+from mainstem.gateway.streams.topic_stream import TopicStreams
+from mainstem.gateway.topics.topic_routes import check_name
+
+if TYPE_CHECKING:
+    from mainstem.client.log import Log
+
+
+def stream_router(log: Log, streams: Streams, topics: TopicStreams | None = None) -> APIRouter:
+    """``/topics/{topic}/stream``."""
+    router = APIRouter(tags=["topics"])
+    readers = topics or TopicStreams(log)
+
+    @router.get(
+        "/topics/{topic}/stream",
+        summary="A topic's records as server-sent events",
+        response_class=Response,
+        responses=STREAM_ANSWERS,
+    )
+    async def stream_topic(
+        topic: str, query: Annotated[StreamQuery, Query()], last_event_id: LastEventId = ""
+    ) -> Response:
+        check_name(topic)
+        route = None if query.route is None else RoutePattern.parse(query.route)
+        wanted = Wanted(None if query.key is None else query.key.encode(), None, route)
+        start = await readers.start(topic, last_event_id or query.start, wanted, query.on_damaged)
+        return EventStream(readers.events(start), streams)
+
+    return router

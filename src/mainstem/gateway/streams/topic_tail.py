@@ -1,0 +1,207 @@
+"""``TopicTail``: one follower of a topic for all its readers, and the ring of what it brought last.
+
+A follower in a thread takes the committed records; each fetch is encoded once, into a piece with a number, and the
+newest pieces are kept in a ring of at most ``RING_BYTES``. A reader is a number: which piece it takes next. So a
+thousand readers cost a thousand numbers, and not a thousand queues. Who falls out of the ring was too slow.
+
+1. A reader begins at its own position, and reads its own past up to where the tail is (``number``, ``position``).
+2. If the piece of that number is still in the ring, it goes on from there: every piece before it is before ``position``
+   and every later one behind it, so nothing is missed and nothing comes twice. If not, it reads on, as in 1.
+
+The follower waits when the foremost reader is half a ring behind: a log that is read faster than the readers can be
+served must not throw them all out. Used by one event loop; the tail is closed with its last reader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from mainstem.background import failed
+from mainstem.errors import LogUnavailableError, MainstemError, UnavailableError
+from mainstem.gateway.http.blocking import Workers
+from mainstem.gateway.streams.event_stream import too_slow
+from mainstem.gateway.streams.topic_frames import Offsets, Piece, piece_of
+
+if TYPE_CHECKING:
+    from mainstem.client.log import Log
+    from mainstem.client.read.reader import Follower
+
+_LOGGER = logging.getLogger(__name__)
+RING_BYTES: Final = 8 << 20
+_PIECE_BYTES: Final = 32 << 10
+_FETCH_BYTES: Final = 1 << 20
+_RETRY_S: Final = 0.5
+_WOKEN_AT_ONCE: Final = 20
+
+
+class TopicTail:
+    """See the module."""
+
+    def __init__(self, log: Log, topic: str, workers: Workers, ring_bytes: int = RING_BYTES) -> None:
+        """``workers`` has a thread for this tail."""
+        self.topic = topic
+        self.readers = 0
+        """How many hold the tail; whoever lets go of it last closes it."""
+        self._log = log
+        self._workers = workers
+        self._ring_bytes = ring_bytes
+        self._ring: deque[Piece] = deque()
+        self._size_bytes = 0
+        self._end = 0
+        self._foremost = 0
+        self._joined = 0
+        self._offsets: Offsets = {}
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._taken = asyncio.Event()
+        self._error: MainstemError | None = None
+        self._follower: Follower | None = None
+        self._pump: asyncio.Task[None] | None = None
+        self._is_closed = False
+        self._opening = asyncio.create_task(self._open())
+
+    async def opened(self) -> None:
+        """Return when the tail follows. Raises UnknownTopicError, LogUnavailableError."""
+        await asyncio.shield(self._opening)
+
+    @property
+    def number(self) -> int:
+        """The number of the next piece."""
+        return self._end
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the tail follows no more."""
+        return self._error is not None
+
+    @property
+    def offsets(self) -> Offsets:
+        """The position just before the next piece."""
+        return self._offsets
+
+    def join(self, number: int) -> bool:
+        """Go on with the piece of that number, if it can still be had."""
+        if number < self._end - len(self._ring):
+            return False
+        self._joined += 1
+        self._take(number)
+        return True
+
+    def leave(self) -> None:
+        """A reader that joined is gone."""
+        self._joined -= 1
+        self._taken.set()
+
+    async def piece(self, number: int, timeout_s: float) -> Piece | None:
+        """The piece of that number; None when it did not come in time.
+
+        Raises UnavailableError to a reader that was too slow for it, and what ended the tail.
+        """
+        if number >= self._end:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    while number >= self._end:
+                        if self._error is not None:
+                            raise self._error
+                        await self._woken()
+            except TimeoutError:
+                return None
+        first = self._end - len(self._ring)
+        if number < first:
+            raise too_slow()
+        self._take(number + 1)
+        return self._ring[number - first]
+
+    def close(self) -> None:
+        """End the follower. Idempotent."""
+        self._is_closed = True
+        if self._pump is not None:
+            self._pump.cancel()
+        if self._follower is not None:
+            self._follower.close()
+
+    # ---- how
+
+    def _take(self, number: int) -> None:
+        if number > self._foremost:
+            self._foremost = number
+            self._taken.set()
+
+    async def _open(self) -> None:
+        follower = await self._workers.run(self._log.follow, self.topic, fetch_bytes=_FETCH_BYTES)
+        if self._is_closed:
+            follower.close()
+            return
+        self._follower = follower
+        self._offsets = _offsets_of(follower)
+        self._pump = asyncio.create_task(self._follow(follower))
+
+    async def _follow(self, follower: Follower) -> None:
+        try:
+            while True:
+                await self._wait_for_readers()
+                try:
+                    piece = await self._workers.run(_next_piece, follower, self.topic, self._offsets)
+                except LogUnavailableError as error:
+                    _LOGGER.warning("%s cannot be followed just now: %s", self.topic, error)
+                    await asyncio.sleep(_RETRY_S)
+                    continue
+                if piece.end != self._offsets:
+                    self._add(piece)
+        except MainstemError as error:
+            self._error = error
+        except Exception as error:  # noqa: BLE001 - readers are cut off below; the next one begins a tail of its own
+            failed("topic tail", error)
+        finally:
+            self._error = self._error or UnavailableError(f"the stream of topic {self.topic} was closed; reconnect")
+            self._wake()
+
+    def _add(self, piece: Piece) -> None:
+        self._ring.append(piece)
+        self._end += 1
+        self._size_bytes += piece.size_bytes
+        self._offsets = piece.end
+        while self._size_bytes > self._ring_bytes and len(self._ring) > 1:
+            self._size_bytes -= self._ring.popleft().size_bytes
+        self._wake()
+
+    async def _woken(self) -> None:
+        waiting = asyncio.get_running_loop().create_future()
+        self._waiting.add(waiting)
+        try:
+            await waiting
+        finally:
+            self._waiting.discard(waiting)  # a reader that waited in vain
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, set()
+        self._wake_some(waiting)
+
+    def _wake_some(self, waiting: set[asyncio.Future[None]]) -> None:
+        """Wake a few readers, and the others in later turns of the loop: requests are answered in between."""
+        for _ in range(min(_WOKEN_AT_ONCE, len(waiting))):
+            one = waiting.pop()
+            if not one.done():
+                one.set_result(None)
+        if waiting:
+            asyncio.get_running_loop().call_soon(self._wake_some, waiting)
+
+    async def _wait_for_readers(self) -> None:
+        while self._joined and self._unread_bytes() > self._ring_bytes // 2:
+            self._taken.clear()
+            await self._taken.wait()
+
+    def _unread_bytes(self) -> int:
+        count = min(self._end - self._foremost, len(self._ring))
+        return sum(self._ring[-at].size_bytes for at in range(1, count + 1))
+
+
+def _next_piece(follower: Follower, topic: str, start: Offsets) -> Piece:
+    records = follower.take(_PIECE_BYTES)
+    return piece_of(topic, records, start, _offsets_of(follower))
+
+
+def _offsets_of(follower: Follower) -> Offsets:
+    return {tp.partition: offset for tp, offset in follower.position.items()}

@@ -1,0 +1,8 @@
+"""Topics over HTTP.
+
+* ``topic_routes``: append, read, list, describe
+* ``topic_json``: topics and groups as JSON
+* ``record_json``: records as JSON
+* ``reads``: bounded reads
+* ``conditions``: conditions by headers, entity tags
+"""

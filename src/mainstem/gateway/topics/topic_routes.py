@@ -1,0 +1,126 @@
+"""The routes of the topics: append, bounded read, list and describe. What they do blocks, so it runs in threads."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from mainstem.client.append.append_options import Asks
+from mainstem.client.records import NewRecord
+from mainstem.errors import UnknownTopicError
+from mainstem.gateway.access.token_auth import grants_of
+from mainstem.gateway.http.blocking import Workers
+from mainstem.gateway.http.bodies import body_of, read_json
+from mainstem.gateway.http.json_responses import json_response, records_response
+from mainstem.gateway.http.key_paths import KEY
+from mainstem.gateway.http.queries import AppendQuery, KeyQuery, NoQuery, ReadQuery, TopicsQuery
+from mainstem.gateway.http.record_bodies import AppendBody, NewRecordBody
+from mainstem.gateway.topics.conditions import asks_of, entity_tag
+from mainstem.gateway.topics.reads import BoundedRead, read
+from mainstem.gateway.topics.topic_json import description_json, summary_json, topic_json
+from mainstem.model import Position, is_topic_name
+
+if TYPE_CHECKING:
+    from mainstem.client.log import Log
+    from mainstem.schema.validation import Validator
+
+_APPENDERS_MAX = 64
+_READERS_MAX = 16
+
+
+def topic_router(log: Log) -> APIRouter:
+    """All routes under ``/topics``."""
+    router = APIRouter(tags=["topics"])
+    appenders, readers = Workers(_APPENDERS_MAX), Workers(_READERS_MAX)
+
+    @functools.cache
+    def validator() -> Validator:
+        from mainstem.schema.validation import Validator  # loads Arrow and the native kernels
+
+        return Validator(log)
+
+    @router.get("/topics", summary="Every topic with its partitions")
+    async def list_topics(http: Request, query: Annotated[TopicsQuery, Query()]) -> Response:
+        grants = grants_of(http.scope)
+        if query.offsets:
+            held = await readers.run(log.cluster_admin.inventory)
+            seen = [summary for summary in held if grants.may("read", "topic", summary.topic.name)]
+            return json_response({"topics": [summary_json(summary) for summary in seen]})
+        topics = await readers.run(log.topics)
+        shown = [info for info in topics.values() if grants.may("read", "topic", info.name)]
+        return json_response({"topics": [topic_json(info) for info in shown]})
+
+    @router.get("/topics/{topic}", summary="One topic: partitions, where they begin and end, settings")
+    async def describe(topic: str, _: Annotated[NoQuery, Query()]) -> Response:
+        check_name(topic)
+        return json_response(description_json(await readers.run(log.describe_topic, topic)))
+
+    @router.post(
+        "/topics/{topic}/records",
+        summary="Append records; the answer's position is just after them",
+        status_code=201,
+        openapi_extra=body_of(AppendBody),
+    )
+    async def append(http: Request, topic: str, query: Annotated[AppendQuery, Query()]) -> Response:
+        check_name(topic)
+        body = await read_json(http, AppendBody)
+        asks = asks_of(http.headers, len(body.records))
+        if query.validate_:
+            await appenders.run(validator().require, topic, *(record.value for record in body.records))
+        position = await appenders.run(append_records, log, topic, body, asks)
+        return json_response({"position": str(position), "records": len(body.records)}, status=201, position=position)
+
+    @router.get("/topics/{topic}/records", summary="A bounded read")
+    async def read_records(topic: str, query: Annotated[ReadQuery, Query()]) -> Response:
+        check_name(topic)
+        what = BoundedRead(topic, query.start, query.end, query.key, query.limit, query.on_damaged)
+        return await readers.run(_read, log, what)
+
+    @router.get("/topics/{topic}/keys/" + KEY, summary="One key's records; the entity tag is its last offset")
+    async def read_key(topic: str, key: str, query: Annotated[KeyQuery, Query()]) -> Response:
+        check_name(topic)
+        what = BoundedRead(topic, query.start, query.end, key, query.limit, query.on_damaged)
+        return await readers.run(_read, log, what, is_of_key=True)
+
+    return router
+
+
+def check_name(topic: str) -> None:
+    """Raise UnknownTopicError for what can be no topic's name, before the log is asked."""
+    if not is_topic_name(topic):
+        raise UnknownTopicError(f"no topic {topic[:100]!r}: a name has letters, digits, '.', '_' and '-' only")
+
+
+def _read(log: Log, what: BoundedRead, *, is_of_key: bool = False) -> Response:
+    """The answer to a read; of a key with its entity tag, or why there is none."""
+    answer = read(log, what)
+    document: dict[str, Any] = {"topic": what.topic}
+    if answer.damaged:
+        document["damaged"] = answer.damaged
+    if is_of_key:
+        document["key"] = what.key or ""
+        if answer.scan_reason is not None:
+            document["scanned"] = answer.scan_reason
+    response = records_response(document, answer.records, answer.position)
+    if is_of_key and answer.last_offset is not None:
+        response.headers["ETag"] = entity_tag(answer.last_offset)
+    return response
+
+
+def append_records(log: Log, topic: str, body: AppendBody, asks: Asks) -> Position:
+    """Append, in order for each partition; with ``asks``, the one record.
+
+    Raises UnknownTopicError, RecordTooLargeError, ConditionFailedError, UnsupportedFeatureError.
+    """
+    if asks:
+        [one] = body.records
+        placed: dict[str, Any] = {"partition": one.partition, "timestamp_ms": one.timestamp_ms}
+        return log.append(topic, one.value, key=one.key, headers=one.headers, **placed, **asks)
+    return log.append_many(topic, (_new_record(record) for record in body.records))
+
+
+def _new_record(record: NewRecordBody) -> NewRecord:
+    return NewRecord(record.value, record.key, record.headers, record.partition, record.timestamp_ms)

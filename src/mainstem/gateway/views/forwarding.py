@@ -1,0 +1,206 @@
+"""``ForwardingBackend``: send view requests on to the view hosts' Unix sockets, and relay what they say.
+
+Which host serves which view is asked of the hosts themselves (``GET /views``), at the first request and again whenever
+a view is not known yet. A host that does not answer is 503 with what to do: the node starts it again by itself. Used
+by one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mainstem.errors import UnavailableError, UnknownViewError
+from mainstem.gateway.access.hop_headers import added_headers
+from mainstem.gateway.access.request_limits import Receive, Scope, Send
+from mainstem.gateway.access.token_auth import grants_of
+from mainstem.gateway.access.tokens import Grants
+from mainstem.gateway.http.unix_http import UnixHttp
+from mainstem.gateway.streams.event_stream import EventStream, Streams
+from mainstem.gateway.views.backend import Work
+
+if TYPE_CHECKING:
+    from mainstem.views.subscriptions.change_rows import WatchRequest
+
+_CONNECTIONS_MAX = 512
+# Longer than any wait or query that a host allows; a rebuild or a verification may take its time.
+_READ_TIMEOUT_S = 3_600.0
+_CONNECT_TIMEOUT_S = 2.0
+# What belongs to one hop, or is written anew by this one.
+_OWN_HEADERS = frozenset(
+    {"connection", "keep-alive", "transfer-encoding", "upgrade", "te", "trailer", "content-length", "date", "server"}
+)
+_PASSED_ON = ("content-type", "accept", "last-event-id")
+_BLOCK_END = b"\n\n"
+_WHOLE_BYTES_MAX = 256 << 10
+_PIECE_BYTES = 64 << 10
+# A host gives a sign of life more often than that.
+_SILENCE_S = 60.0
+
+
+class ForwardingBackend:
+    """The view hosts behind the gateway, by their sockets."""
+
+    def __init__(self, sockets: Sequence[Path], streams: Streams | None = None) -> None:
+        """``streams``: those of this process, which its end ends."""
+        self.streams = Streams() if streams is None else streams
+        self._hosts = [_HostClient(path) for path in sockets]
+        self._serving: dict[str, _HostClient] = {}
+        self._asking = asyncio.Lock()
+
+    async def respond(self, http: Request, view: str, work: Work) -> Response:
+        """Relay the answer of the host that serves ``view``. Raises UnknownViewError, UnavailableError."""
+        host = self._serving.get(view) or await self._find(view, grants_of(http.scope))
+        return await host.relay(http)
+
+    async def stream(self, http: Request, view: str, request: WatchRequest) -> Response:
+        """Relay the stream of the host that serves ``view``. Raises UnknownViewError, UnavailableError."""
+        del request  # it has been checked, and the host reads it anew
+        host = self._serving.get(view) or await self._find(view, grants_of(http.scope))
+        return await host.relay_stream(http, self.streams)
+
+    async def statuses(self) -> list[dict[str, Any]]:
+        """The status of every view, of every host that answers. Raises UnavailableError when none does."""
+        answers = await asyncio.gather(*(host.statuses() for host in self._hosts), return_exceptions=True)
+        found: list[dict[str, Any]] = []
+        failures: list[BaseException] = []
+        for host, answer in zip(self._hosts, answers, strict=True):
+            if isinstance(answer, BaseException):
+                failures.append(answer)
+                continue
+            found += answer
+            self._serving.update({str(status["name"]): host for status in answer})
+        if failures and len(failures) == len(self._hosts):
+            raise failures[0]
+        return found
+
+    async def close(self) -> None:
+        """Close the connections to the hosts."""
+        for host in self._hosts:
+            await host.close()
+
+    async def _find(self, view: str, grants: Grants) -> _HostClient:
+        """The host of a view. Who asks for one that there is not is told of those that it may read, and of no other."""
+        async with self._asking:  # many requests for an unknown view ask the hosts one after the other
+            names = [str(status["name"]) for status in await self.statuses()]
+        if view not in self._serving:
+            seen = sorted(name for name in names if grants.may("read", "view", name))
+            known = f"there are {', '.join(seen)}" if seen else "no views are served here"
+            raise UnknownViewError(f"no view {view[:100]!r}; {known}")
+        return self._serving[view]
+
+
+class _HostClient:
+    """One view host's socket."""
+
+    def __init__(self, socket: Path) -> None:
+        self._http = UnixHttp(
+            socket, silence_s=_READ_TIMEOUT_S, connect_s=_CONNECT_TIMEOUT_S, connections_max=_CONNECTIONS_MAX
+        )
+        self._streaming = UnixHttp(  # no bound: the guard bounds the streams
+            socket, silence_s=_SILENCE_S, connect_s=_CONNECT_TIMEOUT_S, connections_max=0, keeps=False
+        )
+
+    async def statuses(self) -> list[dict[str, Any]]:
+        with _there():
+            answer = await self._http.send("GET", "/views")
+            views: list[dict[str, Any]] = json.loads(await answer.read())["views"]
+        return views
+
+    async def relay(self, http: Request) -> Response:
+        with _there():
+            return await _relayed(await _sent_on(self._http, http))
+
+    async def relay_stream(self, http: Request, streams: Streams) -> Response:
+        with _there():
+            answer = await _sent_on(self._streaming, http)
+            if answer.status != HTTPStatus.OK:
+                return await _relayed(answer)
+        return EventStream(_blocks(answer), streams, _closing(answer))
+
+    async def close(self) -> None:
+        await self._http.close()
+        await self._streaming.close()
+
+
+@contextmanager
+def _there() -> Iterator[None]:
+    """The host answers. Raises UnavailableError when it does not."""
+    try:
+        yield
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise UnavailableError(
+            "the view host does not answer; it is started again by itself: try again in a moment"
+        ) from error
+
+
+async def _sent_on(client: UnixHttp, http: Request) -> aiohttp.ClientResponse:
+    """The host's answer to the request, as it came."""
+    target = http.scope["raw_path"] + _question_mark(http.scope["query_string"])
+    headers = {name: value for name in _PASSED_ON if (value := http.headers.get(name)) is not None}
+    headers |= added_headers(grants_of(http.scope))
+    return await client.send(http.method, target.decode("latin-1"), headers, await http.body())
+
+
+async def _relayed(answer: aiohttp.ClientResponse) -> Response:
+    """A small answer whole. A large one as it comes: the gateway holds no more of it than the client takes."""
+    relayed = {name: value for name, value in answer.headers.items() if name.lower() not in _OWN_HEADERS}
+    length = answer.content_length
+    if length is None or length <= _WHOLE_BYTES_MAX:
+        return Response(await answer.read(), answer.status, relayed)
+    relayed["content-length"] = str(length)  # so that a client sees when the end is missing
+    return _Relay(answer, relayed)
+
+
+class _Relay(Response):
+    """An answer of a host, passed on piece by piece; the host's connection is closed when the client goes away."""
+
+    def __init__(self, answer: aiohttp.ClientResponse, headers: dict[str, str]) -> None:
+        super().__init__(status_code=answer.status)
+        self.raw_headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the answer on, as ASGI says."""
+        del scope, receive
+        try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            async for piece in self._answer.content.iter_chunked(_PIECE_BYTES):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            self._answer.close()
+
+
+def _closing(answer: aiohttp.ClientResponse) -> Callable[[], Awaitable[None]]:
+    async def close() -> None:
+        answer.close()
+
+    return close
+
+
+async def _blocks(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+    """What a host streams, block by block; no more is taken from it than the client takes. Its end is the stream's."""
+    rest = b""
+    try:
+        async for received in answer.content.iter_any():
+            rest += received
+            whole = rest.rfind(_BLOCK_END) + len(_BLOCK_END)
+            if whole >= len(_BLOCK_END):
+                yield rest[:whole]
+                rest = rest[whole:]
+    except (aiohttp.ClientError, TimeoutError):
+        return  # the host is gone, and started again: the client comes back
+
+
+def _question_mark(query: bytes) -> bytes:
+    return b"?" + query if query else b""

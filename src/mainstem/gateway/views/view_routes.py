@@ -1,0 +1,202 @@
+"""The routes of the views, declared once for the view host's process and for the public gateway.
+
+Each handler checks its parameters into one frozen request of ``mainstem.views.requests``, and hands the backend a piece
+of work: ask the host, write the answer as JSON.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import PlainTextResponse, Response
+
+from mainstem.gateway.access.hop_headers import sees_pipelines
+from mainstem.gateway.access.token_auth import grants_of
+from mainstem.gateway.http.bodies import body_of, read_json
+from mainstem.gateway.http.json_responses import POSITION_HEADER, json_response
+from mainstem.gateway.http.key_paths import KEY
+from mainstem.gateway.http.queries import (
+    DiffQuery,
+    LastEventId,
+    MetricsParameters,
+    NeighborsQuery,
+    NoQuery,
+    PathQuery,
+    RangeQuery,
+    RebuildQuery,
+    SearchParameters,
+    SqlBody,
+    VerifyQuery,
+    ViewStreamQuery,
+    WaitQuery,
+)
+from mainstem.gateway.streams.event_format import STREAM_ANSWERS
+from mainstem.gateway.views.backend import ViewBackend
+from mainstem.model import Position
+from mainstem.views import requests
+from mainstem.views.read_options import ReadOptions
+from mainstem.views.subscriptions.change_rows import WatchRequest
+from mainstem.views.verification.diff import DiffRequest
+
+if TYPE_CHECKING:
+    from mainstem.views.host.host import ViewHost
+    from mainstem.views.status import RebuildFrom
+
+_PROMETHEUS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def view_router(backend: ViewBackend) -> APIRouter:
+    """All routes under ``/views``."""
+    router = APIRouter(tags=["views"])
+    _add_administration(router, backend)
+    _add_key_value(router, backend)
+    _add_past(router, backend)
+    _add_queries(router, backend)
+    _add_metrics(router, backend)
+    _add_stream(router, backend)
+    return router
+
+
+def _add_administration(router: APIRouter, backend: ViewBackend) -> None:
+    @router.get("/views", summary="Every view: kind, position, what it covers, how it is")
+    async def list_views(http: Request, _: Annotated[NoQuery, Query()]) -> Response:
+        grants, statuses = grants_of(http.scope), await backend.statuses()
+        return json_response({"views": [each for each in statuses if grants.may("read", "view", str(each["name"]))]})
+
+    @router.get("/views/{view}", summary="One view: kind, position, what it covers, how it is")
+    async def describe(http: Request, view: str, _: Annotated[NoQuery, Query()]) -> Response:
+        return await backend.respond(http, view, partial(_describe, view=view))
+
+    @router.post("/views/{view}/verify", summary="Compare the view with a replay of its topic")
+    async def verify(http: Request, view: str, query: Annotated[VerifyQuery, Query()]) -> Response:
+        return await backend.respond(http, view, partial(_verify, view=view, full=query.full))
+
+    @router.post("/views/{view}/rebuild", summary="Build the view anew from the log")
+    async def rebuild(http: Request, view: str, query: Annotated[RebuildQuery, Query()]) -> Response:
+        return await backend.respond(http, view, partial(_rebuild, view=view, source=query.source))
+
+    @router.delete("/views/{view}", summary="Delete what is stored of the view; a rebuild brings it back")
+    async def delete(http: Request, view: str, _: Annotated[NoQuery, Query()]) -> Response:
+        return await backend.respond(http, view, partial(_delete, view=view))
+
+
+def _add_key_value(router: APIRouter, backend: ViewBackend) -> None:
+    @router.get("/views/{view}/keys", summary="Key-value: the rows of a range or prefix of keys")
+    async def get_range(http: Request, view: str, query: Annotated[RangeQuery, Query()]) -> Response:
+        return await backend.respond(http, view, _asking(http, view, query.request(), query))
+
+    @router.get("/views/{view}/keys/" + KEY, summary="Key-value: the row of one key")
+    async def get_key(http: Request, view: str, key: str, query: Annotated[WaitQuery, Query()]) -> Response:
+        return await backend.respond(http, view, _asking(http, view, requests.Get(key), query))
+
+
+def _add_past(router: APIRouter, backend: ViewBackend) -> None:
+    @router.get("/views/{view}/diff", summary="Key-value and SQL: what changed between two moments")
+    async def diff(http: Request, view: str, query: Annotated[DiffQuery, Query()]) -> Response:
+        return await backend.respond(http, view, partial(_diff, view=view, request=query.request()))
+
+
+def _add_stream(router: APIRouter, backend: ViewBackend) -> None:
+    @router.get(
+        "/views/{view}/stream",
+        summary="A view's changes as server-sent events",
+        response_class=Response,
+        responses=STREAM_ANSWERS,
+    )
+    async def stream_view(
+        http: Request, view: str, query: Annotated[ViewStreamQuery, Query()], last_event_id: LastEventId = ""
+    ) -> Response:
+        since = last_event_id or query.start
+        request = WatchRequest(query.key, query.prefix, None if since is None else Position.parse(since))
+        return await backend.stream(http, view, request)
+
+
+def _add_queries(router: APIRouter, backend: ViewBackend) -> None:
+    @router.post("/views/{view}/sql", summary="SQL: one SELECT", openapi_extra=body_of(SqlBody))
+    async def run_sql(http: Request, view: str, query: Annotated[WaitQuery, Query()]) -> Response:
+        body = await read_json(http, SqlBody)
+        request = requests.Sql(body.query, body.limit, body.timeout_s)
+        return await backend.respond(http, view, _asking(http, view, request, query))
+
+    @router.get("/views/{view}/search", summary="Search: the best hits for a query")
+    async def search(http: Request, view: str, query: Annotated[SearchParameters, Query()]) -> Response:
+        return await backend.respond(http, view, _asking(http, view, requests.SearchQuery(query.q, query.limit), query))
+
+    @router.get("/views/{view}/neighbors", summary="Graph: the nodes around one")
+    async def neighbors(http: Request, view: str, query: Annotated[NeighborsQuery, Query()]) -> Response:
+        request = requests.Neighbors(query.node, query.hops, query.direction, query.limit)
+        return await backend.respond(http, view, _asking(http, view, request, query))
+
+    @router.get("/views/{view}/path", summary="Graph: a shortest path")
+    async def path(http: Request, view: str, query: Annotated[PathQuery, Query()]) -> Response:
+        request = requests.Path(query.start, query.end, query.direction)
+        return await backend.respond(http, view, _asking(http, view, request, query))
+
+
+def _add_metrics(router: APIRouter, backend: ViewBackend) -> None:
+    @router.get("/views/{view}/metrics", summary="Metrics: figures by label")
+    async def metrics(http: Request, view: str, query: Annotated[MetricsParameters, Query()]) -> Response:
+        return await backend.respond(http, view, _asking(http, view, query.request(), query))
+
+    @router.get(
+        "/views/{view}/prometheus",
+        summary="Metrics: everything in Prometheus' text format",
+        response_class=PlainTextResponse,
+    )
+    async def prometheus(http: Request, view: str, query: Annotated[WaitQuery, Query()]) -> Response:
+        return await backend.respond(http, view, partial(_page, view=view, options=_options(http, query)))
+
+
+def _asking(http: Request, view: str, request: requests.Request, wait: WaitQuery) -> Any:
+    """The work that asks a host. The options are read here, so that a wrong one is refused before any hop.
+
+    What the work waits for a thread counts as waited.
+    """
+    return partial(_ask, view=view, request=request, options=_options(http, wait), came_s=time.monotonic())
+
+
+def _options(http: Request, wait: WaitQuery) -> ReadOptions:
+    return replace(wait.read_options(), sees_pipelines=sees_pipelines(http.headers))
+
+
+def _describe(host: ViewHost, *, view: str) -> Response:
+    (status,) = host.status(view)
+    return json_response(status.to_json())
+
+
+def _verify(host: ViewHost, *, view: str, full: bool) -> Response:
+    return json_response(host.verify(view, full=full).to_json())
+
+
+def _rebuild(host: ViewHost, *, view: str, source: RebuildFrom) -> Response:
+    return json_response(host.rebuild(view, source).to_json())
+
+
+def _diff(host: ViewHost, *, view: str, request: DiffRequest) -> Response:
+    answer = host.diff(view, request)
+    return json_response(answer.to_json(), position=answer.end)
+
+
+def _delete(host: ViewHost, *, view: str) -> Response:
+    host.delete(view)
+    return json_response({"deleted": view})
+
+
+def _page(host: ViewHost, *, view: str, options: ReadOptions) -> Response:
+    answer = host.query(view, requests.MetricsPage(), options)
+    headers = {POSITION_HEADER: str(answer.position), "Content-Type": _PROMETHEUS_TEXT}
+    return Response(str(answer.rows[0]["text"]), headers=headers)
+
+
+def _ask(host: ViewHost, *, view: str, request: requests.Request, options: ReadOptions, came_s: float) -> Response:
+    queued_s = round(time.monotonic() - came_s, 1)
+    options = replace(options, timeout_s=max(0.0, options.timeout_s - queued_s))
+    answer = host.query(view, request, options)
+    document: dict[str, Any] = {"rows": answer.rows, "position": str(answer.position), "covers": str(answer.covers)}
+    if isinstance(request, requests.Range):
+        document["next"] = answer.next
+    return json_response(document, position=answer.position)

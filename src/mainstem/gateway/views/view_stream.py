@@ -1,0 +1,84 @@
+"""``GET /views/{view}/stream``, in the process that hosts the view: its changes as events.
+
+Key-value views tell rows: an event's data is ``{"key", "row", "position"}``, ``row`` null for a key that is gone, and
+``position`` the one that the row reflects. Only the event behind which nothing is left to tell before a position has
+that as its id: so who is cut off between two events is told the rest again. Other views tell that they have
+``changed``, and up to where. ``reset`` says that what is known may be wrong: read anew, at least at its position.
+
+For one event loop; rows are read in threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from mainstem.gateway.http.blocking import Workers
+from mainstem.gateway.streams.event_format import beat, event, opening
+from mainstem.gateway.streams.event_stream import BEAT_S, EventStream, Streams
+
+if TYPE_CHECKING:
+    from mainstem.views.subscriptions.change_rows import RowChanges, RowWatch
+
+_HELD_S: Final = 0.1
+
+
+class Wake:
+    """An event of the running loop that any thread may set."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._event = asyncio.Event()
+
+    def set(self) -> None:
+        """From any thread."""
+        with suppress(RuntimeError):  # the loop is closed: nobody listens any more
+            self._loop.call_soon_threadsafe(self._event.set)
+
+    async def wait(self, timeout_s: float) -> None:
+        """Return when it is set, which unsets it, or after a while."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._event.wait()
+        self._event.clear()
+
+
+def view_stream(watch: RowWatch, wake: Wake, workers: Workers, streams: Streams) -> EventStream:
+    """The stream of a watch, which it closes."""
+
+    async def close() -> None:
+        watch.close()
+
+    return EventStream(_blocks(watch, wake, workers), streams, close)
+
+
+async def _blocks(watch: RowWatch, wake: Wake, workers: Workers) -> AsyncGenerator[bytes, None]:
+    yield opening(str(watch.began))
+    while True:
+        changes = await workers.run(watch.next)
+        if changes is not None:
+            for block in _events(changes):
+                yield block
+            if changes.position is None:
+                continue
+        if watch.is_held:
+            await wake.wait(_HELD_S)
+            continue
+        await wake.wait(BEAT_S)
+        position = watch.position
+        if position is not None:
+            yield beat(str(position))
+
+
+def _events(changes: RowChanges) -> Iterator[bytes]:
+    position = None if changes.position is None else str(changes.position)
+    state = str(changes.state)
+    if changes.is_reset:
+        yield event({"position": state}, name="reset", position=None if changes.rows else position)
+    for number, (key, row) in enumerate(changes.rows, 1):
+        is_last = number == len(changes.rows)
+        yield event({"key": key, "row": row, "position": state}, position=position if is_last else None)
+    if changes.has_moved:
+        yield event({"position": state}, name="changed", position=position)

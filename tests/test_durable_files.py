@@ -198,7 +198,7 @@ def test_a_directory_that_does_not_take_the_file_is_an_error_with_its_path(tmp_p
 
 
 def test_only_this_module_the_disk_port_and_the_lake_sync_and_lock() -> None:
-    allowed = {"durable_files.py", "log/files/disk.py", "lake/files.py", "cli/checks.py"}
+    allowed = {"durable_files.py", "log/files/disk.py", "lake/files.py", "cli/operation/checks.py"}
     pattern = re.compile(r"os\.(replace|rename|fsync|fdatasync)\(|fcntl\.(flock|lockf)\(|open\([^)]*O_DIRECTORY")
     own = {"spark/tasks/local_segments.py"}  # reads a directory of the log by its descriptor
     found = {str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py") if pattern.search(path.read_text())}

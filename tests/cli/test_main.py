@@ -66,7 +66,7 @@ def test_a_gateway_that_is_not_there_is_one_line_and_code_3(command: Commands) -
 
 
 def test_a_defect_is_one_line_too(command: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mainstem.cli.topics.connect", lambda _: 1 / 0)
+    monkeypatch.setattr("mainstem.cli.records.topics.connect", lambda _: 1 / 0)
     done = command.run("topics", "list")
     assert (done.code, done.error.startswith("a defect: ZeroDivisionError")) == (1, True)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mainstem.cli.run import deploy_app
+from mainstem.cli.apps.run import deploy_app
 from mainstem.client.log import Log
 from mainstem.spark.checkpoints.checkpoint_lock import locked
 from mainstem.testing.embedded import EmbeddedBroker

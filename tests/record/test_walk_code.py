@@ -136,7 +136,18 @@ def test_the_code_of_another_user_does_not_run(places: list[Path], code: bytes) 
 def test_another_version_of_the_sources_does_not_take_it(tmp_path: Path, code: bytes) -> None:
     package = tmp_path / "mainstem"
     shutil.copytree(Path(walk_code.__file__).parents[2], package)
-    source = package / "record" / "native" / "native" / "native" / "native" / "native" / "native" / "native_walk.py"
+    source = (
+        package
+        / "record"
+        / "native"
+        / "native"
+        / "native"
+        / "native"
+        / "native"
+        / "native"
+        / "native"
+        / "native_walk.py"
+    )
     program = "from mainstem.record.walk_code import kept_walk; print(kept_walk() is not None)"
 
     def kept() -> str:
@@ -150,9 +161,9 @@ def test_another_version_of_the_sources_does_not_take_it(tmp_path: Path, code: b
             env=os.environ | home,
         ).stdout.strip()
 
-    (package / "record" / "native" / "native" / "native" / "native" / "native" / "native" / "__pycache__").mkdir(
-        exist_ok=True
-    )
+    (
+        package / "record" / "native" / "native" / "native" / "native" / "native" / "native" / "native" / "__pycache__"
+    ).mkdir(exist_ok=True)
     (
         package
         / "record"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from mainstem.cli.verify import _show
+from mainstem.cli.apps.verify import _show
 from mainstem.model import Position
 from mainstem.spark.verification.comparison_rules import Finding, Rule
 from mainstem.spark.verification.record_comparison import Compared

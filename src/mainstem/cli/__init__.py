@@ -1,1 +1,13 @@
-"""The commands, one file each."""
+"""The command line.
+
+* ``main``: the commands' table
+* ``records``: ``append``, ``read``, ``load``, ``topics``, ``bench``
+* ``apps``: ``run``, ``serve``, ``pipelines``, ``views``, ``verify``
+* ``security``: ``users``, ``acls``, ``tokens``
+* ``operation``: ``groups``, ``log``, ``doctor``, ``version``
+* ``demo``: ``demo``
+* ``options``, ``settings``: shared options and ``mainstem.toml``
+* ``output``: what commands print
+* ``connect``: the log, for a command
+* ``foreground``: commands that run until they are stopped
+"""

@@ -12,27 +12,12 @@ from collections.abc import Callable
 
 import typer
 
-from mainstem.cli import (
-    acls,
-    append,
-    bench,
-    doctor,
-    groups,
-    load,
-    log,
-    pipelines,
-    read,
-    run,
-    serve,
-    tokens,
-    topics,
-    users,
-    verify,
-    version,
-    views,
-)
+from mainstem.cli.apps import pipelines, run, serve, verify, views
 from mainstem.cli.demo import command as demo
+from mainstem.cli.operation import doctor, groups, log, version
 from mainstem.cli.output import OutputClosedError, note
+from mainstem.cli.records import append, bench, load, read, topics
+from mainstem.cli.security import acls, tokens, users
 from mainstem.cli.settings import defaults, export_security
 from mainstem.errors import MainstemError
 from mainstem.exit_codes import DONE, INTERRUPTED, OUTPUT_CLOSED, REFUSED, USAGE, exit_code_of

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mainstem.cli.output import out, out_rows, out_table
-from mainstem.cli.progress_bar import OnProgress, progress_bar, simple_bar
+from mainstem.cli.records.progress_bar import OnProgress, progress_bar, simple_bar
 
 if TYPE_CHECKING:
     from mainstem.cli.demo.questions import Question

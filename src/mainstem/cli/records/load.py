@@ -9,7 +9,7 @@ import typer
 
 from mainstem.cli import options
 from mainstem.cli.output import out, out_json
-from mainstem.cli.progress_bar import progress_bar
+from mainstem.cli.records.progress_bar import progress_bar
 
 
 def load(  # noqa: PLR0913 - a command's options are its parameters

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from mainstem.cli import options
+from mainstem.cli.apps.run import DEFAULT_MASTER
 from mainstem.cli.output import out, out_json, out_rows
-from mainstem.cli.run import DEFAULT_MASTER
 from mainstem.exit_codes import DONE, NO, exit_code_of
 
 if TYPE_CHECKING:

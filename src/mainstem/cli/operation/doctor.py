@@ -9,7 +9,7 @@ from mainstem.exit_codes import DONE, NO
 
 def doctor(data: options.Data = options.DEFAULT_DATA, json: options.Json = False) -> int:
     """Check what this machine has and lacks: Java, packages, disk, ports, limits. Exit code 5 when a check failed."""
-    from mainstem.cli.checks import run_checks
+    from mainstem.cli.operation.checks import run_checks
 
     checks = list(run_checks(data))
     failed = any(check.state == "failed" for check in checks)

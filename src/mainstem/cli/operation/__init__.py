@@ -1,0 +1,8 @@
+"""Commands about a node and its machine.
+
+* ``groups``: ``groups``
+* ``log``: ``log``
+* ``doctor``: ``doctor``
+* ``checks``: what the doctor checks
+* ``version``: ``version``
+"""

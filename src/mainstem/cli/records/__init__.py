@@ -1,0 +1,9 @@
+"""Commands about records and topics.
+
+* ``append``: ``append``
+* ``read``: ``read``
+* ``load``: ``load``
+* ``progress_bar``: the progress of a load
+* ``bench``: ``bench``
+* ``topics``: ``topics``
+"""

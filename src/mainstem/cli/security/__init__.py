@@ -1,0 +1,6 @@
+"""Commands about users, ACLs and tokens.
+
+* ``acls``: ``acls``
+* ``users``: ``users``
+* ``tokens``: ``tokens``
+"""

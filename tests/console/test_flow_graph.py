@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from mainstem.console.flow_graph import Edge, graph_of
-from mainstem.console.flow_picture import picture
+from mainstem.console.flow.flow_graph import Edge, graph_of
+from mainstem.console.flow.flow_picture import picture
 
 
 def topic(name: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
-from mainstem.console.record_pages import PAGE_RECORDS, Question, RecordPages
+from mainstem.console.records.record_pages import PAGE_RECORDS, Question, RecordPages
 from mainstem.console.requests import Asked
 from mainstem.gateway.access.limits import Limits
 from mainstem.gateway.server.app import create_app

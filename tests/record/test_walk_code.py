@@ -162,7 +162,17 @@ def test_another_version_of_the_sources_does_not_take_it(tmp_path: Path, code: b
         ).stdout.strip()
 
     (
-        package / "record" / "native" / "native" / "native" / "native" / "native" / "native" / "native" / "__pycache__"
+        package
+        / "record"
+        / "native"
+        / "native"
+        / "native"
+        / "native"
+        / "native"
+        / "native"
+        / "native"
+        / "native"
+        / "__pycache__"
     ).mkdir(exist_ok=True)
     (
         package

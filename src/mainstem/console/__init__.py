@@ -1,1 +1,14 @@
-"""The web page over the gateway's JSON: the flow, topics, pipelines, views, groups and configuration."""
+"""The web page over the gateway's JSON.
+
+* ``process``: the gateway process with the console
+* ``door``: sends the console's paths to the console and all others to the API
+* ``site``: the app and its table of pages
+* ``pages``: one module for each page
+* ``query_boxes``: one module for each kind of view
+* ``records``: records of a topic
+* ``flow``: the flow from topics to views
+* ``frame``, ``parts``, ``charts``, ``formats``: what pages are made of
+* ``gateway_client``, ``requests``, ``listing``: requests to the gateway
+* ``sign_in``: the session of a browser
+* ``rates``: rates of counters
+"""

@@ -8,10 +8,11 @@ from fastapi import FastAPI
 from nicegui import app as nicegui_app
 from nicegui import core, ui
 
-from mainstem.console import (
+from mainstem.console import frame
+from mainstem.console.gateway_client import GatewayClient
+from mainstem.console.pages import (
     config_page,
     flow_page,
-    frame,
     groups_page,
     pipelines_page,
     topic_page,
@@ -19,7 +20,6 @@ from mainstem.console import (
     view_page,
     views_page,
 )
-from mainstem.console.gateway_client import GatewayClient
 from mainstem.console.sign_in import Sessions
 
 _FILES = Path(__file__).parent / "static"

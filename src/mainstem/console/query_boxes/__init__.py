@@ -1,1 +1,6 @@
-"""The box for asking a view: one module for each kind, and what they share."""
+"""Boxes that ask a view: one module for each kind.
+
+* ``box``: what all boxes share
+* ``registry``: which box belongs to which kind
+* ``key_value``, ``sql``, ``search``, ``graph``, ``metrics``: the boxes
+"""

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from nicegui import context, ui
 
 from mainstem.console import listing
-from mainstem.console.flow_graph import Edge, Graph, graph_of
-from mainstem.console.flow_picture import lag_id, picture, text_ids
+from mainstem.console.flow.flow_graph import Edge, Graph, graph_of
+from mainstem.console.flow.flow_picture import lag_id, picture, text_ids
 from mainstem.console.formats import rate, short
 from mainstem.console.frame import Page, page
 from mainstem.console.gateway_client import GatewayClient

@@ -6,14 +6,14 @@ import time
 
 from nicegui import ui
 
-from mainstem.console.append_form import AppendForm
 from mainstem.console.formats import NOTHING, count, rate
 from mainstem.console.frame import Page, page
 from mainstem.console.gateway_client import GatewayClient
 from mainstem.console.listing import total
 from mainstem.console.parts import card, column, figure, position, search_field, set_rows, table, text
 from mainstem.console.rates import Rates
-from mainstem.console.record_browser import RecordBrowser
+from mainstem.console.records.append_form import AppendForm
+from mainstem.console.records.record_browser import RecordBrowser
 from mainstem.console.requests import Asked, path
 
 

@@ -18,7 +18,7 @@ from mainstem.console.formats import count, cut, moment, one_line, pretty
 from mainstem.console.frame import Page, show_curl
 from mainstem.console.gateway_client import GatewayError
 from mainstem.console.parts import card, column, empty, position, problem, set_rows, table, text
-from mainstem.console.record_pages import Question, RecordPages
+from mainstem.console.records.record_pages import Question, RecordPages
 from mainstem.console.requests import Asked, path
 from mainstem.model import Position, TopicPartition
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from html import escape
 
-from mainstem.console.flow_graph import Edge, Graph, Node
+from mainstem.console.flow.flow_graph import Edge, Graph, Node
 
 _WIDTH, _HEIGHT = 156, 62
 _GAP_X, _GAP_Y = 100, 18

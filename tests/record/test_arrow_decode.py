@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainstem.errors import CorruptBatchError, InputError
-from mainstem.record import arrow_decode, native_decode
+from mainstem.record import arrow_decode
 from mainstem.record.arrow_columns import COLUMNS, SCHEMA
 from mainstem.record.arrow_decode import DecodeOptions, decode
 from mainstem.record.constants import Compression, ControlType
 from mainstem.record.header import iter_headers, read_header
+from mainstem.record.native import native_decode
 from mainstem.record.reader import DecodedRecord, iter_records
 from mainstem.record.writer import NewRecord, ProducerStamp, build_batch, build_control_batch
 from tests.record.batches import CODECS, captured, logs, repeatable, resealed, sample, split, with_field, with_payload

@@ -9,7 +9,7 @@ from mainstem.errors import CorruptBatchError
 from mainstem.record.constants import Compression
 from mainstem.record.header import read_header, verify
 from mainstem.record.key_offsets import Batch, KeyOffsets
-from mainstem.record.native_compact import hash_key
+from mainstem.record.native.native_compact import hash_key
 from mainstem.record.reader import DecodedRecord, read_records
 from mainstem.record.writer import NewRecord, assemble_batch, build_batch
 

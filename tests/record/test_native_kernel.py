@@ -10,8 +10,8 @@ import pytest
 from numba import types
 from numba.core import caching, config
 
-from mainstem.record import native_decode, native_kernel
-from mainstem.record.native_kernel import READ_ONLY_BYTES, address_of, kernel
+from mainstem.record.native import native_decode, native_kernel
+from mainstem.record.native.native_kernel import READ_ONLY_BYTES, address_of, kernel
 
 
 def _crc_by_table(data: bytes) -> int:

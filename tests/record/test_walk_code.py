@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mainstem.record import walk_code
+from mainstem.record.native import walk_code
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64", reason="machine code is kept on Linux on x86-64"
@@ -148,7 +148,7 @@ def test_another_version_of_the_sources_does_not_take_it(tmp_path: Path, code: b
         / "native"
         / "native_walk.py"
     )
-    program = "from mainstem.record.walk_code import kept_walk; print(kept_walk() is not None)"
+    program = "from mainstem.record.native.walk_code import kept_walk; print(kept_walk() is not None)"
 
     def kept() -> str:
         home = {"PYTHONPATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainstem.record.native_json import GOOD, LONE_SURROGATE, NO_JSON, NO_OBJECT, TOO_DEEP
+from mainstem.record.native.native_json import GOOD, LONE_SURROGATE, NO_JSON, NO_OBJECT, TOO_DEEP
 from mainstem.schema.arrow import value_type
 from mainstem.schema.infer import schema_of
 from mainstem.schema.json_columns import NO_UTF8, NO_VALUE, JsonField, compact_texts, decode, reason

@@ -17,7 +17,7 @@ import numpy as np
 from numba import types
 
 from mainstem.errors import SchemaError
-from mainstem.record.native_kernel import (
+from mainstem.record.native.native_kernel import (
     INT64S,
     READ_ONLY_BYTES,
     Native,

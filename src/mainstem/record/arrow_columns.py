@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from mainstem.errors import CorruptBatchError, InputError
-from mainstem.record import native_decode as native
 from mainstem.record.constants import LOG_APPEND_TIME_BIT
+from mainstem.record.native import native_decode as native
 
 _HEADER = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
 

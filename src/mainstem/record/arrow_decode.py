@@ -21,7 +21,6 @@ import numpy as np
 import pyarrow as pa
 
 from mainstem.errors import CorruptBatchError, InputError
-from mainstem.record import native_decode as native
 from mainstem.record.arrow_columns import ArrowColumns, Notes, schema_of
 from mainstem.record.compress import decompress
 from mainstem.record.constants import (
@@ -40,6 +39,7 @@ from mainstem.record.constants import (
     ControlType,
 )
 from mainstem.record.header import other_magic, read_header, verify
+from mainstem.record.native import native_decode as native
 from mainstem.record.reader import read_control_type, read_records
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from mainstem.errors import InputError, RecordTooLargeError
-from mainstem.record import native_encode as native
 from mainstem.record.arrow_source import (
     HeaderFields,
     fields_of,
@@ -33,6 +32,7 @@ from mainstem.record.constants import (
     Compression,
 )
 from mainstem.record.header import BatchHeader
+from mainstem.record.native import native_encode as native
 from mainstem.record.writer import NO_PRODUCER, ProducerStamp, assemble_batch
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from mainstem.errors import InputError
-from mainstem.record import native_encode as native
 from mainstem.record.arrow_source import fields_of
+from mainstem.record.native import native_encode as native
 
 
 def partitions_for(keys: Any, partition_count: int) -> Any:

@@ -18,7 +18,6 @@ from uuid import uuid4
 import numpy as np
 
 from mainstem.errors import CorruptBatchError
-from mainstem.record import native_compact as native
 from mainstem.record.compress import compress, decompress
 from mainstem.record.constants import (
     COMPRESSION_MASK,
@@ -30,6 +29,7 @@ from mainstem.record.constants import (
     Buffer,
 )
 from mainstem.record.header import BatchHeader
+from mainstem.record.native import native_compact as native
 from mainstem.record.writer import assemble_batch
 
 _SLOT_BYTES: Final = 24

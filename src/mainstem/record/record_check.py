@@ -25,14 +25,14 @@ from typing import Any, Final, NamedTuple
 from mainstem.errors import CorruptBatchError
 from mainstem.record.constants import INT64_MAX, INT64_MIN, NO_TIMESTAMP, RECORD_BYTES_MIN, Buffer
 from mainstem.record.header import BatchHeader
+from mainstem.record.native.walk_code import ASKED, Walk, build_walk, kept_walk
 from mainstem.record.reader import iter_parsed
-from mainstem.record.walk_code import ASKED, Walk, build_walk, kept_walk
 
 PLAIN_RECORDS_MAX: Final = 10_000
 """How many records of a batch the plain reader walks (10 µs each) rather than wait for the native walk."""
 BROKEN_RECORDS_MAX: Final = 1000
 """How many records that break a rule are named; the count says how many there are."""
-_KERNEL: Final = "mainstem.record.native_check"
+_KERNEL: Final = "mainstem.record.native.native_check"
 _FOUND_FIELDS: Final = 3
 _SHORT_BYTES: Final = 1 << 20
 """A walk over so many bytes takes less time than handing the interpreter's lock to another thread and back."""

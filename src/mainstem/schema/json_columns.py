@@ -7,7 +7,7 @@ Contract: one row for each value. A field that is missing or null is null, and s
 column, which ``misfits`` says. A value that is not one JSON object has nulls in all columns, and ``verdicts`` says why.
 What becomes of a record depends on it alone, never on its neighbors. Pure functions; safe from any thread.
 
-The work is native (``record.native_json``): some 300,000 records of 20 columns a second and core.
+The work is native (``record.native.native_json``): some 300,000 records of 20 columns a second and core.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mainstem.json_depth import DEPTH_MAX
-from mainstem.record import native_json as native
-from mainstem.record import native_json_cells as cells_of
+from mainstem.record.native import native_json as native
+from mainstem.record.native import native_json_cells as cells_of
 
 Numbers: TypeAlias = Any
 """A numpy array."""
 
 NO_UTF8: Final = 5
 NO_VALUE: Final = 6
-"""Verdicts beside those of ``record.native_json``: bytes that are not UTF-8; null."""
+"""Verdicts beside those of ``record.native.native_json``: bytes that are not UTF-8; null."""
 
 _BASE64: Final = r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 _ERROR_CHARS_MAX: Final = 300
@@ -120,7 +120,7 @@ def reason(value: bytes, verdict: int) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """Where the values of a column lie in ``data``, and their kinds; see ``record.native_json``."""
+    """Where the values of a column lie in ``data``, and their kinds; see ``record.native.native_json``."""
 
     data: Numbers
     starts: Numbers

@@ -17,7 +17,7 @@ import pyarrow as pa
 from mainstem.client.values import value_bytes
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import SchemaError
-from mainstem.record.native_json import GOOD
+from mainstem.record.native.native_json import GOOD
 from mainstem.schema.arrow import value_type
 from mainstem.schema.json_columns import NO_VALUE, JsonField, decode, reason
 from mainstem.schema.registry import lookup

@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 
 from mainstem.client.values import json_text
 from mainstem.errors import SchemaError
-from mainstem.record import native_avro as native
-from mainstem.record.native_decode import copy_fields
+from mainstem.record.native import native_avro as native
+from mainstem.record.native.native_decode import copy_fields
 from mainstem.schema.avro import AvroField, AvroType, parse_avro, read_value
 from mainstem.schema.avro_registry import AvroRegistry
 from mainstem.spark.tasks.json_decode import DecodedRows

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from mainstem.record.native_json import GOOD
+from mainstem.record.native.native_json import GOOD
 from mainstem.schema.json_columns import JsonField, decode, reason
 
 

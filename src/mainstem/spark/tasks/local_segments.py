@@ -54,10 +54,10 @@ from mainstem.log.partition.checkpoints import decode_partition_metadata
 from mainstem.log.segments.index_checksums import Seal, decode_seal
 from mainstem.model import TopicPartition
 from mainstem.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from mainstem.record import native_decode as native
 from mainstem.record.arrow_decode import Decoded, decode
 from mainstem.record.constants import HEADER_BYTES, INT64_MAX, TRANSACTIONAL_BIT
 from mainstem.record.header import read_header
+from mainstem.record.native import native_decode as native
 from mainstem.spark.tasks.ranges import OffsetRange
 
 OFFSETS_MIN = 10_000

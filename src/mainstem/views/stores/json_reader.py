@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mainstem.record.native_json import GOOD
+from mainstem.record.native.native_json import GOOD
 from mainstem.schema.arrow import value_type
 from mainstem.schema.json_columns import NO_VALUE, JsonColumns, JsonField, compact_texts, decode, reason
 from mainstem.views.stores.store import Poison

@@ -37,8 +37,8 @@ RESULTS: Final = 4
 Walk: TypeAlias = Callable[[bytes, bool], Sequence[int]]
 """``native_check.walk_batch``, given what is asked, and whether the walk is so short that it need not let other threads
 run meanwhile."""
-_COMPILER: Final = "mainstem.record.native_check"
-_SOURCES: Final = ("native_check.py", "native_walk.py", "native_kernel.py", "constants.py")
+_COMPILER: Final = "mainstem.record.native.native_check"
+_SOURCES: Final = ("native_check.py", "native_walk.py", "native_kernel.py", "../constants.py")
 _NAME: Final = "walk-linux-x86_64.code"
 _DIGEST_BYTES: Final = 32
 _CODE_BYTES_MAX: Final = 1 << 20

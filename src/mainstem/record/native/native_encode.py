@@ -12,7 +12,7 @@ import numpy as np
 from numba import types
 
 from mainstem.record.constants import HEADER_BYTES
-from mainstem.record.native_kernel import (
+from mainstem.record.native.native_kernel import (
     BYTES,
     INT32S,
     INT64_TABLE,

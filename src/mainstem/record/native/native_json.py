@@ -16,7 +16,7 @@ import numpy as np
 from numba import types
 
 from mainstem.json_depth import DEPTH_MAX
-from mainstem.record.native_kernel import (
+from mainstem.record.native.native_kernel import (
     BYTES,
     INT64_TABLE,
     INT64S,

@@ -14,8 +14,8 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from mainstem.record.native_encode import _delta_fits, _put_varint, _varint_bytes
-from mainstem.record.native_kernel import (
+from mainstem.record.native.native_encode import _delta_fits, _put_varint, _varint_bytes
+from mainstem.record.native.native_kernel import (
     BYTES,
     INT64_TABLE,
     INT64S,
@@ -31,7 +31,7 @@ from mainstem.record.native_kernel import (
     rare,
     store_byte,
 )
-from mainstem.record.native_walk import walk_record
+from mainstem.record.native.native_walk import walk_record
 
 # Columns of the table: what is known of a batch …
 AT, SIZE, COUNT, BASE_OFFSET, LAST_DELTA, BASE_TIME, HAS_RECORD_TIME, DROPS_TOMBSTONES, NEW_BASE_TIME = range(9)

@@ -1,7 +1,7 @@
 """The native check of a producer's records, and what numba makes of it: a kernel, or machine code to be kept.
 
-``python -m mainstem.record.native_check`` writes the machine code to its standard output, for ``walk_code``: a process
-that has it never loads numba. The kernel itself is for machines that cannot run it so.
+``python -m mainstem.record.native.native_check`` writes the machine code to its standard output, for ``walk_code``: a
+process that has it never loads numba. The kernel itself is for machines that cannot run it so.
 
 Invariant: no read outside the records, no write outside ``found``, whatever the bytes say.
 """
@@ -17,7 +17,7 @@ import numpy as np
 from numba import types
 
 from mainstem.record.constants import INT64_MAX, INT64_MIN, NO_TIMESTAMP
-from mainstem.record.native_kernel import (
+from mainstem.record.native.native_kernel import (
     Native,
     helper,
     int64s,
@@ -26,9 +26,9 @@ from mainstem.record.native_kernel import (
     machine_code,
     store_word,
 )
-from mainstem.record.native_walk import walk_record
+from mainstem.record.native.native_walk import walk_record
+from mainstem.record.native.walk_code import RESULTS, Walk
 from mainstem.record.record_check import BAD_OFFSET, BAD_RECORD, BAD_TIME, BYTES_LEFT, SOUND
-from mainstem.record.walk_code import RESULTS, Walk
 
 _NICENESS = 10
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from mainstem.record.native_kernel import (
+from mainstem.record.native.native_kernel import (
     BYTES,
     INT32S,
     INT64_TABLE,

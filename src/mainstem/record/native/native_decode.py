@@ -37,7 +37,7 @@ from mainstem.record.constants import (
     RECORD_BYTES_MIN,
     RECORD_COUNT_AT,
 )
-from mainstem.record.native_kernel import (
+from mainstem.record.native.native_kernel import (
     BYTES,
     INT32S,
     INT64_TABLE,
@@ -52,7 +52,7 @@ from mainstem.record.native_kernel import (
     kernel,
     load_byte,
 )
-from mainstem.record.native_walk import length_of, parse_fields, varint
+from mainstem.record.native.native_walk import length_of, parse_fields, varint
 
 # Columns of the table of batches.
 AT, SIZE, PAYLOAD_AT, PAYLOAD_BYTES, BASE_OFFSET, LAST_DELTA, BASE_TIME, MAX_TIME, ATTRIBUTES, PRODUCER, COUNT = range(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from mainstem.record.constants import RECORD_BYTES_MIN
-from mainstem.record.native_kernel import Native, helper, load_byte, rare
+from mainstem.record.native.native_kernel import Native, helper, load_byte, rare
 
 _HIGH_BIT = 0x80
 

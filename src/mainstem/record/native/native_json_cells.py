@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from mainstem.record.native_json import (
+from mainstem.record.native.native_json import (
     ESCAPED,
     FRACTION,
     INTEGER,
@@ -25,7 +25,7 @@ from mainstem.record.native_json import (
     skip_plain,
     skip_space,
 )
-from mainstem.record.native_kernel import (
+from mainstem.record.native.native_kernel import (
     BYTES,
     INT32S,
     INT64S,

@@ -1,0 +1,13 @@
+"""Kernels compiled by numba.
+
+* ``native_kernel``: compiles kernels and keeps them on disk
+* ``native_walk``: walks the records of a batch
+* ``native_check``: the check of a producer's records
+* ``walk_code``: the compiled check in a file, so that a process need not load numba
+* ``native_decode``: batches to columns
+* ``native_encode``: columns to batches, and Kafka's key hash
+* ``native_compact``: the latest offset of each key
+* ``native_json``: finds the fields of JSON objects
+* ``native_json_cells``: JSON fields to numbers, times and text
+* ``native_avro``: Avro values to columns
+"""

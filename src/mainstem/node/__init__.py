@@ -1,1 +1,9 @@
-"""The processes of one machine: what they are, and what starts, watches and stops them."""
+"""The processes of one machine.
+
+* ``stack``: what ``serve``, ``run`` and ``demo`` start
+* ``roles``: the four kinds of process
+* ``supervisor``: starts, watches, restarts and stops them
+* ``child``: one running process
+* ``layout``: the data directory
+* ``extras``: the optional parts of the installation
+"""

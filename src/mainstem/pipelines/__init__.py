@@ -1,1 +1,14 @@
-"""What a user declares: an App with its topics, pipelines and views, as frozen definitions. Imports no pyspark."""
+"""What a user declares: an App with its topics, pipelines and views, as frozen definitions. Imports no PySpark.
+
+* ``app``: ``App``
+* ``definitions``, ``kinds``, ``folds``: topics, pipelines, views and folds as values
+* ``load``: an App from a file
+* ``deploy``: makes a log ready for an App
+* ``changes``: the choices for a changed pipeline
+* ``function_digest``: whether a function is the same as before
+* ``udf_types``: UDFs without a Spark session
+* ``metric_names``: names of figures in Prometheus
+* ``progress``, ``state``, ``losses``: records that pipelines keep in the log
+* ``entries``: reads these records, and steps over damaged ones
+* ``overview``: all pipelines of a log
+"""

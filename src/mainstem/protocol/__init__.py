@@ -1,1 +1,8 @@
-"""Frames and messages of the Kafka protocol, without I/O: ``codec`` is the door, ``messages`` the declarations."""
+"""Frames and messages of the Kafka protocol. No I/O.
+
+* ``codec``: bytes to messages and back
+* ``messages``: one module for each API
+* ``schema``, ``compiler``: declarations of messages, and readers and writers from them
+* ``apis``, ``errors``: numbers and names
+* ``scram``: SCRAM, both sides
+"""

@@ -1,7 +1,13 @@
 """For the tests of those who use Mainstem: a broker in the test's own process, or in one that can be killed.
 
-``pytest`` finds the fixtures of ``mainstem.testing.plugin`` by itself. Nothing in the product imports this package.
-The public names load on first use, so that the plugin costs nothing to those who do not ask for it.
+* ``plugin``: the fixtures, which pytest finds by itself
+* ``embedded``: a real broker in the test's own process
+* ``broker_process``: a broker in a process that a test can kill
+* ``disk``: a disk in memory that loses unsynced data
+* ``clock``: a clock that only a test moves
+
+Nothing in the product imports this package. The public names load on first use, so that the plugin costs nothing to
+those who do not ask for it.
 """
 
 from __future__ import annotations

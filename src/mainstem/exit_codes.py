@@ -32,7 +32,7 @@ def exit_code_of(error: MainstemError) -> int:
     return MACHINE if isinstance(error, MachineError) else REFUSED
 
 
-def told(error: MainstemError) -> int:
+def report_error(error: MainstemError) -> int:
     """Print the one line that the supervisor reads of a process that cannot go on; the exit code."""
     print(f"error: {error}", file=sys.stderr, flush=True)  # noqa: T201  # the process's own voice
     return exit_code_of(error)

@@ -10,7 +10,7 @@ from mainstem.broker.apis import APIS
 from mainstem.broker.compatibility import KAFKA_APIS, NOT_SERVED, OTHER_VERSIONS
 from mainstem.broker.features import features
 from mainstem.protocol.apis import ApiKey
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 
 def test_versions_are_apache_kafkas_where_no_reason_is_given() -> None:
@@ -43,7 +43,7 @@ def test_features_are_those_whose_apis_are_served() -> None:
         return {feature.name: feature.level for feature in features(apis)}
 
     def served(first: int, last: int) -> Any:
-        return cast("Any", SimpleNamespace(versions=Versions(first, last)))
+        return cast("Any", SimpleNamespace(versions=VersionRange(first, last)))
 
     assert levels({}) == {}
     assert levels({ApiKey.END_TXN: served(0, 4), ApiKey.SHARE_FETCH: served(1, 2)}) == {"share.version": 1}

@@ -25,7 +25,7 @@ def feed(receiver: FrameReceiver, data: bytes) -> list[bytes]:
         data = data[count:]
         while (frame := receiver.next_frame()) is not None:
             frames.append(bytes(frame))
-        receiver.park()
+        receiver.release_buffer()
     return frames
 
 

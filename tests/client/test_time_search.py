@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
-from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.model import Position
@@ -102,7 +102,7 @@ def test_the_command_and_http_read_up_to_a_time(
     write(mainstem_log, mainstem_topic)
     monkeypatch.setenv("MAINSTEM_BOOTSTRAP", mainstem_broker.bootstrap)
     assert len(Commands(capsys).run("read", mainstem_topic, "--to", NOON).out.splitlines()) == 3
-    with served(create_app(mainstem_log, ForwardingBackend([]), Limits())) as api:
+    with served(create_app(mainstem_log, ForwardingBackend([]), GatewayLimits())) as api:
         assert offsets(api, mainstem_topic, to=NOON) == [0, 2, 4]
         assert offsets(api, mainstem_topic, **{"from": NOON}) == [6]
 

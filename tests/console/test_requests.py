@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 
-from mainstem.console.requests import Asked, curl_line, path, row_of
+from mainstem.console.requests import ConsoleRequest, curl_line, path, row_of
 
 
 def test_what_is_in_a_query_is_escaped_for_the_url_and_the_shell() -> None:
-    asked = Asked(path("views", "a/b", "search"), {"q": "it's & $(x)", "limit": None, "label": ["a=1", "b=2"]})
+    asked = ConsoleRequest(path("views", "a/b", "search"), {"q": "it's & $(x)", "limit": None, "label": ["a=1", "b=2"]})
     words = shlex.split(curl_line(asked, "http://127.0.0.1:8080/"))
     assert words == [
         "curl",
@@ -18,14 +18,16 @@ def test_what_is_in_a_query_is_escaped_for_the_url_and_the_shell() -> None:
 
 
 def test_a_body_is_one_word_of_the_shell() -> None:
-    asked = Asked("/views/v/sql", {}, "POST", {"query": "SELECT 'é' -- \"x\""})
+    asked = ConsoleRequest("/views/v/sql", {}, "POST", {"query": "SELECT 'é' -- \"x\""})
     words = shlex.split(curl_line(asked, "http://localhost"))
     assert words[-1] == '{"query": "SELECT \'é\' -- \\"x\\""}'
     assert words[2:4] == ["-X", "POST"]
 
 
 def test_a_token_is_not_written_out() -> None:
-    assert '-H "Authorization: Bearer $TOKEN"' in curl_line(Asked("/topics"), "http://localhost", with_token=True)
+    assert '-H "Authorization: Bearer $TOKEN"' in curl_line(
+        ConsoleRequest("/topics"), "http://localhost", with_token=True
+    )
 
 
 def test_a_key_of_dots_is_not_a_segment_of_the_path() -> None:

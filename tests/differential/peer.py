@@ -13,7 +13,7 @@ from mainstem.errors import FrameError
 from mainstem.protocol.apis import ApiKey, entity
 from mainstem.protocol.codec import decode_response, encode_request
 from mainstem.protocol.messages.api_versions import ApiVersionsRequest
-from mainstem.protocol.schema import Message, Versions
+from mainstem.protocol.schema import Message, VersionRange
 
 CLOSED = "connection closed"
 ANSWER_S = 30.0
@@ -103,27 +103,27 @@ class Peer:
             return CLOSED
         return answer
 
-    def versions(self) -> dict[int, Versions]:
+    def versions(self) -> dict[int, VersionRange]:
         """The versions that the broker lists."""
         asked = ApiVersionsRequest(client_software_name="differential", client_software_version="1")
         answer = self.exchange(asked, 3)
-        return {each.api_key: Versions(each.min_version, each.max_version) for each in answer.api_keys}
+        return {each.api_key: VersionRange(each.min_version, each.max_version) for each in answer.api_keys}
 
     def close(self) -> None:
         for client in list(self._wires):
             self.drop(client)
 
 
-def common_versions(peers: Iterable[Peer], known: Iterable[ApiKey]) -> dict[str, Versions]:
+def common_versions(peers: Iterable[Peer], known: Iterable[ApiKey]) -> dict[str, VersionRange]:
     """The versions of each API that all of the brokers list, and that there are requests of."""
     listed = [peer.versions() for peer in peers]
     common = {}
     for key in known:
-        ranges = [each.get(key, Versions(0, -1)) for each in listed]
-        both = Versions(max(each.first for each in ranges), min(each.last for each in ranges))
+        ranges = [each.get(key, VersionRange(0, -1)) for each in listed]
+        both = VersionRange(max(each.first for each in ranges), min(each.last for each in ranges))
         if both.first <= both.last:
             declared = entity(key, both.last, True).__versions__  # Produce is listed from 0 and served from 3
-            common[key.name.lower()] = Versions(max(both.first, declared.first), both.last)
+            common[key.name.lower()] = VersionRange(max(both.first, declared.first), both.last)
     return common
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mainstem.protocol.apis import ApiKey, entity
-from mainstem.protocol.schema import Struct, Versions
+from mainstem.protocol.schema import Struct, VersionRange
 from tests.differential.requests import UNKNOWN_ID, Ref, Step
 
 WRONG_SHARE = 0.12
@@ -44,7 +44,7 @@ _SMALL = {"int8": 127, "int16": 32767, "int32": 2**31 - 1}
 class Plan:
     """A sequence in the making."""
 
-    def __init__(self, seed: int, versions: Mapping[str, Versions]) -> None:
+    def __init__(self, seed: int, versions: Mapping[str, VersionRange]) -> None:
         self.random = random.Random(seed)
         self.versions = versions
         self.steps: list[Step] = []

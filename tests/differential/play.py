@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from mainstem.broker.differences import DELIBERATE
 from mainstem.errors import FrameError
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 from tests.differential.answers import Difference, Side, differences, error_codes
 from tests.differential.open_differences import OPEN
 from tests.differential.peer import CLOSED, Peer
@@ -61,7 +61,7 @@ class _Waiting:
 class Stage:
     """Both brokers. ``here`` is Mainstem, ``there`` Kafka; one thread plays."""
 
-    def __init__(self, here: Peer, there: Peer, versions: Mapping[str, Versions]) -> None:
+    def __init__(self, here: Peer, there: Peer, versions: Mapping[str, VersionRange]) -> None:
         self.peers = (here, there)
         self.versions = versions
 

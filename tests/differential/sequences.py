@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 from tests.differential import group_plans as groups
 from tests.differential import log_plans as logs
 from tests.differential.plan import Plan
@@ -37,7 +37,7 @@ def theme_of(seed: int) -> str:
     return names[seed % len(names)]
 
 
-def sequence(seed: int, versions: Mapping[str, Versions]) -> list[Step]:
+def sequence(seed: int, versions: Mapping[str, VersionRange]) -> list[Step]:
     """The requests of a seed, for the versions that both brokers list."""
     plan = Plan(seed, versions)
     theme = theme_of(seed)

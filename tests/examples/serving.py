@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mainstem.client.log import Log
-from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.server.host_app import create_host_app
 from mainstem.gateway.server.serving import listen_unix
@@ -20,7 +20,7 @@ from tests.gateway.served import listening_on, served
 
 
 @contextmanager
-def serving(app: App, directory: Path, limits: Limits | None = None) -> Iterator[tuple[Log, str]]:
+def serving(app: App, directory: Path, limits: GatewayLimits | None = None) -> Iterator[tuple[Log, str]]:
     """The log, and the gateway's address."""
     with EmbeddedBroker() as broker, Log(broker.bootstrap, timeout_s=60) as log:
         deploy(app, log)
@@ -28,5 +28,5 @@ def serving(app: App, directory: Path, limits: Limits | None = None) -> Iterator
             for view in app.views:
                 host.wait(view, lambda status: status.state == "live", 120)
             with listening_on(create_host_app(host), listen_unix(directory / "s")):
-                with served(create_app(log, ForwardingBackend([directory / "s"]), limits or Limits())) as client:
+                with served(create_app(log, ForwardingBackend([directory / "s"]), limits or GatewayLimits())) as client:
                     yield log, str(client.base_url)

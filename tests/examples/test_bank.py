@@ -9,7 +9,7 @@ import pytest
 
 from examples import bank
 from mainstem.client.log import Log
-from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.server.host_app import create_host_app
 from mainstem.gateway.server.serving import listen_unix
@@ -31,7 +31,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         with ViewHost(tuple(bank.app.views.values()), broker.bootstrap, directory) as host:
             host.wait("balances", lambda status: status.state == "live", 120)
             with listening_on(create_host_app(host), listen_unix(directory / "s")):
-                with served(create_app(log, ForwardingBackend([directory / "s"]), Limits())) as client:
+                with served(create_app(log, ForwardingBackend([directory / "s"]), GatewayLimits())) as client:
                     yield str(client.base_url)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from examples import board
-from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.limits import GatewayLimits
 from tests.examples.serving import serving
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         thread = threading.Thread(target=pages.serve_forever)
         thread.start()
         origin = f"http://127.0.0.1:{pages.server_port}"
-        limits = Limits(origins=frozenset({origin}))
+        limits = GatewayLimits(origins=frozenset({origin}))
         try:
             with serving(board.app, tmp_path_factory.mktemp("board"), limits) as (_, gateway):
                 yield f"{origin}/?gateway={gateway}"

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.testing.embedded import EmbeddedBroker
@@ -25,5 +25,5 @@ def session_log(mainstem_broker: EmbeddedBroker) -> Iterator[Log]:
 @pytest.fixture(scope="session")
 def api(session_log: Log) -> Iterator[httpx.Client]:
     """A client of the gateway, over a real socket."""
-    with served(create_app(session_log, ForwardingBackend([]), Limits(body_bytes_max=100_000))) as client:
+    with served(create_app(session_log, ForwardingBackend([]), GatewayLimits(body_bytes_max=100_000))) as client:
         yield client

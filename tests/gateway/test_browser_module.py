@@ -11,7 +11,7 @@ import pytest
 
 import mainstem as ms
 from mainstem.client.log import Log
-from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.access.tokens import Grants, TokenFile, new_token, write_tokens
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.server.host_app import create_host_app
@@ -54,7 +54,7 @@ def socket(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def gateway(session_log: Log, socket: Path) -> Iterator[httpx.Client]:
-    with served(create_app(session_log, ForwardingBackend([socket]), Limits())) as client:
+    with served(create_app(session_log, ForwardingBackend([socket]), GatewayLimits())) as client:
         yield client
 
 
@@ -203,7 +203,9 @@ def test_a_gateway_with_tokens_is_told_one(
 ) -> None:
     token, text = new_token("page", Grants(read=("view:browser-notes",), write=(f"topic:{TOPIC}",)))
     write_tokens(tmp_path / "tokens.json", [token])
-    app = create_app(session_log, ForwardingBackend([socket]), Limits(), tokens=TokenFile(tmp_path / "tokens.json"))
+    app = create_app(
+        session_log, ForwardingBackend([socket]), GatewayLimits(), tokens=TokenFile(tmp_path / "tokens.json")
+    )
     with served(app) as gated:
         page.goto(f"{gated.base_url}/healthz")
         got = run(

@@ -34,11 +34,14 @@ def test_the_gateways_own_password_is_not_told() -> None:
 
 
 def test_a_log_that_is_away_is_a_503() -> None:
-    from mainstem.gateway.access.limits import Limits
+    from mainstem.gateway.access.limits import GatewayLimits
     from mainstem.gateway.server.app import create_app
     from mainstem.gateway.views.forwarding import ForwardingBackend
     from tests.gateway.served import served
 
-    with Log("127.0.0.1:1", timeout_s=0.2) as log, served(create_app(log, ForwardingBackend([]), Limits())) as api:
+    with (
+        Log("127.0.0.1:1", timeout_s=0.2) as log,
+        served(create_app(log, ForwardingBackend([]), GatewayLimits())) as api,
+    ):
         answer = api.get("/config")
     assert (answer.status_code, answer.json()["type"]) == (503, "/problems/log-unavailable")

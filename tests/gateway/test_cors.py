@@ -10,7 +10,7 @@ import pytest
 from mainstem.client.log import Log
 from mainstem.errors import ConfigError
 from mainstem.gateway.access.cors import checked_origins
-from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.views.forwarding import ForwardingBackend
 from tests.gateway.served import served
@@ -22,7 +22,7 @@ BODY = {"records": [{"value": 1}]}
 
 @pytest.fixture(scope="module")
 def open_api(session_log: Log) -> Iterator[httpx.Client]:
-    limits = Limits(origins=frozenset({FRIEND}))
+    limits = GatewayLimits(origins=frozenset({FRIEND}))
     with served(create_app(session_log, ForwardingBackend([]), limits)) as client:
         yield client
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.model import TopicPartition
@@ -41,7 +41,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]
 
 @pytest.fixture(scope="module")
 def http(broker: EmbeddedBroker) -> Iterator[httpx.Client]:
-    with Log(broker.bootstrap, timeout_s=10) as log, served(create_app(log, ForwardingBackend([]), Limits())) as client:
+    with (
+        Log(broker.bootstrap, timeout_s=10) as log,
+        served(create_app(log, ForwardingBackend([]), GatewayLimits())) as client,
+    ):
         yield client
 
 
@@ -84,7 +87,7 @@ def test_a_live_stream_ends_at_damage_or_goes_on_behind_it(tmp_path: Path, key: 
     with EmbeddedBroker(tmp_path) as broker, Log(broker.bootstrap, timeout_s=10) as log:
         log.create_topic("flights", partitions=1)
         log.append("flights", {"n": 0}, key="k")
-        app = create_app(log, ForwardingBackend([]), Limits())
+        app = create_app(log, ForwardingBackend([]), GatewayLimits())
         with (
             served(app) as client,
             reading(client, "/topics/flights/stream", from_="earliest", **key) as stopping,

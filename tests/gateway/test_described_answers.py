@@ -25,7 +25,7 @@ from schemathesis.specs.openapi.checks import (
 
 import mainstem as ms
 from mainstem.client.log import Log
-from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.operation.log_metrics import LogMetrics
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.server.host_app import create_host_app
@@ -82,13 +82,13 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
                 host.wait(view, lambda status: status.state != "starting", 120)
             with listening_on(create_host_app(host), listen_unix(directory / "s")):
                 backend = ForwardingBackend([directory / "s"])
-                with served(create_app(log, backend, Limits(), LogMetrics(directory / "no-metrics"))) as client:
+                with served(create_app(log, backend, GatewayLimits(), LogMetrics(directory / "no-metrics"))) as client:
                     yield client
 
 
 def description() -> dict[str, Any]:
     nowhere = Path("/nonexistent")
-    return create_app(Log("127.0.0.1:1"), ForwardingBackend([]), Limits(), LogMetrics(nowhere)).openapi()
+    return create_app(Log("127.0.0.1:1"), ForwardingBackend([]), GatewayLimits(), LogMetrics(nowhere)).openapi()
 
 
 def operations() -> list[Any]:

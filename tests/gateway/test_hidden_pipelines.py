@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mainstem.client.log import Log
 from mainstem.clock import SystemClock
-from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.access.tokens import Grants, TokenFile, new_token, write_tokens
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.server.host_app import create_host_app
@@ -38,7 +38,9 @@ def test_who_may_read_one_view_sees_which_pipeline_fails_and_not_its_error(mains
         new_token("operator", Grants(read=("*",))),
     )
     write_tokens(tmp_path / "tokens", [reader, operator])
-    app = create_app(mainstem_log, ForwardingBackend([tmp_path / "s"]), Limits(), tokens=TokenFile(tmp_path / "tokens"))
+    app = create_app(
+        mainstem_log, ForwardingBackend([tmp_path / "s"]), GatewayLimits(), tokens=TokenFile(tmp_path / "tokens")
+    )
     with (
         setting.host() as host,
         listening_on(create_host_app(host), listen_unix(tmp_path / "s")),

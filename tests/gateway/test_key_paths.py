@@ -16,7 +16,7 @@ import pytest
 
 import mainstem as ms
 from mainstem.client.log import Log
-from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.access.tokens import Grants, TokenFile, new_token, write_tokens
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.server.host_app import create_host_app
@@ -53,7 +53,7 @@ def api(
         with listening_on(create_host_app(host), listen_unix(directory / "s")):
             views = ForwardingBackend([directory / "s"])
             with served(
-                create_app(session_log, views, Limits(), tokens=TokenFile(directory / "tokens.json"))
+                create_app(session_log, views, GatewayLimits(), tokens=TokenFile(directory / "tokens.json"))
             ) as client:
                 client.headers["Authorization"] = f"Bearer {text}"
                 yield client

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mainstem.errors import ConfigError
-from mainstem.gateway.access.limits import SETTINGS, Limits, divided, limits_of
+from mainstem.gateway.access.limits import SETTINGS, GatewayLimits, divided, limits_of
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.hostile.serving import client, gateway
 
@@ -16,13 +16,13 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "limits.md"
 
 
 def default_of(name: str) -> int:
-    value = getattr(Limits(), SETTINGS[name].field)
+    value = getattr(GatewayLimits(), SETTINGS[name].field)
     return round(value * 1_000) if name.endswith(".ms") else value
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_setting_takes_its_default_and_stands_on_the_page_with_it(name: str) -> None:
-    assert limits_of([f"{name}={default_of(name)}"]) == Limits()
+    assert limits_of([f"{name}={default_of(name)}"]) == GatewayLimits()
     (row,) = (line for line in PAGE.read_text().splitlines() if f"`{name}`" in line and line.startswith("|"))
     assert re.search(rf"\b{default_of(name):,}\b", row)
 

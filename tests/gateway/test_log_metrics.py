@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.operation.log_metrics import LogMetrics
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.server.host_app import create_host_app
@@ -64,7 +64,7 @@ def nowhere() -> Iterator[Log]:
 
 def test_the_logs_metrics_are_passed_on(nowhere: Log) -> None:
     with metrics_socket() as path:
-        app = create_app(nowhere, ForwardingBackend([]), Limits(), LogMetrics(path))
+        app = create_app(nowhere, ForwardingBackend([]), GatewayLimits(), LogMetrics(path))
         with served(app) as api:
             answer = api.get("/metrics")
     assert answer.status_code == 200
@@ -74,13 +74,13 @@ def test_the_logs_metrics_are_passed_on(nowhere: Log) -> None:
 
 
 def test_a_log_that_does_not_tell_is_a_503(nowhere: Log, tmp_path: Path) -> None:
-    app = create_app(nowhere, ForwardingBackend([]), Limits(), LogMetrics(tmp_path / "m.sock"))
+    app = create_app(nowhere, ForwardingBackend([]), GatewayLimits(), LogMetrics(tmp_path / "m.sock"))
     with served(app) as api:
         assert api.get("/metrics").status_code == 503
 
 
 def test_without_a_socket_there_are_no_metrics(nowhere: Log) -> None:
-    with served(create_app(nowhere, ForwardingBackend([]), Limits())) as api:
+    with served(create_app(nowhere, ForwardingBackend([]), GatewayLimits())) as api:
         assert api.get("/metrics").status_code == 404
 
 
@@ -95,7 +95,7 @@ def test_how_each_view_is_comes_behind_the_logs_metrics(mainstem_log: Log, tmp_p
         position = mainstem_log.append(setting.topic, b"no json", key="1")
         for view in ("kv", "search"):
             host.wait(view, lambda status: status.position.covers(position))
-        app = create_app(mainstem_log, ForwardingBackend([Path(directory) / "s"]), Limits(), LogMetrics(path))
+        app = create_app(mainstem_log, ForwardingBackend([Path(directory) / "s"]), GatewayLimits(), LogMetrics(path))
         with served(app) as api:
             page = api.get("/metrics").text
     assert page.startswith(PAGE.decode())

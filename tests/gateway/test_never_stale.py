@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from mainstem.client.log import Log
-from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.model import Position
@@ -169,7 +169,7 @@ def test_no_answer_is_stale_however_often_the_host_is_killed(mainstem_log: Log, 
     (app := tmp_path / "app.py").write_text(APP)
     mainstem_log.create_topic(TOPIC, partitions=1)
     answered = threading.Condition()
-    with served(create_app(mainstem_log, ForwardingBackend([tmp_path / "s"]), Limits())) as http:
+    with served(create_app(mainstem_log, ForwardingBackend([tmp_path / "s"]), GatewayLimits())) as http:
         readers = [Reader(view, mainstem_log, http, answered) for view in ASKED]
         for _ in range(KILLS):
             goals = {reader: reader.answers + ANSWERS_A_LIFE for reader in readers}

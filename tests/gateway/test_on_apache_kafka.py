@@ -10,7 +10,7 @@ import pytest
 
 import mainstem as ms
 from mainstem.client.log import Log
-from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.server.host_app import create_host_app
 from mainstem.gateway.server.serving import listen_unix
@@ -48,7 +48,7 @@ def api(log: Log, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Cl
         for view in declared().views:
             host.wait(view, lambda status: status.state != "starting", 120)
         with listening_on(create_host_app(host), listen_unix(directory / "s")):
-            with served(create_app(log, ForwardingBackend([directory / "s"]), Limits())) as client:
+            with served(create_app(log, ForwardingBackend([directory / "s"]), GatewayLimits())) as client:
                 client.timeout = httpx.Timeout(120)
                 yield client
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.http.description import ANSWERS
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.views.forwarding import ForwardingBackend
@@ -37,7 +37,7 @@ def test_a_log_that_answers_is_healthy(api: httpx.Client) -> None:
 def test_a_log_that_does_not_answer_is_a_503(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mainstem.gateway.operation.operation_routes._HEALTH_S", 0.05)
     with Log("127.0.0.1:1", timeout_s=0.5) as log:
-        with served(create_app(log, ForwardingBackend([]), Limits())) as api:
+        with served(create_app(log, ForwardingBackend([]), GatewayLimits())) as api:
             answer = api.get("/healthz")
     assert (answer.status_code, answer.json()["type"]) == (503, "/problems/log-unavailable")
 
@@ -46,7 +46,7 @@ def test_pipelines_are_listed(own_log: Log) -> None:
     own_log.create_topic("a", partitions=1)
     own_log.create_topic(PROGRESS_TOPIC, partitions=1)
     own_log.append_many(PROGRESS_TOPIC, [progress("p", 0)])
-    with served(create_app(own_log, ForwardingBackend([]), Limits())) as api:
+    with served(create_app(own_log, ForwardingBackend([]), GatewayLimits())) as api:
         (pipeline,) = api.get("/pipelines").json()["pipelines"]
     assert (pipeline["name"], pipeline["status"], pipeline["lag"], pipeline["source"]) == ("p", "not seen", 0, "a/0:0")
 

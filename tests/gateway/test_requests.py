@@ -14,7 +14,7 @@ from mainstem.client.http.request_reply import CORRELATION_ID, RequestId, reply_
 from mainstem.client.log import Log
 from mainstem.clock import SystemClock
 from mainstem.errors import RequestExpiredError
-from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.requests.request_reply import REPLY_RETENTION_MS, Requests
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.views.forwarding import ForwardingBackend
@@ -28,7 +28,7 @@ LATER = {"Prefer": "respond-async"}
 
 @contextmanager
 def another_gateway(log: Log) -> Iterator[httpx.Client]:
-    with served(create_app(log, ForwardingBackend([]), Limits())) as client:
+    with served(create_app(log, ForwardingBackend([]), GatewayLimits())) as client:
         yield client
 
 
@@ -121,7 +121,7 @@ def test_a_request_of_a_topic_that_is_gone_is_404(api: httpx.Client, mainstem_to
 def test_who_waits_when_the_gateway_stops_is_told_where_to_look(
     api: httpx.Client, session_log: Log, mainstem_topic: str
 ) -> None:
-    app = create_app(session_log, ForwardingBackend([]), Limits())
+    app = create_app(session_log, ForwardingBackend([]), GatewayLimits())
     with ThreadPoolExecutor() as pool, served(app, grace_s=60) as stopping, session_log.follow(mainstem_topic) as asked:
         answer = pool.submit(ask, stopping, mainstem_topic, timeout_s=300)
         next(asked)

@@ -12,7 +12,7 @@ import pytest
 
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
-from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.http.addresses import bound_address
 from mainstem.gateway.server.app import assemble
 from mainstem.gateway.server.serving import listen_tcp
@@ -26,12 +26,12 @@ from tests.gateway.sse import reading
 LARGE = "x" * 100_000
 
 
-def app_of(log: Log, limits: Limits | None = None) -> Any:
+def app_of(log: Log, limits: GatewayLimits | None = None) -> Any:
     """A gateway whose streams beat often and whose rings are small."""
     streams = Streams(stall_s=600)
     topics = TopicStreams(log, beat_s=0.05, ring_bytes=1 << 20)
     routers = (topic_router(log), stream_router(log, streams, topics))
-    return assemble("test", routers, limits or Limits(), streams=streams)
+    return assemble("test", routers, limits or GatewayLimits(), streams=streams)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_a_server_that_stops_ends_its_streams(session_log: Log, mainstem_topic: 
 
 def test_streams_are_bounded_and_take_no_place_of_requests(session_log: Log, mainstem_topic: str) -> None:
     path = f"/topics/{mainstem_topic}/stream"
-    with served(app_of(session_log, Limits(streams_max=2, requests_max=1))) as client:
+    with served(app_of(session_log, GatewayLimits(streams_max=2, requests_max=1))) as client:
         with reading(client, path), reading(client, path) as second:
             refused = client.get(path)
             assert (refused.status_code, refused.json()["type"]) == (503, "/problems/unavailable")

@@ -14,7 +14,7 @@ from mainstem.client.log import Log
 from mainstem.clock import SystemClock
 from mainstem.errors import AuthenticationError, AuthorizationError, ConfigError
 from mainstem.gateway.access.access_rules import RULES, rule_for
-from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.access.tokens import Grants, TokenFile, digest_of, new_token, read_tokens, write_tokens
 from mainstem.gateway.http.key_paths import KEY
 from mainstem.gateway.server.app import create_app
@@ -42,7 +42,7 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, st
 def gated(session_log: Log, tokens: tuple[Path, dict[str, str]]) -> Iterator[httpx.Client]:
     for topic in ("gate-orders", "gate-other"):
         session_log.create_topic(topic, partitions=1)
-    with served(create_app(session_log, ForwardingBackend([]), Limits(), tokens=TokenFile(tokens[0]))) as client:
+    with served(create_app(session_log, ForwardingBackend([]), GatewayLimits(), tokens=TokenFile(tokens[0]))) as client:
         yield client
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import mainstem as ms
 from mainstem.client.log import Log
-from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.server.host_app import create_host_app
 from mainstem.gateway.server.serving import listen_unix
@@ -69,7 +69,7 @@ def api(request: pytest.FixtureRequest, host_socket: Path, session_log: Log) -> 
         ) as client:
             yield client
         return
-    with served(create_app(session_log, ForwardingBackend([host_socket]), Limits())) as client:
+    with served(create_app(session_log, ForwardingBackend([host_socket]), GatewayLimits())) as client:
         yield client
 
 
@@ -321,7 +321,7 @@ def test_a_body_that_is_wrong_is_a_problem(api: httpx.Client, body: bytes) -> No
 
 
 def test_a_host_that_is_gone_is_a_503_that_says_so(session_log: Log, tmp_path: Path) -> None:
-    with served(create_app(session_log, ForwardingBackend([tmp_path / "gone"]), Limits())) as api:
+    with served(create_app(session_log, ForwardingBackend([tmp_path / "gone"]), GatewayLimits())) as api:
         answer = api.get("/views/by-id/keys/b")
     assert is_problem(answer, 503, "unavailable")["detail"].startswith("the view host does not answer")
     assert answer.headers["Retry-After"] == "1"

@@ -12,7 +12,7 @@ import pytest
 
 import mainstem as ms
 from mainstem.client.log import Log
-from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.server.host_app import create_host_app
 from mainstem.gateway.server.serving import listen_unix
@@ -56,7 +56,7 @@ def api(
             with httpx.Client(transport=transport, base_url="http://localhost", timeout=60) as client:
                 yield client
             return
-        with served(create_app(session_log, ForwardingBackend([socket]), Limits(requests_max=3))) as client:
+        with served(create_app(session_log, ForwardingBackend([socket]), GatewayLimits(requests_max=3))) as client:
             yield client
 
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from mainstem.log.segments.index_checksums import Seal, decode_seal, encode_seal
+from mainstem.log.segments.index_checksums import IndexChecksums, decode_seal, encode_seal
 
-SEAL = Seal(100, 140, 5000, 150, 4000, 0xDEADBEEF, 1_700_000_000_000, 149, 77, 8, 1, 12, 2, 0, 0)
+SEAL = IndexChecksums(100, 140, 5000, 150, 4000, 0xDEADBEEF, 1_700_000_000_000, 149, 77, 8, 1, 12, 2, 0, 0)
 
 
 def test_a_seal_is_read_back() -> None:

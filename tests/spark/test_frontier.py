@@ -9,7 +9,7 @@ from mainstem.model import Position
 from mainstem.protocol.schema import ZERO_UUID
 from mainstem.spark.checkpoints.offsets import StreamOffsets
 from mainstem.spark.options.read_options import ReadOptions
-from mainstem.spark.planning.micro_batch_offsets import Scout
+from mainstem.spark.planning.micro_batch_offsets import OffsetRangePlanner
 from tests.client.wire.test_several_brokers import FIRST, SECOND, Cluster
 
 
@@ -22,7 +22,7 @@ def test_a_partition_without_a_leader_stands_still_and_is_no_new_life() -> None:
             stack.enter_context(broker)
         bootstrap = cluster.brokers[0].bootstrap
         client = stack.enter_context(WireClient(bootstrap, timeout_s=60))
-        scout = Scout(ReadOptions.parse({"kafka.bootstrap.servers": bootstrap, "subscribe": "t"}))
+        scout = OffsetRangePlanner(ReadOptions.parse({"kafka.bootstrap.servers": bootstrap, "subscribe": "t"}))
         frontier = scout.find(client, since, "reader", 0)
     assert (frontier.ends.get(SECOND), frontier.losses) == (0, ())
     assert frontier.topic_ids == since.topic_ids

@@ -12,7 +12,7 @@ import pytest
 from mainstem.client.log import Log
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.errors import ConfigError
-from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.server.host_app import create_host_app
 from mainstem.gateway.server.serving import listen_unix
@@ -114,7 +114,7 @@ def test_nothing_is_missed_or_seen_twice_while_the_lake_commits_and_merges(archi
 def gateway_of(host: ViewHost, log: Log, directory: Path) -> Iterator[str]:
     """A gateway over this host, in this process; its address."""
     with listening_on(create_host_app(host), listen_unix(directory / "s")):
-        with served(create_app(log, ForwardingBackend([directory / "s"]), Limits())) as client:
+        with served(create_app(log, ForwardingBackend([directory / "s"]), GatewayLimits())) as client:
             yield str(client.base_url).rstrip("/")
 
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from mainstem.spark.verification.comparison_rules import UNKNOWN, Finding, Rule, Side, Terms
+from mainstem.spark.verification.comparison_rules import UNKNOWN, ComparisonRules, Finding, Rule, Side
 
-RECORDS, KEYS = Terms(Rule.MULTISET), Terms(Rule.LATEST)
-DOUBLES = Terms(Rule.MULTISET, {"mean": 1e-9})
+RECORDS, KEYS = ComparisonRules(Rule.MULTISET), ComparisonRules(Rule.LATEST)
+DOUBLES = ComparisonRules(Rule.MULTISET, {"mean": 1e-9})
 NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 
 
-def judge(terms: Terms, *sides: tuple[str, int, int], key: bytes | None = b"k") -> list[tuple[Finding, int]]:
+def judge(terms: ComparisonRules, *sides: tuple[str, int, int], key: bytes | None = b"k") -> list[tuple[Finding, int]]:
     values = [Side(value.encode(), expected, actual, 0, 7) for value, expected, actual in sides]
     return [(judged.finding, judged.count) for judged in terms.judge(key, values)]
 
@@ -85,11 +85,13 @@ def test_many_records_that_differ_in_floating_columns_alone_are_each_compared_wi
 ) -> None:
     compared: list[bytes | None] = []
 
-    def alike(self: Terms, one: bytes | None, other: bytes | None, alike: Any = Terms.alike) -> bool:
+    def alike(
+        self: ComparisonRules, one: bytes | None, other: bytes | None, alike: Any = ComparisonRules.alike
+    ) -> bool:
         compared.append(one)
         return bool(alike(self, one, other))
 
-    monkeypatch.setattr(Terms, "alike", alike)
+    monkeypatch.setattr(ComparisonRules, "alike", alike)
     batch = [(f'{{"mean":{n + 0.1 + 0.2}}}', 1, 0) for n in range(500)]
     topic = [(f'{{"mean":{n + 0.3}}}', 0, 1) for n in range(500)]
     found = judge(DOUBLES, *batch, *topic, key=None)
@@ -114,16 +116,16 @@ def test_a_foreign_record_of_any_size_is_one_more_difference(foreign: str) -> No
     ],
 )
 def test_a_row_is_held_back_while_its_time_lies_behind_the_watermark(value: str, found: Finding) -> None:
-    windows = Terms(Rule.MULTISET, watermark=NOON, event_time="window")
+    windows = ComparisonRules(Rule.MULTISET, watermark=NOON, event_time="window")
     assert judge(windows, (value, 1, 0)) == [(found, 1)]
 
 
 def test_where_no_column_tells_the_time_whatever_is_missing_may_be_held_back() -> None:
-    assert judge(Terms(Rule.MULTISET, watermark=NOON), ('{"a":1}', 2, 0)) == [(Finding.UNTOLD, 2)]
+    assert judge(ComparisonRules(Rule.MULTISET, watermark=NOON), ('{"a":1}', 2, 0)) == [(Finding.UNTOLD, 2)]
 
 
 def test_what_waits_for_a_watermark_that_nobody_knows_is_not_said_to_be_held_back() -> None:
-    terms = Terms(Rule.MULTISET, watermark=UNKNOWN, event_time="at")
+    terms = ComparisonRules(Rule.MULTISET, watermark=UNKNOWN, event_time="at")
     assert judge(terms, ('{"at":"2013-01-01T00:00:00Z"}', 1, 0)) == [(Finding.UNTOLD, 1)]
     assert judge(terms, ('{"at":null}', 1, 0)) == [(Finding.MISSING, 1)]
 
@@ -133,7 +135,7 @@ def test_what_waits_for_a_watermark_that_nobody_knows_is_not_said_to_be_held_bac
     [((13,), Finding.HELD_BACK), ((11,), Finding.MISSING), ((13, 11), Finding.MISSING), ((13, 14), Finding.HELD_BACK)],
 )
 def test_a_key_of_which_all_rows_are_held_back_may_be_missing(hours: Sequence[int], found: Finding) -> None:
-    terms = Terms(Rule.LATEST, watermark=NOON, event_time="at")
+    terms = ComparisonRules(Rule.LATEST, watermark=NOON, event_time="at")
     assert judge(terms, *((f'{{"at":"2026-01-01T{hour}:00:00Z"}}', 1, 0) for hour in hours)) == [(found, 1)]
 
 
@@ -144,6 +146,6 @@ def test_a_record_that_is_no_object_is_one_more_difference(foreign: str) -> None
 
 
 def test_what_removed_records_may_explain_is_not_judged() -> None:
-    terms = Terms(Rule.MULTISET, not_judged=frozenset({Finding.EXTRA}))
+    terms = ComparisonRules(Rule.MULTISET, not_judged=frozenset({Finding.EXTRA}))
     assert judge(terms, ("a", 0, 1)) == [(Finding.NOT_JUDGED, 1)]
     assert judge(terms, ("a", 1, 0)) == [(Finding.MISSING, 1)]

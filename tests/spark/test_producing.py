@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.client.wire.connection.connection import Connection
+from mainstem.client.wire.connection.connection import BrokerConnection
 from mainstem.errors import ConfigError, LogUnavailableError, RecordTooLargeError, UnknownTopicError
 from mainstem.record.partitioner import partition_for
 from mainstem.spark.options.options import LogOptions, WriteOptions
@@ -93,9 +93,9 @@ def test_many_batches_are_in_flight_at_once_and_in_order(
 def test_answers_that_get_lost_lose_and_double_nothing(
     write: WriteOptions, mainstem_log: Log, mainstem_topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    receive, calls = Connection.receive, itertools.count()
+    receive, calls = BrokerConnection.receive, itertools.count()
 
-    def lossy(self: Connection, *args: Any) -> Any:
+    def lossy(self: BrokerConnection, *args: Any) -> Any:
         if next(calls) % 7 == 3:
             self.close()
             raise LogUnavailableError("lost")
@@ -103,7 +103,7 @@ def test_answers_that_get_lost_lose_and_double_nothing(
 
     values = [f"{number:0>900}".encode() for number in range(3000)]
     with producing(replace(write, batch_bytes_max=20_000)) as out:
-        monkeypatch.setattr(Connection, "receive", lossy)
+        monkeypatch.setattr(BrokerConnection, "receive", lossy)
         out.append(mainstem_topic, Rows(pa.array(values)))
         out.finish()
         monkeypatch.undo()

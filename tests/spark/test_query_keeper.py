@@ -15,7 +15,7 @@ from mainstem.errors import LogUnavailableError, PipelineFailedError
 from mainstem.pipelines.overview import Overview
 from mainstem.pipelines.state import Status
 from mainstem.spark.queries.query_keeper import QueryKeeper
-from mainstem.spark.queries.query_watch import QueryWatch
+from mainstem.spark.queries.query_watch import ProgressWatch
 from mainstem.spark.startup import environment
 from mainstem.testing.clock import ManualClock
 from tests.spark.flights_app import Flights
@@ -76,7 +76,7 @@ class Kept:
 
     def __init__(self) -> None:
         self.clock, self.query = ManualClock(), FakeQuery()
-        watch = QueryWatch("app", "p", once=False, clock=self.clock)
+        watch = ProgressWatch("app", "p", once=False, clock=self.clock)
         self.keeper = QueryKeeper(self.query, watch, self.clock)  # type: ignore[arg-type]
         self.keeper.start(once=False)
 

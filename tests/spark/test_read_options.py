@@ -17,7 +17,7 @@ from mainstem.spark.options.read_options import (
     ByOffset,
     ByTime,
     GroupOptions,
-    Limits,
+    ReadLimits,
     ReadOptions,
     Splits,
 )
@@ -57,7 +57,7 @@ def test_limits_and_splits_are_read() -> None:
     limits = read(
         maxOffsetsPerTrigger="9", maxBytesPerTrigger="8", minOffsetsPerTrigger="7", maxTriggerDelay="2m"
     ).limits
-    assert limits == Limits(9, 8, 7, 120.0)
+    assert limits == ReadLimits(9, 8, 7, 120.0)
     assert read(minPartitions="3", maxRecordsPerPartition="4", maxBytesPerPartition="5").splits == Splits(3, 4, 5)
     assert not read().splits.is_given
 

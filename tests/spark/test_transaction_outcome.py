@@ -63,7 +63,7 @@ def kill(sink: Sink, step: str, monkeypatch: pytest.MonkeyPatch, *, timeout_ms: 
     """Run a first micro-batch, which ends with the step; the workers' memory is gone with it."""
     run = begin_run(sink.log, sink.sink_id, timeout_ms=timeout_ms)
     with monkeypatch.context() as dead:
-        dead.setattr(task_producers.TransactionalProducer, "failed", lambda *_: None)  # nothing is cleared up
+        dead.setattr(task_producers.TaskProducer, "failed", lambda *_: None)  # nothing is cleared up
         with pytest.raises(KilledError):
             sink.batch(run, 0, killing(step))
     task_producers._THIS.clear()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.client.wire.connection.connection import Connection
+from mainstem.client.wire.connection.connection import BrokerConnection
 from mainstem.client.wire.produce.prepared import end_all, learn_terms, open_transactions
 from mainstem.errors import ConfigError, PipelineFailedError, ProducerFencedError, TransactionTimeoutError
 from mainstem.model import Position
@@ -32,14 +32,14 @@ from tests.spark.sink_world import DRIVER_STEPS, NUMBERS, TASK_STEPS, KilledErro
 def requests_of_this_thread(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the requests that this thread sends from now on: others may follow topics of theirs meanwhile."""
     sent: list[str] = []
-    send, sender = Connection.send, threading.get_ident()
+    send, sender = BrokerConnection.send, threading.get_ident()
 
-    def noted(self: Connection, body: Message, *arguments: Any) -> Any:
+    def noted(self: BrokerConnection, body: Message, *arguments: Any) -> Any:
         if threading.get_ident() == sender:
             sent.append(type(body).__name__.removesuffix("Request"))
         return send(self, body, *arguments)
 
-    monkeypatch.setattr(Connection, "send", noted)
+    monkeypatch.setattr(BrokerConnection, "send", noted)
     return sent
 
 
@@ -64,7 +64,7 @@ def test_a_run_that_ends_after_any_step_is_finished_by_the_next_one(
     run = sink.begin()
     sink.batch(run, 0)
     with monkeypatch.context() as dead:
-        dead.setattr(task_producers.TransactionalProducer, "failed", lambda *_: None)  # nothing is cleared up
+        dead.setattr(task_producers.TaskProducer, "failed", lambda *_: None)  # nothing is cleared up
         with pytest.raises(KilledError):
             sink.batch(run, 1, killing(step))
     task_producers._THIS.clear()  # its workers are no more, either
@@ -101,7 +101,7 @@ def test_what_a_killed_attempt_left_open_is_ended_with_the_micro_batch(
     run = sink.begin()
     sink.batch(run, 0)
     with monkeypatch.context() as dead:
-        dead.setattr(task_producers.TransactionalProducer, "failed", lambda *_: None)
+        dead.setattr(task_producers.TaskProducer, "failed", lambda *_: None)
         with pytest.raises(KilledError):
             sink.task(run, 1, 0, killing("task:appended"))
     task_producers._THIS.clear()

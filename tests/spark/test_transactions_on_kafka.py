@@ -36,7 +36,7 @@ def test_runs_that_end_after_each_step_are_finished(sink: Sink, monkeypatch: pyt
     steps = (*TASK_STEPS, *DRIVER_STEPS)
     for batch_id, step in enumerate(steps):
         with monkeypatch.context() as dead:
-            dead.setattr(task_producers.TransactionalProducer, "failed", lambda *_: None)  # nothing is cleared up
+            dead.setattr(task_producers.TaskProducer, "failed", lambda *_: None)  # nothing is cleared up
             with pytest.raises(KilledError):
                 sink.batch(sink.begin(), batch_id, killing(step))
         task_producers._THIS.clear()  # its workers are no more, either

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from mainstem.client.wire.produce.prepared import end_all
 from mainstem.spark.sink import transactions
-from mainstem.spark.sink.task_producers import TransactionalProducer
+from mainstem.spark.sink.task_producers import TaskProducer
 from mainstem.spark.sink.transactions import _Driver
 
 
@@ -49,15 +49,15 @@ def _unresolved() -> None:
 
 
 def _task_commits() -> None:
-    prepared = TransactionalProducer.prepared
+    prepared = TaskProducer.prepared
 
-    def ended(producer: TransactionalProducer) -> None:
+    def ended(producer: TaskProducer) -> None:
         if producer.has_begun:
             with transactions.borrowed(producer._key[0]) as client:
                 end_all(client, [producer.instance], producer._terms, commit=True)
         prepared(producer)
 
-    TransactionalProducer.prepared = ended  # type: ignore[method-assign]
+    TaskProducer.prepared = ended  # type: ignore[method-assign]
 
 
 _MUTANTS: Final = {

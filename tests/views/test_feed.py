@@ -180,7 +180,9 @@ def resumed(behind_ms: int, log: FakeLog) -> Feed:
     """A feed of a bookmark at offset 1 that was at the log's end so long ago."""
     clock = ManualClock()
     bookmark = Bookmark(Position({P0: 1}), caught_up_ms=clock.time_ms() - behind_ms)
-    return feed(log, Bookmark.from_text(bookmark.to_text()), clock=clock, losses=LossPolicy(minds_deletions=True))
+    return feed(
+        log, Bookmark.from_text(bookmark.to_text()), clock=clock, losses=LossPolicy(fail_on_missed_tombstones=True)
+    )
 
 
 @pytest.mark.parametrize("retention_ms", [DAY_MS, 1_000, None])
@@ -205,7 +207,7 @@ def test_a_view_that_stood_at_the_end_when_it_came_back_has_missed_nothing() -> 
 def test_a_view_that_falls_behind_while_it_runs_stops_as_well() -> None:
     clock = ManualClock()
     log = FakeLog({0: [batch(0), batch(1), batch(2), batch(3)]}, fetch_bytes=len(batch(0)))
-    reading = feed(log, clock=clock, losses=LossPolicy(minds_deletions=True))
+    reading = feed(log, clock=clock, losses=LossPolicy(fail_on_missed_tombstones=True))
     while reading.step(0):
         clock.advance(10_000)
     log.partitions[0] += [batch(6), batch(9)]
@@ -218,7 +220,7 @@ def test_a_view_that_falls_behind_while_it_runs_stops_as_well() -> None:
 def test_the_first_reading_of_a_topic_may_take_its_time() -> None:
     clock = ManualClock()
     log = FakeLog({0: [batch(2), batch(4), batch(6)]}, fetch_bytes=len(batch(2)))
-    reading = feed(log, clock=clock, losses=LossPolicy(minds_deletions=True))
+    reading = feed(log, clock=clock, losses=LossPolicy(fail_on_missed_tombstones=True))
     for offset in (2, 4, 6):
         assert offsets(reading.step(0)) == [offset]
         clock.advance(DAY_MS)

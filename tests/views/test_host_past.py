@@ -11,7 +11,7 @@ from mainstem.clock import SystemClock
 from mainstem.errors import HistoryRemovedError, PositionError, QueryError, UnavailableError, ViewStoppedError
 from mainstem.model import Position
 from mainstem.views.host.host import ViewHost
-from mainstem.views.past.as_of import Moment
+from mainstem.views.past.as_of import AsOf
 from mainstem.views.read_options import ReadOptions
 from mainstem.views.requests import Get
 from mainstem.views.verification.diff import DiffRequest
@@ -20,7 +20,7 @@ from tests.views.hosting import GET, REQUESTS, Setting
 WAIT_S = 120.0
 
 
-def as_of(moment: Moment) -> ReadOptions:
+def as_of(moment: AsOf) -> ReadOptions:
     return ReadOptions(as_of=moment, timeout_s=WAIT_S)
 
 

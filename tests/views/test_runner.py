@@ -10,7 +10,7 @@ import pytest
 
 from mainstem.errors import UnavailableError
 from mainstem.model import Position
-from mainstem.views.host.runner import Runner
+from mainstem.views.host.runner import ViewRunner
 from mainstem.views.subscriptions.changes import Changes
 
 WAIT_S = 120.0
@@ -46,8 +46,8 @@ class ScriptedVersion:
         """Nothing is open."""
 
 
-def runner_of(version: ScriptedVersion, changes: Changes | None = None) -> Runner:
-    return Runner("v", lambda: cast(Any, version), changes or Changes())
+def runner_of(version: ScriptedVersion, changes: Changes | None = None) -> ViewRunner:
+    return ViewRunner("v", lambda: cast(Any, version), changes or Changes())
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from mainstem.errors import PositionError, QueryError, UnknownViewError, ViewSto
 from mainstem.model import Position
 from mainstem.record.writer import NewRecord, build_batch
 from mainstem.views.host.host import ViewHost
-from mainstem.views.subscriptions.change_rows import RowChanges, RowWatch, WatchRequest
+from mainstem.views.subscriptions.change_rows import ChangeSubscription, RowChanges, WatchRequest
 from tests.views.fake_log import FakeLog
 from tests.views.hosting import Setting
 
@@ -25,7 +25,7 @@ class Listener:
 
     def __init__(self, host: ViewHost, request: WatchRequest, view: str = "kv") -> None:
         self._woken = threading.Event()
-        self.watch: RowWatch = host.watch(view, request, self._woken.set)
+        self.watch: ChangeSubscription = host.watch(view, request, self._woken.set)
 
     def next(self) -> RowChanges:
         while (changes := self.watch.next()) is None:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from mainstem.model import Position
-from mainstem.views.subscriptions.subscriptions import KEYS_MAX, Watchers, WatchFilter
+from mainstem.views.subscriptions.subscriptions import KEYS_MAX, Subscriptions, WatchFilter
 
 
 def position(offset: int) -> Position:
@@ -26,7 +26,7 @@ class Wakes:
 
 
 def test_a_watch_is_told_the_keys_of_its_filter_once_each() -> None:
-    watchers, wakes = Watchers(), Wakes()
+    watchers, wakes = Subscriptions(), Wakes()
     watch = watchers.watch(WatchFilter(prefix=b"a"), wakes)
     watchers.applied(keys(b"a1", b"b1", b"a2", None, b"a1"), position(5))
     watchers.applied(keys(b"a1"), position(6))
@@ -35,7 +35,7 @@ def test_a_watch_is_told_the_keys_of_its_filter_once_each() -> None:
 
 
 def test_a_watch_of_one_key_hears_of_no_other() -> None:
-    watchers, wakes = Watchers(), Wakes()
+    watchers, wakes = Subscriptions(), Wakes()
     watch = watchers.watch(WatchFilter(key=b"a"), wakes)
     watchers.applied(keys(b"b", b"aa"), position(2))
     assert (wakes.count, watch.position) == (0, position(2))
@@ -44,7 +44,7 @@ def test_a_watch_of_one_key_hears_of_no_other() -> None:
 
 
 def test_a_position_counts_only_when_all_keys_before_it_are_taken() -> None:
-    watchers = Watchers()
+    watchers = Subscriptions()
     watch = watchers.watch(WatchFilter(prefix=b""), Wakes())
     watchers.applied(keys(b"a", b"b", b"c"), position(3))
     assert [(taken.keys, taken.position) for taken in (watch.take(2), watch.take(2))] == [
@@ -54,7 +54,7 @@ def test_a_position_counts_only_when_all_keys_before_it_are_taken() -> None:
 
 
 def test_a_watch_begins_where_the_view_is() -> None:
-    watchers = Watchers()
+    watchers = Subscriptions()
     watchers.opened(position(7), is_swap=False)
     watchers.applied(keys(b"a"), position(8))
     watch = watchers.watch(WatchFilter(prefix=b""), Wakes())
@@ -62,7 +62,7 @@ def test_a_watch_begins_where_the_view_is() -> None:
 
 
 def test_too_many_keys_are_dropped_and_said() -> None:
-    watchers = Watchers()
+    watchers = Subscriptions()
     watch = watchers.watch(WatchFilter(prefix=b""), Wakes())
     for start in (0, KEYS_MAX):
         watchers.applied(keys(*(b"%d" % (start + n) for n in range(KEYS_MAX))), position(start + KEYS_MAX))
@@ -72,7 +72,7 @@ def test_too_many_keys_are_dropped_and_said() -> None:
 
 @pytest.mark.parametrize("wanted", [WatchFilter(key=b"a"), WatchFilter(prefix=b""), WatchFilter()])
 def test_a_watch_that_is_closed_hears_nothing(wanted: WatchFilter) -> None:
-    watchers, wakes = Watchers(), Wakes()
+    watchers, wakes = Subscriptions(), Wakes()
     watch = watchers.watch(wanted, wakes)
     watch.close()
     watch.close()
@@ -82,7 +82,7 @@ def test_a_watch_that_is_closed_hears_nothing(wanted: WatchFilter) -> None:
 
 
 def test_a_swap_resets_whoever_listens() -> None:
-    watchers, wakes = Watchers(), Wakes()
+    watchers, wakes = Subscriptions(), Wakes()
     watch = watchers.watch(WatchFilter(key=b"a"), wakes)
     watchers.opened(position(3), is_swap=True)
     assert watch.position is None

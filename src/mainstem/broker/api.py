@@ -11,7 +11,7 @@ from mainstem.broker.security.session import NO_SESSION, Session
 from mainstem.broker.slices import Slices
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.compiler import MAX_ELEMENTS
-from mainstem.protocol.schema import Message, Versions
+from mainstem.protocol.schema import Message, VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -69,9 +69,9 @@ class Api:
     """
 
     key: ApiKey
-    versions: Versions
+    versions: VersionRange
     handle: Handler
-    advertised: Versions | None = None
+    advertised: VersionRange | None = None
     pipelined: bool = False
     slices: Slices | None = None
 

@@ -16,7 +16,7 @@ from mainstem.broker.api import Api
 from mainstem.broker.apis import APIS
 from mainstem.broker.differences import DELIBERATE
 from mainstem.protocol.apis import ApiKey
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 KAFKA_VERSION: Final = "4.3"
 PAGE: Final = "docs/compatibility.md"
@@ -26,7 +26,7 @@ class KafkaApi(NamedTuple):
     """An API as a broker of Apache Kafka lists it."""
 
     name: str
-    versions: Versions
+    versions: VersionRange
 
 
 def _kafka(text: str) -> dict[int, KafkaApi]:
@@ -35,7 +35,7 @@ def _kafka(text: str) -> dict[int, KafkaApi]:
     for line in text.split("\n"):
         if line.strip():
             number, name, versions = line.split()
-            apis[int(number)] = KafkaApi(name, Versions.parse(versions))
+            apis[int(number)] = KafkaApi(name, VersionRange.parse(versions))
     return apis
 
 
@@ -205,7 +205,7 @@ def _note(api: Api) -> str:
     return "; ".join(note.removesuffix(".") for note in notes if note)
 
 
-def _range(versions: Versions) -> str:
+def _range(versions: VersionRange) -> str:
     first, last = versions
     return str(first) if first == last else f"{first}–{last}"
 

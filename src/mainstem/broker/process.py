@@ -28,7 +28,7 @@ from mainstem.broker.security.listeners import ADVERTISED, address_text, parse_l
 from mainstem.broker.server import Broker
 from mainstem.durable_files import private_directory
 from mainstem.errors import ConfigError, MainstemError
-from mainstem.exit_codes import DONE, told
+from mainstem.exit_codes import DONE, report_error
 from mainstem.log.files.names import META_PROPERTIES
 from mainstem.logs import fields
 from mainstem.open_files import raise_open_files_limit
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             metrics_socket=arguments.metrics_socket,
         )
     except MainstemError as error:
-        return told(error)
+        return report_error(error)
     return DONE
 
 

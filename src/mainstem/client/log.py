@@ -18,7 +18,7 @@ from typing import Any, Unpack
 
 from mainstem.client.admin.cluster_admin import ClusterAdmin
 from mainstem.client.admin.group_admin import GroupAdmin
-from mainstem.client.append.append_options import Asks
+from mainstem.client.append.append_options import AppendOptions
 from mainstem.client.append.appending import Appender, LogPlace
 from mainstem.client.append.transaction import Transaction
 from mainstem.client.read.key_reader import KeyReader
@@ -126,7 +126,7 @@ class Log:
         headers: HeadersLike = (),
         partition: int | None = None,
         timestamp_ms: int | None = None,
-        **asks: Unpack[Asks],
+        **asks: Unpack[AppendOptions],
     ) -> Position:
         """Append one record; returns the position just after it, once it is durable.
 

@@ -25,7 +25,7 @@ from mainstem.connectors.load_progress import ResumableLoad, load_name
 from mainstem.connectors.loads import Loaded, LoadOptions, LoadProgress
 from mainstem.errors import InputError
 from mainstem.lake.columns import HEADERS, KEY, OFFSET, RECORD, TIMESTAMP, VALUE
-from mainstem.lake.reading import Lake, read_lake
+from mainstem.lake.reading import LakeFiles, read_lake
 from mainstem.model import Position
 from mainstem.record.arrow_partition import partitions_for
 
@@ -66,7 +66,7 @@ def load_lake(
     return Loaded(topic, done, position, time.monotonic() - started_s, before)
 
 
-def _identity(lake: Lake, partition: int, target: TopicInfo) -> str:
+def _identity(lake: LakeFiles, partition: int, target: TopicInfo) -> str:
     """The load of one partition: of this life of both topics, from the first record that the lake has of it."""
     first = next(lake.records(partition, (OFFSET,)), None)
     offset = None if first is None else first.column(OFFSET)[0].as_py()
@@ -88,7 +88,7 @@ def _record_columns(rows: pa.Table, targets: Any) -> tuple[pa.Array, pa.Array, R
     return one[KEY].cast(pa.binary()), one[VALUE].cast(pa.binary()), RecordFields(times_ms, headers, targets)
 
 
-def _targets(rows: pa.Table, partition: int, lake: Lake, partitions: int) -> Any:
+def _targets(rows: pa.Table, partition: int, lake: LakeFiles, partitions: int) -> Any:
     """The partition of the topic for each row."""
     if partitions == len(lake.partitions):
         return np.full(len(rows), partition, np.int32)
@@ -96,6 +96,6 @@ def _targets(rows: pa.Table, partition: int, lake: Lake, partitions: int) -> Any
     return np.where(assigned < 0, partition % partitions, assigned)
 
 
-def _progress(lake: Lake, rows: int, rate: float) -> LoadProgress:
+def _progress(lake: LakeFiles, rows: int, rate: float) -> LoadProgress:
     size = sum(file.size_bytes for file in lake.files)
     return LoadProgress(rows, size * rows // max(lake.rows, 1), size, rate)

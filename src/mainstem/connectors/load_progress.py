@@ -38,7 +38,7 @@ _TRANSACTION_S: Final = 60.0
 _READ_BYTES: Final = 1 << 20
 
 
-class Progress(NamedTuple):
+class StoredProgress(NamedTuple):
     """The rows that are loaded, the position just after them, and whether they are all."""
 
     rows: int = 0
@@ -74,7 +74,7 @@ class ResumableLoad:
 
         Raises UnknownTopicError, LogUnavailableError, RemoteError.
         """
-        self.progress = Progress()
+        self.progress = StoredProgress()
         self._identity = identity
         self._client = WireClient(
             log.bootstrap, client_id="mainstem-load", timeout_s=log.timeout_s, security=log.security
@@ -105,7 +105,7 @@ class ResumableLoad:
         self._rows += len(values)
         self._bytes += values.nbytes
 
-    def finish(self) -> Progress:
+    def finish(self) -> StoredProgress:
         """Commit the rest; the load is done. Raises what ``append`` raises."""
         if self._rows > self.progress.rows:
             self._commit(is_done=True)
@@ -116,7 +116,7 @@ class ResumableLoad:
         metadata = json.dumps({"rows": self._rows, "done": is_done})
         self._producer.commit_offsets(self._identity, position, metadata)
         self._producer.end(commit=True)
-        self.progress = Progress(self._rows, position, is_done)
+        self.progress = StoredProgress(self._rows, position, is_done)
         self._bytes = 0
 
     def __enter__(self) -> ResumableLoad:
@@ -132,12 +132,12 @@ class ResumableLoad:
         self._client.close()
 
 
-def _committed(client: WireClient, group: str) -> Progress:
+def _committed(client: WireClient, group: str) -> StoredProgress:
     """What was committed last. An open transaction of the load is aborted by then, and cannot change it any more."""
     entries = committed_entries(client, group, require_stable=True)
     if not entries:
-        return Progress()
+        return StoredProgress()
     kept = [json.loads(entry.metadata) for entry in entries.values()]
     newest = max(kept, key=lambda each: each["rows"])
     position = Position({tp: entry.offset for tp, entry in entries.items()})
-    return Progress(newest["rows"], position, newest["done"])
+    return StoredProgress(newest["rows"], position, newest["done"])

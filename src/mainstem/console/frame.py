@@ -17,7 +17,7 @@ from nicegui.element import Element
 
 from mainstem.console.gateway_client import POLL_S, GatewayClient, GatewayError
 from mainstem.console.parts import copy_button, link, text
-from mainstem.console.requests import Asked, curl_line
+from mainstem.console.requests import ConsoleRequest, curl_line
 
 Refresh = Callable[[], Awaitable[None]]
 
@@ -45,13 +45,13 @@ class Page:
         self._base_url = str(context.client.request.base_url)
         self._complaint = ""
 
-    async def ask(self, asked: Asked, timeout_s: float = POLL_S) -> Any:
+    async def ask(self, asked: ConsoleRequest, timeout_s: float = POLL_S) -> Any:
         """The gateway's answer. Raises GatewayError."""
         token = self._token()
         self._remember(self.curl(asked))
         return await self._client.ask(asked, token=token, timeout_s=timeout_s)
 
-    def curl(self, asked: Asked) -> str:
+    def curl(self, asked: ConsoleRequest) -> str:
         """The line that repeats a request."""
         return curl_line(asked, self._base_url, with_token=self._token() is not None)
 

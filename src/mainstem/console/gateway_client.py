@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from mainstem.console.requests import Asked
+from mainstem.console.requests import ConsoleRequest
 from mainstem.console.sign_in import Sessions
 from mainstem.gateway.access.request_limits import AsgiApp
 
@@ -42,7 +42,7 @@ class GatewayClient:
         """The token that a browser with these cookies signed in with."""
         return self._sessions.token_of(cookies)
 
-    async def ask(self, asked: Asked, *, token: str | None = None, timeout_s: float = POLL_S) -> Any:
+    async def ask(self, asked: ConsoleRequest, *, token: str | None = None, timeout_s: float = POLL_S) -> Any:
         """The answer's JSON, or its text where it is none. Raises GatewayError."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         content = None if asked.body is None else json.dumps(asked.body)

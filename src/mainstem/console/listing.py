@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from mainstem.console.frame import Page
-from mainstem.console.requests import Asked
+from mainstem.console.requests import ConsoleRequest
 from mainstem.model import Position
 
 Document = dict[str, Any]
 
-TOPICS = Asked("/topics", {"offsets": "true"})
-PIPELINES = Asked("/pipelines")
-VIEWS = Asked("/views")
+TOPICS = ConsoleRequest("/topics", {"offsets": "true"})
+PIPELINES = ConsoleRequest("/pipelines")
+VIEWS = ConsoleRequest("/views")
 
 
 async def topics(page: Page) -> list[Document]:

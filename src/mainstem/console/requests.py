@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 
 @dataclass(frozen=True)
-class Asked:
+class ConsoleRequest:
     """One request: what it asks is all in here, so it can be sent and shown.
 
     ``query`` leaves out what is None, and repeats a name for each entry of a list.
@@ -34,17 +34,17 @@ def path(*segments: str) -> str:
     return "".join("/" + quote(segment, safe="") for segment in segments)
 
 
-def row_of(view: str, key: str) -> Asked:
+def row_of(view: str, key: str) -> ConsoleRequest:
     """The request for a key-value view's row.
 
     The keys ``.`` and ``..`` are no segments of a path: to clients and proxies they mean this one and the one above.
     """
     if key in (".", ".."):
-        return Asked(path("views", view, "keys"), {"start": key, "end": key + "\0", "limit": 1})
-    return Asked(path("views", view, "keys", key))
+        return ConsoleRequest(path("views", view, "keys"), {"start": key, "end": key + "\0", "limit": 1})
+    return ConsoleRequest(path("views", view, "keys", key))
 
 
-def curl_line(asked: Asked, base_url: str, *, with_token: bool = False) -> str:
+def curl_line(asked: ConsoleRequest, base_url: str, *, with_token: bool = False) -> str:
     """The line for a shell. A token is not written out: it is taken from the variable ``TOKEN``."""
     words = ["curl", "-s"]
     if asked.method != "GET":

@@ -28,7 +28,7 @@ BOOKMARK: Final = "mainstem.bookmark"
 
 
 @dataclass(frozen=True, slots=True)
-class Lake:
+class LakeFiles:
     """``files`` hold the records of ``topic`` before ``position``; ``schema``: every column that they have.
 
     ``topic_id`` tells lives of a topic apart; empty where the lake has none. ``bookmark``: all that the commit says of
@@ -74,7 +74,7 @@ def is_lake(path: Path) -> bool:
     return _store_directory(path) is not None
 
 
-def read_lake(path: Path) -> Lake:
+def read_lake(path: Path) -> LakeFiles:
     """The newest commit of the lake in a directory: its ``location``, or the view's own.
 
     Raises InputError when there is no lake, or nothing in it yet; StorageError when it cannot be read.
@@ -93,7 +93,9 @@ def read_lake(path: Path) -> Lake:
             position = Position.from_json(bookmark["position"])
             topic = next(iter(position.topics))
             topic_id = str(bookmark["topic_ids"].get(topic, ""))
-            return Lake(directory, topic, topic_id, position, files_of(table, directory), plain_schema(table), text)
+            return LakeFiles(
+                directory, topic, topic_id, position, files_of(table, directory), plain_schema(table), text
+            )
         finally:
             catalog.close()
     except (OSError, ValueError, KeyError, StopIteration, NoSuchTableError, ValidationError, SQLAlchemyError) as error:

@@ -28,14 +28,14 @@ _REQUIRED: Final = object()
 _LAST: Final = 32767
 
 
-class Versions(NamedTuple):
+class VersionRange(NamedTuple):
     """An inclusive range of versions; empty when ``first > last``."""
 
     first: int
     last: int
 
     @classmethod
-    def parse(cls, text: str) -> Versions:
+    def parse(cls, text: str) -> VersionRange:
         """Read Kafka's notation: ``3+``, ``0-12``, ``1``, and the empty string for none."""
         if not text:
             return cls(0, -1)
@@ -66,11 +66,11 @@ class Field:
     ) -> None:
         self.name = ""
         self.kind = kind
-        self.versions = Versions.parse(versions)
-        self.nullable = Versions.parse(nullable)
+        self.versions = VersionRange.parse(versions)
+        self.nullable = VersionRange.parse(nullable)
         self.default = default
         self.tag = tag
-        self.tagged = Versions.parse("" if tag is None else versions if tagged is None else tagged)
+        self.tagged = VersionRange.parse("" if tag is None else versions if tagged is None else tagged)
         self.struct = struct
 
     def default_value(self) -> Any:
@@ -233,11 +233,11 @@ class Message(Struct):
     """
 
     __api_key__: ClassVar[int] = -1
-    __versions__: ClassVar[Versions] = Versions(0, -1)
-    __flexible__: ClassVar[Versions] = Versions(0, -1)
+    __versions__: ClassVar[VersionRange] = VersionRange(0, -1)
+    __flexible__: ClassVar[VersionRange] = VersionRange(0, -1)
 
     def __init_subclass__(cls, *, key: int, versions: str, flexible: str = "", **keywords: Any) -> None:
         cls.__api_key__ = key
-        cls.__versions__ = Versions.parse(versions)
-        cls.__flexible__ = Versions.parse(flexible)
+        cls.__versions__ = VersionRange.parse(versions)
+        cls.__flexible__ = VersionRange.parse(flexible)
         super().__init_subclass__(**keywords)

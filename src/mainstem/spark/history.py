@@ -34,7 +34,7 @@ from mainstem.spark.source import MainstemDataSource
 if TYPE_CHECKING:
     from typing import Any
 
-    from mainstem.lake.reading import Lake
+    from mainstem.lake.reading import LakeFiles
 
 _GATEWAY = "http://localhost:8080"
 _BOOTSTRAP = "localhost:9092"
@@ -101,7 +101,7 @@ def _location(topic: str, gateway: str) -> Path:
     return Path(max(lakes, key=lambda view: (-int(view["lag"]), str(view["name"])))["location"])
 
 
-def _position_of(lake: Lake, topic: str, log: Log) -> str:
+def _position_of(lake: LakeFiles, topic: str, log: Log) -> str:
     """Where the log goes on, for each of its partitions, as Spark's options say it."""
     info = log.describe_topic(topic).info
     if lake.topic != topic:
@@ -112,7 +112,7 @@ def _position_of(lake: Lake, topic: str, log: Log) -> str:
     return json.dumps({topic: starts})
 
 
-def _files(spark: SparkSession, lake: Lake) -> DataFrame:
+def _files(spark: SparkSession, lake: LakeFiles) -> DataFrame:
     schema = from_arrow_schema(lake.schema)
     if not lake.files:
         return spark.createDataFrame([], schema)

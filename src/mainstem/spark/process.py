@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mainstem.errors import MainstemError, MissingDependencyError
-from mainstem.exit_codes import DONE, told
+from mainstem.exit_codes import DONE, report_error
 from mainstem.pipelines.app import App
 from mainstem.pipelines.changes import Choices
 from mainstem.pipelines.load import load_app
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return DONE  # an interrupt while Spark was starting
     except MainstemError as error:
-        return told(error)
+        return report_error(error)
     return DONE
 
 

@@ -38,7 +38,7 @@ from mainstem.spark.queries.batch_function import BatchFunctionQuery
 from mainstem.spark.queries.pipeline_query import PipelineQuery
 from mainstem.spark.queries.query import Query, QueryPlace
 from mainstem.spark.queries.query_keeper import QueryKeeper, say
-from mainstem.spark.queries.query_watch import QueryWatch
+from mainstem.spark.queries.query_watch import ProgressWatch
 from mainstem.spark.queries.state_publisher import StatePublisher
 from mainstem.spark.session import session
 from mainstem.spark.startup.app_files import share_with_workers
@@ -130,7 +130,7 @@ class Runner:
             kind = BatchFunctionQuery if pipeline.each_batch else PipelineQuery
             query: Query = kind(spark, pipeline, schemas, place, log)
             queries.append(query)
-            watch = QueryWatch(self._app.name, pipeline.name, once=once, clock=self._clock)
+            watch = ProgressWatch(self._app.name, pipeline.name, once=once, clock=self._clock)
             self._keepers.append(QueryKeeper(query, watch, self._clock))
             schemas.update(query.schemas)
         to_rebuild = settle_changes(queries, self._changed, self._site(log))
@@ -150,7 +150,9 @@ class Runner:
         shadow = begin(site, pipeline, now)
         place = QueryPlace(self._log_options, str(site.beside(pipeline.name)))
         query = PipelineQuery(spark, shadow, self._schemas, place, log)
-        keeper = QueryKeeper(query, QueryWatch(self._app.name, shadow.name, once=True, clock=self._clock), self._clock)
+        keeper = QueryKeeper(
+            query, ProgressWatch(self._app.name, shadow.name, once=True, clock=self._clock), self._clock
+        )
         try:
             keeper.start(once=True)
             while keeper.look_once():

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from mainstem.errors import QueryError
 from mainstem.model import Position
-from mainstem.views.past.as_of import Moment
+from mainstem.views.past.as_of import AsOf
 
 WAIT_S = 30.0
 WAIT_S_MAX = 300.0
@@ -32,7 +32,7 @@ class ReadOptions:
     at_least: Position | None = None
     timeout_s: float = WAIT_S
     max_lag_ms: int | None = None
-    as_of: Moment | None = None
+    as_of: AsOf | None = None
     sees_pipelines: bool = True
 
     def __post_init__(self) -> None:

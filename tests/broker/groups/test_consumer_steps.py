@@ -34,7 +34,7 @@ class Topics:
 
     def __init__(self, **topics: int) -> None:
         self.version = 0
-        self._topics: dict[str, steps.TopicInfo] = {}
+        self._topics: dict[str, steps.GroupTopic] = {}
         for name, partitions in topics.items():
             self.set(name, partitions)
 
@@ -46,9 +46,9 @@ class Topics:
         else:
             old = self._topics.get(name)
             topic_id = old.topic_id if old is not None else UUID(int=self.version * 1000 + len(name))
-            self._topics[name] = steps.TopicInfo(topic_id, max(partitions, old.partitions if old else 0))
+            self._topics[name] = steps.GroupTopic(topic_id, max(partitions, old.partitions if old else 0))
 
-    def topic(self, name: str) -> steps.TopicInfo | None:
+    def topic(self, name: str) -> steps.GroupTopic | None:
         return self._topics.get(name)
 
     def matching(self, pattern: str) -> frozenset[str] | None:

@@ -14,8 +14,8 @@ from mainstem.broker.share.delivery import (
     AcknowledgeType,
     Acquired,
     AcquireMode,
+    AcquisitionLimits,
     Extent,
-    Limits,
     Taker,
 )
 from mainstem.broker.share.in_flight import UNKNOWN_BATCH, InFlight, RecordState, Run
@@ -36,7 +36,7 @@ class Driver:
 
     def __init__(self, batches: int = 10, start: int = 0, **limits: Any) -> None:
         self.state = InFlight(start)
-        self.limits = Limits(**limits)
+        self.limits = AcquisitionLimits(**limits)
         self.extents = [Extent(number * 5, number * 5 + 4) for number in range(batches)]
         self.now_s = 0.0
 
@@ -245,7 +245,7 @@ def test_a_limit_that_was_lowered_archives_what_is_over_it() -> None:
     for _ in range(4):
         driver.acquire("a", 5)
         driver.release("a")
-    driver.limits = Limits(deliveries_max=3)
+    driver.limits = AcquisitionLimits(deliveries_max=3)
     assert driver.acquire("a", 5) == [Acquired(5, 9, 1)]
 
 

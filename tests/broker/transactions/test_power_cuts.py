@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mainstem.broker.storage.flush_policy import SyncPlace
+from mainstem.broker.storage.flush_policy import FlushExecutorPolicy
 from mainstem.broker.transactions.coordinator import Admission
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.protocol.errors import ErrorCode
@@ -58,7 +58,7 @@ class Flushes:
         self._task.cancel()
 
 
-class _NeverQuick(SyncPlace):
+class _NeverQuick(FlushExecutorPolicy):
     """No flush on the loop: it would end before another can begin, and leave no order to choose."""
 
     def is_quick(self, now_s: float) -> bool:

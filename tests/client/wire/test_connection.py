@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from mainstem.client.wire.connection.address import Address
-from mainstem.client.wire.connection.connection import Connection, ConnectionOptions
+from mainstem.client.wire.connection.connection import BrokerConnection, ConnectionOptions
 from mainstem.client.wire.connection.deadline import Deadline
 from mainstem.clock import SystemClock
 from mainstem.errors import FrameError, LogUnavailableError, RemoteError
@@ -21,8 +21,8 @@ def deadline(timeout_s: float = 5.0) -> Deadline:
     return Deadline(SystemClock(), timeout_s)
 
 
-def open_to(broker: ScriptedBroker, **options: int) -> Connection:
-    return Connection.open(Address("127.0.0.1", broker.port), ConnectionOptions(**options), deadline())
+def open_to(broker: ScriptedBroker, **options: int) -> BrokerConnection:
+    return BrokerConnection.open(Address("127.0.0.1", broker.port), ConnectionOptions(**options), deadline())
 
 
 def test_the_highest_version_that_both_sides_know_is_taken() -> None:
@@ -94,4 +94,4 @@ def test_a_broker_that_never_answers_is_unavailable_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = Address("127.0.0.1", silent.getsockname()[1])
         with pytest.raises(LogUnavailableError, match=r"did not answer within 0\.1 s"):
-            Connection.open(address, ConnectionOptions(), deadline(0.1))
+            BrokerConnection.open(address, ConnectionOptions(), deadline(0.1))

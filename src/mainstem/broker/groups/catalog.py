@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mainstem.broker.groups.consumer.consumer_steps import TopicInfo
+from mainstem.broker.groups.consumer.consumer_steps import GroupTopic
 from mainstem.broker.groups.consumer.topic_patterns import TopicPatterns
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ class TopicCatalog:
         """Differs whenever the topics do."""
         return self._topics.version
 
-    def topic(self, name: str) -> TopicInfo | None:
+    def topic(self, name: str) -> GroupTopic | None:
         """The topic of that name."""
         topic = self._topics.get(name)
-        return None if topic is None else TopicInfo(topic.topic_id, len(topic.partitions))
+        return None if topic is None else GroupTopic(topic.topic_id, len(topic.partitions))
 
     def matching(self, pattern: str) -> frozenset[str] | None:
         """The names that ``pattern`` matches; None while that is not known."""

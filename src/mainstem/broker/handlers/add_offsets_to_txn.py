@@ -15,7 +15,7 @@ from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -38,4 +38,4 @@ async def handle(node: Node, call: Call) -> AddOffsetsToTxnResponse:
     return AddOffsetsToTxnResponse(error_code=ErrorCode.NONE)
 
 
-API = Api(ApiKey.ADD_OFFSETS_TO_TXN, Versions(0, 4), handle)
+API = Api(ApiKey.ADD_OFFSETS_TO_TXN, VersionRange(0, 4), handle)

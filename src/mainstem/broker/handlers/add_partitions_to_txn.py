@@ -25,7 +25,7 @@ from mainstem.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -109,4 +109,4 @@ def _results(
     ]
 
 
-API = Api(ApiKey.ADD_PARTITIONS_TO_TXN, Versions(0, 5), handle)
+API = Api(ApiKey.ADD_PARTITIONS_TO_TXN, VersionRange(0, 5), handle)

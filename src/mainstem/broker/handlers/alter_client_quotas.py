@@ -20,7 +20,7 @@ from mainstem.protocol.messages.alter_client_quotas import (
     ResponseEntityData,
     ResponseEntryData,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -60,4 +60,4 @@ def _alter(node: Node, asked: RequestEntryData, *, validate_only: bool) -> None:
         node.quotas.change(entity, limits)
 
 
-API = Api(ApiKey.ALTER_CLIENT_QUOTAS, Versions(0, 1), handle)
+API = Api(ApiKey.ALTER_CLIENT_QUOTAS, VersionRange(0, 1), handle)

@@ -19,7 +19,7 @@ from mainstem.protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -36,4 +36,4 @@ def _replaced(_: ChangeableConfigs, asked: Iterable[AlterableConfig]) -> dict[st
     return {config.name: value_of(config) for config in asked}
 
 
-API = Api(ApiKey.ALTER_CONFIGS, Versions(0, 2), handle)
+API = Api(ApiKey.ALTER_CONFIGS, VersionRange(0, 2), handle)

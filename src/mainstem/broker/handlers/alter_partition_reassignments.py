@@ -20,7 +20,7 @@ from mainstem.protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -58,4 +58,4 @@ def _reassign(node: Node, topic: str, asked: ReassignablePartition) -> Reassigna
     return answer
 
 
-API = Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, Versions(0, 1), handle)
+API = Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, VersionRange(0, 1), handle)

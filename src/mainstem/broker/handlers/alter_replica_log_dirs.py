@@ -18,7 +18,7 @@ from mainstem.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -48,4 +48,4 @@ def _move(node: Node, path: str, topic: str, number: int) -> AlterReplicaLogDirP
     return answer
 
 
-API = Api(ApiKey.ALTER_REPLICA_LOG_DIRS, Versions(1, 2), handle)
+API = Api(ApiKey.ALTER_REPLICA_LOG_DIRS, VersionRange(1, 2), handle)

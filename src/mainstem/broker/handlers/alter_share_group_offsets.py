@@ -21,7 +21,7 @@ from mainstem.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
 )
-from mainstem.protocol.schema import ZERO_UUID, Versions
+from mainstem.protocol.schema import ZERO_UUID, VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -69,4 +69,4 @@ def _check(
     return answer
 
 
-API = Api(ApiKey.ALTER_SHARE_GROUP_OFFSETS, Versions(0, 0), handle)
+API = Api(ApiKey.ALTER_SHARE_GROUP_OFFSETS, VersionRange(0, 0), handle)

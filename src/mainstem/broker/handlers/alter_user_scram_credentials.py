@@ -21,7 +21,7 @@ from mainstem.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 from mainstem.protocol.scram import ScramCredential, credential_of
 
 if TYPE_CHECKING:
@@ -69,4 +69,4 @@ def _credential(asked: ScramCredentialDeletion | ScramCredentialUpsertion, mecha
     return credential_of(mechanism, salted, salt, asked.iterations)
 
 
-API = Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, Versions(0, 0), handle)
+API = Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, VersionRange(0, 0), handle)

@@ -22,7 +22,7 @@ from mainstem.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -65,5 +65,5 @@ def _response(node: Node, code: ErrorCode, *, lists_own: bool = False) -> ApiVer
     return ApiVersionsResponse(error_code=code, api_keys=keys)
 
 
-API = Api(ApiKey.API_VERSIONS, Versions(0, 4), handle)
-UNSUPPORTED = Api(ApiKey.API_VERSIONS, Versions(0, 0), _handle_unsupported)
+API = Api(ApiKey.API_VERSIONS, VersionRange(0, 4), handle)
+UNSUPPORTED = Api(ApiKey.API_VERSIONS, VersionRange(0, 0), _handle_unsupported)

@@ -22,7 +22,7 @@ from mainstem.protocol.messages.consumer_group_describe import (
     Member,
     TopicPartitions,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -89,4 +89,4 @@ def _assignment(node: Node, partitions: Partitions) -> Assignment:
     )
 
 
-API = Api(ApiKey.CONSUMER_GROUP_DESCRIBE, Versions(0, 1), handle, slices=Slices("group_ids", "groups", once=True))
+API = Api(ApiKey.CONSUMER_GROUP_DESCRIBE, VersionRange(0, 1), handle, slices=Slices("group_ids", "groups", once=True))

@@ -17,7 +17,7 @@ from mainstem.broker.access.authorizer import Access
 from mainstem.broker.api import Answer, Api, Call
 from mainstem.broker.groups.member_bytes import check_member_bytes
 from mainstem.protocol.apis import ApiKey
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -34,4 +34,4 @@ def handle(node: Node, call: Call) -> Awaitable[Answer]:
     return node.groups.consumer.heartbeat(call, may_see)
 
 
-API = Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, Versions(0, 1), handle)
+API = Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, VersionRange(0, 1), handle)

@@ -19,7 +19,7 @@ from mainstem.protocol.messages.create_acls import (
     CreateAclsRequest,
     CreateAclsResponse,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -61,4 +61,4 @@ def _acl(creation: AclCreation) -> Acl:
     )
 
 
-API = Api(ApiKey.CREATE_ACLS, Versions(1, 3), handle)
+API = Api(ApiKey.CREATE_ACLS, VersionRange(1, 3), handle)

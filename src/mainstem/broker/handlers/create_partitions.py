@@ -19,7 +19,7 @@ from mainstem.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -61,4 +61,4 @@ def _create(node: Node, asked: CreatePartitionsTopic, *, validate_only: bool) ->
         node.topics.add_partitions(topic, asked.count)
 
 
-API = Api(ApiKey.CREATE_PARTITIONS, Versions(0, 3), handle)
+API = Api(ApiKey.CREATE_PARTITIONS, VersionRange(0, 3), handle)

@@ -22,7 +22,7 @@ from mainstem.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from mainstem.protocol.schema import ZERO_UUID, Versions
+from mainstem.protocol.schema import ZERO_UUID, VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -103,4 +103,4 @@ def _partition_count(node: Node, asked: CreatableTopic) -> int:
     return node.topics.default_partitions if asked.num_partitions == -1 else asked.num_partitions
 
 
-API = Api(ApiKey.CREATE_TOPICS, Versions(2, 7), handle)
+API = Api(ApiKey.CREATE_TOPICS, VersionRange(2, 7), handle)

@@ -20,7 +20,7 @@ from mainstem.protocol.messages.delete_acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -71,4 +71,4 @@ def _deleted(acl: Acl) -> DeleteAclsMatchingAcl:
     )
 
 
-API = Api(ApiKey.DELETE_ACLS, Versions(1, 3), handle)
+API = Api(ApiKey.DELETE_ACLS, VersionRange(1, 3), handle)

@@ -10,7 +10,7 @@ from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -29,4 +29,4 @@ async def handle(node: Node, call: Call) -> DeleteGroupsResponse:
     return DeleteGroupsResponse(results=results)
 
 
-API = Api(ApiKey.DELETE_GROUPS, Versions(0, 2), handle, slices=Slices("groups_names", "results"))
+API = Api(ApiKey.DELETE_GROUPS, VersionRange(0, 2), handle, slices=Slices("groups_names", "results"))

@@ -19,7 +19,7 @@ from mainstem.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -62,4 +62,4 @@ def _delete(node: Node, name: str, item: DeleteRecordsPartition) -> DeleteRecord
     return answer
 
 
-API = Api(ApiKey.DELETE_RECORDS, Versions(0, 2), handle)
+API = Api(ApiKey.DELETE_RECORDS, VersionRange(0, 2), handle)

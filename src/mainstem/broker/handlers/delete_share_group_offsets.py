@@ -17,7 +17,7 @@ from mainstem.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsResponse,
     DeleteShareGroupOffsetsResponseTopic,
 )
-from mainstem.protocol.schema import ZERO_UUID, Versions
+from mainstem.protocol.schema import ZERO_UUID, VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -45,4 +45,4 @@ async def handle(node: Node, call: Call) -> DeleteShareGroupOffsetsResponse:
     return answer
 
 
-API = Api(ApiKey.DELETE_SHARE_GROUP_OFFSETS, Versions(0, 0), handle)
+API = Api(ApiKey.DELETE_SHARE_GROUP_OFFSETS, VersionRange(0, 0), handle)

@@ -16,7 +16,7 @@ from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
-from mainstem.protocol.schema import ZERO_UUID, Versions
+from mainstem.protocol.schema import ZERO_UUID, VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -71,4 +71,4 @@ def _find(node: Node, name: str | None, topic_id: UUID) -> Topic:
     return topic
 
 
-API = Api(ApiKey.DELETE_TOPICS, Versions(1, 6), handle)
+API = Api(ApiKey.DELETE_TOPICS, VersionRange(1, 6), handle)

@@ -17,7 +17,7 @@ from mainstem.protocol.messages.describe_acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -65,4 +65,4 @@ def _described(acl: Acl) -> AclDescription:
     )
 
 
-API = Api(ApiKey.DESCRIBE_ACLS, Versions(1, 3), handle)
+API = Api(ApiKey.DESCRIBE_ACLS, VersionRange(1, 3), handle)

@@ -22,7 +22,7 @@ from mainstem.protocol.messages.describe_client_quotas import (
     EntryData,
     ValueData,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -78,4 +78,4 @@ def _fits_name(names: dict[str, str | None], component: ComponentData) -> bool:
     return component.match_type == _ANY or name is None
 
 
-API = Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, Versions(0, 1), handle)
+API = Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, VersionRange(0, 1), handle)

@@ -15,7 +15,7 @@ from mainstem.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -43,4 +43,4 @@ def handle(node: Node, call: Call) -> DescribeClusterResponse:
     )
 
 
-API = Api(ApiKey.DESCRIBE_CLUSTER, Versions(0, 2), handle)
+API = Api(ApiKey.DESCRIBE_CLUSTER, VersionRange(0, 2), handle)

@@ -30,7 +30,7 @@ from mainstem.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -89,4 +89,4 @@ def _described(entry: ConfigEntry, body: DescribeConfigsRequest) -> DescribeConf
     )
 
 
-API = Api(ApiKey.DESCRIBE_CONFIGS, Versions(1, 4), handle, slices=Slices("resources", "results", once=True))
+API = Api(ApiKey.DESCRIBE_CONFIGS, VersionRange(1, 4), handle, slices=Slices("resources", "results", once=True))

@@ -18,7 +18,7 @@ from mainstem.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -71,4 +71,4 @@ def _members(group: ClassicGroup) -> list[DescribedGroupMember]:
     ]
 
 
-API = Api(ApiKey.DESCRIBE_GROUPS, Versions(0, 6), handle, slices=Slices("groups", "groups", once=True))
+API = Api(ApiKey.DESCRIBE_GROUPS, VersionRange(0, 6), handle, slices=Slices("groups", "groups", once=True))

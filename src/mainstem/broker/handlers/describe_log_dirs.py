@@ -21,7 +21,7 @@ from mainstem.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -47,4 +47,4 @@ def handle(node: Node, call: Call) -> DescribeLogDirsResponse:
     return DescribeLogDirsResponse(results=[result])
 
 
-API = Api(ApiKey.DESCRIBE_LOG_DIRS, Versions(1, 5), handle)
+API = Api(ApiKey.DESCRIBE_LOG_DIRS, VersionRange(1, 5), handle)

@@ -17,7 +17,7 @@ from mainstem.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -57,5 +57,8 @@ def _describe(node: Node, name: str, number: int) -> PartitionResponse:
 
 
 API = Api(
-    ApiKey.DESCRIBE_PRODUCERS, Versions(0, 0), handle, slices=Slices("topics", "topics", partitions="partition_indexes")
+    ApiKey.DESCRIBE_PRODUCERS,
+    VersionRange(0, 0),
+    handle,
+    slices=Slices("topics", "topics", partitions="partition_indexes"),
 )

@@ -13,7 +13,7 @@ from mainstem.log.node.metadata import METADATA_PARTITION
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode, describe
 from mainstem.protocol.messages import describe_quorum as messages
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -69,4 +69,4 @@ def _describe(node: Node, topic: str, number: int) -> messages.ResponsePartition
     )
 
 
-API = Api(ApiKey.DESCRIBE_QUORUM, Versions(0, 2), handle)
+API = Api(ApiKey.DESCRIBE_QUORUM, VersionRange(0, 2), handle)

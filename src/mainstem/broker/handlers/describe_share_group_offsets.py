@@ -26,7 +26,7 @@ from mainstem.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
-from mainstem.protocol.schema import ZERO_UUID, Versions
+from mainstem.protocol.schema import ZERO_UUID, VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -93,4 +93,4 @@ def _partition(
     return answer
 
 
-API = Api(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, Versions(0, 1), handle, slices=Slices("groups", "groups"))
+API = Api(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, VersionRange(0, 1), handle, slices=Slices("groups", "groups"))

@@ -20,7 +20,7 @@ from mainstem.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
     ResponseCursor,
 )
-from mainstem.protocol.schema import ZERO_UUID, Versions
+from mainstem.protocol.schema import ZERO_UUID, VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -92,4 +92,4 @@ def _partition(node: Node, number: int, leader_epoch: int | None) -> DescribeTop
     )
 
 
-API = Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, Versions(0, 0), handle)
+API = Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, VersionRange(0, 0), handle)

@@ -16,7 +16,7 @@ from mainstem.protocol.messages.describe_transactions import (
     TopicData,
     TransactionState,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -60,7 +60,7 @@ async def _describe(node: Node, transactional_id: str) -> TransactionState:
 
 API = Api(
     ApiKey.DESCRIBE_TRANSACTIONS,
-    Versions(0, 0),
+    VersionRange(0, 0),
     handle,
     slices=Slices("transactional_ids", "transaction_states", once=True),
 )

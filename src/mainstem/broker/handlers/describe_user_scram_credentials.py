@@ -17,7 +17,7 @@ from mainstem.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 from mainstem.protocol.scram import SHA_256, SHA_512
 
 if TYPE_CHECKING:
@@ -55,4 +55,4 @@ def _describe(node: Node, name: str, count: int) -> DescribeUserScramCredentials
     return result
 
 
-API = Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, Versions(0, 0), handle)
+API = Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, VersionRange(0, 0), handle)

@@ -20,7 +20,7 @@ from mainstem.protocol.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -56,4 +56,4 @@ def _elect(node: Node, topic: str, number: int, election_type: int) -> Partition
         return PartitionResult(partition_id=number, error_code=error_code(error), error_message=str(error))
 
 
-API = Api(ApiKey.ELECT_LEADERS, Versions(0, 2), handle)
+API = Api(ApiKey.ELECT_LEADERS, VersionRange(0, 2), handle)

@@ -17,7 +17,7 @@ from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -38,4 +38,4 @@ async def handle(node: Node, call: Call) -> EndTxnResponse:
     return EndTxnResponse(error_code=ErrorCode.NONE, producer_id=after.producer_id, producer_epoch=after.epoch)
 
 
-API = Api(ApiKey.END_TXN, Versions(0, 5), handle)
+API = Api(ApiKey.END_TXN, VersionRange(0, 5), handle)

@@ -42,7 +42,7 @@ from mainstem.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -283,4 +283,4 @@ def _refused(index: int, error: MainstemError) -> PartitionData:
     return data
 
 
-API = Api(ApiKey.FETCH, Versions(4, 18), handle)
+API = Api(ApiKey.FETCH, VersionRange(4, 18), handle)

@@ -14,7 +14,7 @@ from mainstem.log.partition.checkpoints import decode_uuid
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -65,4 +65,6 @@ def _names_share_partition(key: str) -> bool:
     )
 
 
-API = Api(ApiKey.FIND_COORDINATOR, Versions(0, 6), handle, slices=Slices("coordinator_keys", "coordinators", once=True))
+API = Api(
+    ApiKey.FIND_COORDINATOR, VersionRange(0, 6), handle, slices=Slices("coordinator_keys", "coordinators", once=True)
+)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mainstem.broker.api import Api, Call
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -20,4 +20,4 @@ def handle(node: Node, call: Call) -> HeartbeatResponse:
     return HeartbeatResponse(error_code=code)
 
 
-API = Api(ApiKey.HEARTBEAT, Versions(0, 4), handle)
+API = Api(ApiKey.HEARTBEAT, VersionRange(0, 4), handle)

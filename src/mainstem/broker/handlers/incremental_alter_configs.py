@@ -22,7 +22,7 @@ from mainstem.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -78,4 +78,4 @@ def _change(configs: ChangeableConfigs, overrides: dict[str, str], config: Alter
     overrides[config.name] = ",".join(words)
 
 
-API = Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, Versions(0, 1), handle)
+API = Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, VersionRange(0, 1), handle)

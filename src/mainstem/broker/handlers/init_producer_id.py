@@ -21,7 +21,7 @@ from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -69,4 +69,4 @@ def _answer(producer: Producer, ongoing: Transaction | None = None) -> InitProdu
     )
 
 
-API = Api(ApiKey.INIT_PRODUCER_ID, Versions(0, 6), handle, advertised=Versions(0, 5))
+API = Api(ApiKey.INIT_PRODUCER_ID, VersionRange(0, 6), handle, advertised=VersionRange(0, 5))

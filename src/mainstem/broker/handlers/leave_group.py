@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mainstem.broker.api import Answer, Api, Call
 from mainstem.broker.groups.consumer.consumer_group import ConsumerGroup
 from mainstem.protocol.apis import ApiKey
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -25,4 +25,4 @@ def handle(node: Node, call: Call) -> Awaitable[Answer]:
     return node.groups.classic.leave(call)
 
 
-API = Api(ApiKey.LEAVE_GROUP, Versions(0, 5), handle)
+API = Api(ApiKey.LEAVE_GROUP, VersionRange(0, 5), handle)

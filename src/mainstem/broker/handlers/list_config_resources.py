@@ -17,7 +17,7 @@ from mainstem.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -48,4 +48,4 @@ def handle(node: Node, call: Call) -> ListConfigResourcesResponse:
     return ListConfigResourcesResponse(error_code=ErrorCode.NONE, config_resources=resources)
 
 
-API = Api(ApiKey.LIST_CONFIG_RESOURCES, Versions(0, 1), handle)
+API = Api(ApiKey.LIST_CONFIG_RESOURCES, VersionRange(0, 1), handle)

@@ -8,7 +8,7 @@ from mainstem.broker.api import Api, Call
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -32,4 +32,4 @@ def handle(node: Node, call: Call) -> ListGroupsResponse:
     return ListGroupsResponse(error_code=ErrorCode.NONE, groups=groups)
 
 
-API = Api(ApiKey.LIST_GROUPS, Versions(0, 5), handle)
+API = Api(ApiKey.LIST_GROUPS, VersionRange(0, 5), handle)

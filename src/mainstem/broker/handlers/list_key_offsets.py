@@ -16,7 +16,7 @@ from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.list_key_offsets import ListKeyOffsetsRequest, ListKeyOffsetsResponse
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -50,4 +50,4 @@ def _list(log: PartitionLog, body: ListKeyOffsetsRequest) -> ListKeyOffsetsRespo
     )
 
 
-API = Api(ApiKey.LIST_KEY_OFFSETS, Versions(0, 0), handle)
+API = Api(ApiKey.LIST_KEY_OFFSETS, VersionRange(0, 0), handle)

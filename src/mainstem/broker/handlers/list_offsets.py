@@ -24,7 +24,7 @@ from mainstem.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 from mainstem.record.constants import NO_LEADER_EPOCH
 
 if TYPE_CHECKING:
@@ -100,4 +100,4 @@ def _look_up(log: PartitionLog, timestamp: int, isolation_level: int) -> tuple[i
     return found if found is not None and found.offset < end else (-1, -1, -1)
 
 
-API = Api(ApiKey.LIST_OFFSETS, Versions(1, 11), handle, slices=Slices("topics", "topics", partitions="partitions"))
+API = Api(ApiKey.LIST_OFFSETS, VersionRange(1, 11), handle, slices=Slices("topics", "topics", partitions="partitions"))

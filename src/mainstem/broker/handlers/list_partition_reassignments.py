@@ -8,7 +8,7 @@ from mainstem.broker.api import Api, Call
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsResponse
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -19,4 +19,4 @@ def handle(node: Node, call: Call) -> ListPartitionReassignmentsResponse:
     return ListPartitionReassignmentsResponse(error_code=ErrorCode.NONE, error_message=None, topics=[])
 
 
-API = Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, Versions(0, 0), handle)
+API = Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, VersionRange(0, 0), handle)

@@ -17,7 +17,7 @@ from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from mainstem.protocol.messages.list_transactions import TransactionState as ListedTransaction
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -54,4 +54,4 @@ def _refused(code: ErrorCode) -> ListTransactionsResponse:
     return ListTransactionsResponse(error_code=code, unknown_state_filters=[], transaction_states=[])
 
 
-API = Api(ApiKey.LIST_TRANSACTIONS, Versions(0, 2), handle)
+API = Api(ApiKey.LIST_TRANSACTIONS, VersionRange(0, 2), handle)

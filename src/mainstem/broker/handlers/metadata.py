@@ -23,7 +23,7 @@ from mainstem.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from mainstem.protocol.schema import ZERO_UUID, Versions
+from mainstem.protocol.schema import ZERO_UUID, VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -91,4 +91,4 @@ def _partition(node: Node, number: int, leader_epoch: int | None) -> MetadataRes
     )
 
 
-API = Api(ApiKey.METADATA, Versions(0, 13), handle, slices=Slices("topics", "topics", once=True))
+API = Api(ApiKey.METADATA, VersionRange(0, 13), handle, slices=Slices("topics", "topics", once=True))

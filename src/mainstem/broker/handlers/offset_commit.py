@@ -24,7 +24,7 @@ from mainstem.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -101,4 +101,4 @@ def _refuse(response: OffsetCommitResponse, code: ErrorCode) -> None:
             partition.error_code = partition.error_code or code
 
 
-API = Api(ApiKey.OFFSET_COMMIT, Versions(2, 10), handle)
+API = Api(ApiKey.OFFSET_COMMIT, VersionRange(2, 10), handle)

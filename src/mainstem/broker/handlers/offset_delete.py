@@ -21,7 +21,7 @@ from mainstem.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.groups.group_types import Group
@@ -64,4 +64,4 @@ def _answer(node: Node, group: Group, asked: OffsetDeleteRequestTopic) -> Offset
     return OffsetDeleteResponseTopic(name=asked.name, partitions=partitions)
 
 
-API = Api(ApiKey.OFFSET_DELETE, Versions(0, 0), handle)
+API = Api(ApiKey.OFFSET_DELETE, VersionRange(0, 0), handle)

@@ -27,7 +27,7 @@ from mainstem.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -129,4 +129,4 @@ def _partitions(held: _Held, name: str, numbers: Iterable[int], code: ErrorCode)
     return answers
 
 
-API = Api(ApiKey.OFFSET_FETCH, Versions(1, 10), handle, slices=Slices("groups", "groups"))
+API = Api(ApiKey.OFFSET_FETCH, VersionRange(1, 10), handle, slices=Slices("groups", "groups"))

@@ -20,7 +20,7 @@ from mainstem.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 from mainstem.record.constants import NO_LEADER_EPOCH
 
 if TYPE_CHECKING:
@@ -54,5 +54,8 @@ def _find(node: Node, name: str, item: OffsetForLeaderPartition) -> EpochEndOffs
 
 
 API = Api(
-    ApiKey.OFFSET_FOR_LEADER_EPOCH, Versions(2, 4), handle, slices=Slices("topics", "topics", partitions="partitions")
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    VersionRange(2, 4),
+    handle,
+    slices=Slices("topics", "topics", partitions="partitions"),
 )

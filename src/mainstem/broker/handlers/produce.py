@@ -42,7 +42,7 @@ from mainstem.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -339,4 +339,4 @@ def _refused(index: int, code: ErrorCode, message: str | None) -> PartitionProdu
     return PartitionProduceResponse(index=index, error_code=code, base_offset=-1, error_message=message)
 
 
-API = Api(ApiKey.PRODUCE, Versions(3, 13), handle, advertised=Versions(0, 13), pipelined=True)
+API = Api(ApiKey.PRODUCE, VersionRange(3, 13), handle, advertised=VersionRange(0, 13), pipelined=True)

@@ -14,7 +14,7 @@ from mainstem.errors import AuthenticationError
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -39,5 +39,5 @@ def _refused(code: ErrorCode, message: str) -> SaslAuthenticateResponse:
     return SaslAuthenticateResponse(error_code=code, error_message=message, auth_bytes=b"")
 
 
-API = Api(ApiKey.SASL_AUTHENTICATE, Versions(0, 2), handle)
-BARE_TOKEN = Api(ApiKey.SASL_AUTHENTICATE, Versions(0, -1), handle)
+API = Api(ApiKey.SASL_AUTHENTICATE, VersionRange(0, 2), handle)
+BARE_TOKEN = Api(ApiKey.SASL_AUTHENTICATE, VersionRange(0, -1), handle)

@@ -24,7 +24,7 @@ from mainstem.protocol.messages.share_acknowledge import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -69,4 +69,4 @@ def _responses(outcomes: Mapping[SharedPartition, Outcome]) -> list[ShareAcknowl
     return [ShareAcknowledgeTopicResponse(topic_id=topic_id, partitions=items) for topic_id, items in by_topic.items()]
 
 
-API = Api(ApiKey.SHARE_ACKNOWLEDGE, Versions(1, 2), handle)
+API = Api(ApiKey.SHARE_ACKNOWLEDGE, VersionRange(1, 2), handle)

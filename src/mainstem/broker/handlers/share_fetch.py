@@ -33,7 +33,7 @@ from mainstem.protocol.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -179,4 +179,4 @@ def _responses(found: dict[SharedPartition, PartitionData]) -> list[ShareFetchab
     return [ShareFetchableTopicResponse(topic_id=topic_id, partitions=items) for topic_id, items in by_topic.items()]
 
 
-API = Api(ApiKey.SHARE_FETCH, Versions(1, 2), handle)
+API = Api(ApiKey.SHARE_FETCH, VersionRange(1, 2), handle)

@@ -22,7 +22,7 @@ from mainstem.protocol.messages.share_group_describe import (
     ShareGroupDescribeResponse,
     TopicPartitions,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -76,4 +76,4 @@ def _member(node: Node, member: ShareMember) -> Member:
     )
 
 
-API = Api(ApiKey.SHARE_GROUP_DESCRIBE, Versions(1, 1), handle, slices=Slices("group_ids", "groups", once=True))
+API = Api(ApiKey.SHARE_GROUP_DESCRIBE, VersionRange(1, 1), handle, slices=Slices("group_ids", "groups", once=True))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mainstem.broker.api import Answer, Api, Call
 from mainstem.broker.groups.member_bytes import check_member_bytes
 from mainstem.protocol.apis import ApiKey
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -24,4 +24,4 @@ def handle(node: Node, call: Call) -> Awaitable[Answer]:
     return node.share.coordinator.heartbeat(call)
 
 
-API = Api(ApiKey.SHARE_GROUP_HEARTBEAT, Versions(1, 1), handle)
+API = Api(ApiKey.SHARE_GROUP_HEARTBEAT, VersionRange(1, 1), handle)

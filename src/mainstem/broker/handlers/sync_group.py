@@ -13,7 +13,7 @@ from mainstem.broker.groups.member_bytes import check_member_bytes
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -31,4 +31,4 @@ def handle(node: Node, call: Call) -> Answer | Awaitable[Answer]:
     return node.groups.classic.sync(call)
 
 
-API = Api(ApiKey.SYNC_GROUP, Versions(0, 5), handle)
+API = Api(ApiKey.SYNC_GROUP, VersionRange(0, 5), handle)

@@ -26,7 +26,7 @@ from mainstem.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -117,4 +117,4 @@ def _refuse(response: TxnOffsetCommitResponse, code: ErrorCode) -> None:
             partition.error_code = partition.error_code or code
 
 
-API = Api(ApiKey.TXN_OFFSET_COMMIT, Versions(0, 5), handle)
+API = Api(ApiKey.TXN_OFFSET_COMMIT, VersionRange(0, 5), handle)

@@ -17,7 +17,7 @@ from mainstem.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -52,4 +52,4 @@ def _problem(levels: dict[str, int], update: FeatureUpdateKey) -> str | None:
     return None
 
 
-API = Api(ApiKey.UPDATE_FEATURES, Versions(0, 2), handle)
+API = Api(ApiKey.UPDATE_FEATURES, VersionRange(0, 2), handle)

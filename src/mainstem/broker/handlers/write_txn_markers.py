@@ -26,7 +26,7 @@ from mainstem.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from mainstem.protocol.schema import Versions
+from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -64,4 +64,4 @@ async def _write_one(node: Node, partition: TopicPartition, marker: Marker) -> E
     return ErrorCode.NONE
 
 
-API = Api(ApiKey.WRITE_TXN_MARKERS, Versions(1, 2), handle)
+API = Api(ApiKey.WRITE_TXN_MARKERS, VersionRange(1, 2), handle)

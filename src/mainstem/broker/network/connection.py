@@ -27,7 +27,7 @@ from mainstem.broker.network.request_memory import HeldMemory
 from mainstem.broker.quotas.charging import Charge
 from mainstem.broker.security.listeners import Listener
 from mainstem.broker.security.principal import ANONYMOUS
-from mainstem.broker.security.sasl import State
+from mainstem.broker.security.sasl import SaslState
 from mainstem.broker.security.session import NO_SESSION
 from mainstem.broker.slices import serve_in_slices
 from mainstem.errors import AuthenticationError, FrameError
@@ -68,7 +68,7 @@ _CHANGES: Final = frozenset(
 """Who asked for one of these is told at INFO; of other requests at DEBUG."""
 
 
-class _Slot:
+class _InFlight:
     """A request that was begun, in its place in the order of the answers."""
 
     __slots__ = ("began_s", "charge", "chunks", "is_done", "is_pipelined", "size_bytes")
@@ -96,14 +96,14 @@ class Connection(asyncio.BufferedProtocol):
         self._peer = "?"
         self._client_host = "/"
         self._session = NO_SESSION
-        self._must_prove = False
+        self._auth_required = False
         self._muted_until_s = 0.0
-        self._begun: deque[_Slot] = deque()
+        self._begun: deque[_InFlight] = deque()
         self._next: tuple[Api, RequestHeader, Buffer] | None = None
         self._tasks: set[asyncio.Future[Any]] = set()
         self._is_reading = True
         self._can_write = True
-        self._tells_requests = _LOG.isEnabledFor(logging.INFO)
+        self._logs_requests = _LOG.isEnabledFor(logging.INFO)
         self._now_s = asyncio.get_running_loop().time
         self._last_seen_s = self._opened_s = self._now_s()
         self._frame_since_s = 0.0
@@ -136,7 +136,7 @@ class Connection(asyncio.BufferedProtocol):
         except AuthenticationError as error:
             self.close(str(error))
         if self._session.authentication is not None:
-            self._must_prove = True
+            self._auth_required = True
             self._receiver.frame_bytes_max = self._session.authentication.settings.frame_bytes_max
             self._memory.move(self._node.unauthenticated_memory, self._client_host)
             self._node.unauthenticated.add(self)
@@ -184,7 +184,8 @@ class Connection(asyncio.BufferedProtocol):
     def close_if_idle(self, now_s: float) -> None:
         """Close it when nothing has come for too long and nothing is owed to the client."""
         silent_s = now_s - self._last_seen_s
-        if self._must_prove and not self._is_proven and now_s - self._opened_s > self._node.security.timeout_s:
+        is_open_s = now_s - self._opened_s
+        if self._auth_required and not self._is_authenticated and is_open_s > self._node.security.timeout_s:
             self.close("its user was not proven in time")
             return
         if self._comes_too_slowly(now_s, silent_s):
@@ -225,7 +226,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._begin(api, header, frame)
         except FrameError as error:
             self.close(str(error))
-        self._receiver.park()
+        self._receiver.release_buffer()
         self._regulate()
 
     def _take_next(self) -> bool:
@@ -237,7 +238,7 @@ class Connection(asyncio.BufferedProtocol):
             return False
         self._frame_since_s = 0.0
         try:
-            if self._must_prove and self._takes_bare_token:
+            if self._auth_required and self._takes_bare_token:
                 self._next = (bare_token, RequestHeader(bare_token.key, -1, 0, None, 0), frame)
                 return True
             header = decode_header(frame)
@@ -268,9 +269,9 @@ class Connection(asyncio.BufferedProtocol):
         return pipelined and self._can_write and len(self._begun) < _BEGUN_MAX
 
     def _begin(self, api: Api, header: RequestHeader, frame: Buffer) -> None:
-        slot = _Slot(len(frame), api.pipelined, self._now_s())
+        slot = _InFlight(len(frame), api.pipelined, self._now_s())
         self._begun.append(slot)
-        if self._must_prove:
+        if self._auth_required:
             assert self._session.authentication is not None
             self._session.authentication.admit(api.key)
         if api is bare_token:
@@ -289,7 +290,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._serve(slot, api, self._call(slot, request))
 
-    async def _begin_large(self, slot: _Slot, api: Api, header: RequestHeader, frame: Buffer) -> None:
+    async def _begin_large(self, slot: _InFlight, api: Api, header: RequestHeader, frame: Buffer) -> None:
         """Read a request with many elements while others are served; only a few are read at a time."""
         async with self._node.long_requests:
             request = await asyncio.to_thread(decode_request, frame, header, api.elements_max)
@@ -311,11 +312,11 @@ class Connection(asyncio.BufferedProtocol):
             _LOG.error("a request failed", exc_info=error, extra=fields(connection=self._peer))
             self.close("a request failed in a way that was not expected")
 
-    def _call(self, slot: _Slot, request: Request) -> Call:
+    def _call(self, slot: _InFlight, request: Request) -> Call:
         hold = functools.partial(self._hold, slot)
         return Call(*request[:4], self._client_host, request.body, self._session, hold)
 
-    def _hold(self, slot: _Slot) -> Callable[[], None]:
+    def _hold(self, slot: _InFlight) -> Callable[[], None]:
         """Begin no other request until the returned function is called, although this one is pipelined."""
         slot.is_pipelined = False
 
@@ -325,11 +326,11 @@ class Connection(asyncio.BufferedProtocol):
 
         return release
 
-    def _begin_bare_token(self, slot: _Slot, header: RequestHeader, frame: Buffer) -> None:
+    def _begin_bare_token(self, slot: _InFlight, header: RequestHeader, frame: Buffer) -> None:
         body = SaslAuthenticateRequest(auth_bytes=bytes(frame))
         self._serve(slot, bare_token, Call(*header[:4], self._client_host, body, self._session))
 
-    def _serve(self, slot: _Slot, api: Api, call: Call) -> None:
+    def _serve(self, slot: _InFlight, api: Api, call: Call) -> None:
         guard = self._node.guards.get(api.key)
         if self._node.quotas.is_active:
             slot.charge = Charge(self._node, call, slot.size_bytes)
@@ -347,7 +348,7 @@ class Connection(asyncio.BufferedProtocol):
         self._tasks.add(task)
         task.add_done_callback(done)
 
-    def _handled(self, slot: _Slot, guard: Guard | None, api: Api, call: Call) -> Answer | Awaitable[Answer]:
+    def _handled(self, slot: _InFlight, guard: Guard | None, api: Api, call: Call) -> Answer | Awaitable[Answer]:
         slices = api.slices
         if slices is not None and (asked := getattr(call.body, slices.asked)):
             items = slices.items(call.body)
@@ -357,7 +358,9 @@ class Connection(asyncio.BufferedProtocol):
                 setattr(call.body, slices.asked, items)
         return api.handle(self._node, call) if guard is None else self._node.serve_guarded(guard, api, call)
 
-    async def _in_slices(self, slot: _Slot, guard: Guard | None, api: Api, call: Call, items: Sequence[Any]) -> Answer:
+    async def _in_slices(
+        self, slot: _InFlight, guard: Guard | None, api: Api, call: Call, items: Sequence[Any]
+    ) -> Answer:
         """Serve a long request in slices; its answer is written here, where others are served meanwhile."""
         assert api.slices is not None
 
@@ -368,7 +371,7 @@ class Connection(asyncio.BufferedProtocol):
             answer, slot.chunks = await serve_in_slices(call, api.slices, items, serve, self._node.response_bytes_max)
         return answer
 
-    def _task_done(self, slot: _Slot, call: Call, task: asyncio.Future[Any]) -> None:
+    def _task_done(self, slot: _InFlight, call: Call, task: asyncio.Future[Any]) -> None:
         self._tasks.discard(task)
         if task.cancelled():
             return
@@ -383,11 +386,11 @@ class Connection(asyncio.BufferedProtocol):
         self._answered(slot, call, task.result())
         self._advance()
 
-    def _answered(self, slot: _Slot, call: Call, answer: Message | None, version: int | None = None) -> None:
+    def _answered(self, slot: _InFlight, call: Call, answer: Message | None, version: int | None = None) -> None:
         slot.is_done = True
         seconds = self._now_s() - slot.began_s
         self._node.meters.answered(call.api_key, seconds)
-        if self._tells_requests:
+        if self._logs_requests:
             level = logging.INFO if call.api_key in _CHANGES else logging.DEBUG
             _LOG.log(level, "request answered", extra=self._about(call, ms=round(seconds * 1000, 3)))
         if self._transport is None:
@@ -399,7 +402,7 @@ class Connection(asyncio.BufferedProtocol):
         if slot.charge is not None:
             self._throttle(slot, slot.charge, call, answer)
         self._send()
-        if self._must_prove:
+        if self._auth_required:
             self._follow_authentication()
 
     def _about(self, call: Call, **more: object) -> dict[str, Any]:
@@ -428,7 +431,7 @@ class Connection(asyncio.BufferedProtocol):
 
     # ---- quotas
 
-    def _throttle(self, slot: _Slot, charge: Charge, call: Call, answer: Message | None) -> None:
+    def _throttle(self, slot: _InFlight, charge: Charge, call: Call, answer: Message | None) -> None:
         """Who has had more than its quota is answered at once, told so, and then not read from for a while."""
         throttle_ms = charge.throttle_ms(sum(map(len, slot.chunks)))
         if throttle_ms <= 0:
@@ -444,7 +447,7 @@ class Connection(asyncio.BufferedProtocol):
     # ---- the user
 
     @property
-    def _is_proven(self) -> bool:
+    def _is_authenticated(self) -> bool:
         return self._session.authentication is not None and self._session.authentication.is_done
 
     @property
@@ -455,12 +458,12 @@ class Connection(asyncio.BufferedProtocol):
         """Who is proven may send what everyone may; who is not, and cannot be any more, is let go with the answer."""
         authentication = self._session.authentication
         assert authentication is not None
-        if authentication.state is State.DONE:
+        if authentication.state is SaslState.DONE:
             self._receiver.frame_bytes_max = self._node.frame_bytes_max
             self._node.unauthenticated.discard(self)
             if self._memory.share.memory is not self._node.request_memory:  # else it would lose its place among waits
                 self._memory.move(self._node.request_memory, str(authentication.principal))
-        elif authentication.state is State.FAILED and self._transport is not None:
+        elif authentication.state is SaslState.FAILED and self._transport is not None:
             _LOG.warning("authentication failed", extra=fields(connection=self._peer))
             self._transport.close()
             self._transport = None

@@ -27,7 +27,7 @@ class FrameReceiver:
 
     ``scratch`` is shared by all receivers of an event loop: between two reads it belongs to nobody, so an idle
     connection holds no buffer. ``frame_bytes_max`` may change between two frames. After ``wrote``, call ``next_frame``
-    until it gives None, then ``park``.
+    until it gives None, then ``release_buffer``.
     """
 
     __slots__ = (
@@ -78,7 +78,7 @@ class FrameReceiver:
         else:
             self._data, self._at = self._scratch[:count], 0
 
-    def park(self) -> None:
+    def release_buffer(self) -> None:
         """Keep what is not taken yet, and let go of the scratch buffer."""
         if isinstance(self._data, memoryview):
             self._data, self._at = bytes(self._data[self._at :]), 0

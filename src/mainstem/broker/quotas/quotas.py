@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple, cast
 
 from mainstem.broker.quotas.entities import MUTATIONS, Entity, candidates
-from mainstem.broker.quotas.windows import Bucket, Rate
+from mainstem.broker.quotas.windows import TokenBucket, WindowedRate
 from mainstem.clock import Clock
 from mainstem.log.node.metadata import EntryKey, Metadata
 
@@ -45,8 +45,8 @@ class Quotas:
         self._windows = windows
         self._mutation_windows = mutation_windows
         self._limits: dict[Entity, dict[str, float]] = {}
-        self._rates: dict[Limit, Rate] = {}
-        self._buckets: dict[Limit, Bucket] = {}
+        self._rates: dict[Limit, WindowedRate] = {}
+        self._buckets: dict[Limit, TokenBucket] = {}
         self._found: dict[tuple[str, str, str], Limit | None] = {}
         for key, value in metadata.entries(_QUOTAS).items():
             self._limits[_entity(key)] = dict(value["limits"])
@@ -98,7 +98,7 @@ class Quotas:
         rate = self._rates.get(group)
         if rate is None:
             self._make_room(now_s)
-            rate = self._rates[group] = Rate(*self._windows)
+            rate = self._rates[group] = WindowedRate(*self._windows)
         rate.record(amount, now_s)
         return rate.wait_s(limit.value, now_s)
 
@@ -115,7 +115,7 @@ class Quotas:
         bucket = self._buckets.get(group)
         if bucket is None:
             self._make_room(now_s)
-            bucket = self._buckets[group] = Bucket(*self._mutation_windows, limit.value, now_s)
+            bucket = self._buckets[group] = TokenBucket(*self._mutation_windows, limit.value, now_s)
         wait_s = bucket.wait_s(limit.value, now_s)
         if strict and wait_s > 0:
             return False, wait_s

@@ -1,8 +1,8 @@
 """How much there was lately: a rate over sliding windows, and a bucket of tokens. Kafka's arithmetic; time is given.
 
-``Rate`` looks back over ``count`` windows; at the beginning, when there is less to look back on, it counts as if all
-but the first had passed without anything. ``Bucket`` fills with the limit's rate, holds as much as all windows bring,
-and may be emptied below nothing once.
+``WindowedRate`` looks back over ``count`` windows; at the beginning, when there is less to look back on, it counts as
+if all but the first had passed without anything. ``TokenBucket`` fills with the limit's rate, holds as much as all
+windows bring, and may be emptied below nothing once.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 
 
-class Rate:
+class WindowedRate:
     """An amount by second."""
 
     __slots__ = ("_count", "_samples", "_size_s")
@@ -44,7 +44,7 @@ class Rate:
         return not self._samples or self._samples[-1][0] <= now_s - self._count * self._size_s
 
 
-class Bucket:
+class TokenBucket:
     """Tokens that come with time and go with use."""
 
     __slots__ = ("_filled_s", "_tokens", "_windows_s")

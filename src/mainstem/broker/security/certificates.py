@@ -35,7 +35,7 @@ _RULE: Final = re.compile(r"\s*(?:(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 
-class Rule(NamedTuple):
+class MappingRule(NamedTuple):
     """One rule of ``ssl.principal.mapping.rules``; without a pattern it is ``DEFAULT``: the whole name."""
 
     pattern: re.Pattern[str] | None
@@ -43,7 +43,7 @@ class Rule(NamedTuple):
     case: str
 
 
-def parse_rules(text: str) -> tuple[Rule, ...]:
+def parse_rules(text: str) -> tuple[MappingRule, ...]:
     """Kafka's rules: ``RULE:pattern/replacement/[LU]`` and ``DEFAULT``, with commas between. Raises ValueError."""
     rules, at = [], 0
     while at < len(text.rstrip()):
@@ -55,11 +55,11 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
             pattern = None if found[1] else re.compile(found[2])
         except re.error as error:
             raise ValueError(f"must have patterns that can be read: {error}") from error
-        rules.append(Rule(pattern, re.sub(r"\$(\d)", r"\\\1", found[3] or ""), found[4] or ""))
+        rules.append(MappingRule(pattern, re.sub(r"\$(\d)", r"\\\1", found[3] or ""), found[4] or ""))
     return tuple(rules)
 
 
-def principal_of(certificate: Mapping[str, Any] | None, rules: Sequence[Rule]) -> Principal:
+def principal_of(certificate: Mapping[str, Any] | None, rules: Sequence[MappingRule]) -> Principal:
     """Who a verified certificate (``getpeercert()``) speaks for; nobody for none.
 
     Raises AuthenticationError when no rule fits.

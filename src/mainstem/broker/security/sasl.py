@@ -46,7 +46,7 @@ class SaslSettings:
     hashing: Executor
 
 
-class State(enum.Enum):
+class SaslState(enum.Enum):
     """Where an authentication stands."""
 
     CHOOSING = "choosing"
@@ -55,7 +55,7 @@ class State(enum.Enum):
     FAILED = "failed"
 
 
-class Progress(NamedTuple):
+class SaslProgress(NamedTuple):
     """The server's next token, and how long the session then lasts: 0 while it is not proven, or without an end."""
 
     token: bytes
@@ -67,7 +67,7 @@ class Authentication:
 
     def __init__(self, settings: SaslSettings, credentials: Credentials, clock: Clock) -> None:
         self.settings = settings
-        self.state = State.CHOOSING
+        self.state = SaslState.CHOOSING
         self.principal = ANONYMOUS
         self.takes_bare_tokens = False
         self._credentials = credentials
@@ -86,48 +86,50 @@ class Authentication:
         """Whether such a request may be served now. Raises FrameError: the connection is then of no use."""
         if api_key in _BEFORE:
             return
-        if self.state is not State.DONE:
+        if self.state is not SaslState.DONE:
             raise FrameError("a request that is only for users came before the user was proven")
         if self._ends_s is not None and self._clock.monotonic_s() >= self._ends_s:
             raise FrameError(f"the session of {self.principal} has ended, and the client did not authenticate again")
 
     def choose(self, mechanism: str, version: int) -> ErrorCode:
         """SaslHandshake: the client names its mechanism."""
-        may_choose = self.state is State.CHOOSING or (self.state is State.DONE and self.settings.session_ms_max > 0)
+        may_choose = self.state is SaslState.CHOOSING or (
+            self.state is SaslState.DONE and self.settings.session_ms_max > 0
+        )
         if not may_choose:
             return ErrorCode.ILLEGAL_SASL_STATE
         if mechanism not in self.settings.mechanisms:
-            self.state = State.FAILED
+            self.state = SaslState.FAILED
             return ErrorCode.UNSUPPORTED_SASL_MECHANISM
         self._mechanism, self._scram = mechanism, None
-        self.state = State.PROVING
+        self.state = SaslState.PROVING
         self.takes_bare_tokens = version == 0
         return ErrorCode.NONE
 
-    async def prove(self, token: bytes) -> Progress:
+    async def prove(self, token: bytes) -> SaslProgress:
         """SaslAuthenticate: the client's next token.
 
         Raises AuthenticationError, after the time that a failure takes: then the connection has to end.
         """
         try:
-            if self.state is not State.PROVING:
+            if self.state is not SaslState.PROVING:
                 raise AuthenticationError("no mechanism was chosen")
             if self._mechanism == PLAIN:
                 user = await self._prove_plain(token)
                 return self._proven(user, b"")
             return self._prove_scram(token)
         except AuthenticationError:
-            self.state = State.FAILED
+            self.state = SaslState.FAILED
             await asyncio.sleep(self.settings.failure_delay_s)
             raise
 
-    def _prove_scram(self, token: bytes) -> Progress:
+    def _prove_scram(self, token: bytes) -> SaslProgress:
         if self._scram is None:
             self._scram = ScramServer(self._mechanism, lambda user: self._credentials.credential(user, self._mechanism))
         answer = self._scram.step(token)
         if self._scram.is_done:
             return self._proven(self._scram.username, answer)
-        return Progress(answer, 0)
+        return SaslProgress(answer, 0)
 
     async def _prove_plain(self, token: bytes) -> str:
         parts = token.split(b"\0")
@@ -142,13 +144,13 @@ class Authentication:
             raise AuthenticationError("the user or the password is wrong")
         return user
 
-    def _proven(self, user: str, token: bytes) -> Progress:
+    def _proven(self, user: str, token: bytes) -> SaslProgress:
         principal = Principal(USER, user)
         if self.is_done and (principal, self._mechanism) != (self.principal, self._proven_by):
             raise AuthenticationError("who authenticates again must be the same user, by the same mechanism")
         self.principal, self._proven_by = principal, self._mechanism
-        self.state, self._scram, self.takes_bare_tokens = State.DONE, None, False
+        self.state, self._scram, self.takes_bare_tokens = SaslState.DONE, None, False
         session_ms = self.settings.session_ms_max
         if session_ms:
             self._ends_s = self._clock.monotonic_s() + session_ms / 1000
-        return Progress(token, session_ms)
+        return SaslProgress(token, session_ms)

@@ -14,14 +14,14 @@ _MARKER_TYPE_AT: Final = slice(2, 4)
 _ABORT: Final = b"\x00\x00"
 
 
-class Batch(NamedTuple):
+class ShareBatch(NamedTuple):
     """One batch with its bytes."""
 
     extent: Extent
     data: memoryview
 
 
-def read_batches(buffers: Iterable[memoryview], aborted: Iterable[AbortedTransaction] = ()) -> list[Batch]:
+def read_batches(buffers: Iterable[memoryview], aborted: Iterable[AbortedTransaction] = ()) -> list[ShareBatch]:
     """The batches in ``buffers``, in order. Markers are for nobody, and what an aborted transaction wrote is neither.
 
     Raises CorruptBatchError.
@@ -37,7 +37,7 @@ def read_batches(buffers: Iterable[memoryview], aborted: Iterable[AbortedTransac
             deliverable = not header.is_control and not (header.is_transactional and header.producer_id in in_aborted)
             if header.is_control and header.producer_id in in_aborted and _is_abort(header, data):
                 in_aborted.discard(header.producer_id)
-            batches.append(Batch(Extent(header.base_offset, header.last_offset, deliverable), data))
+            batches.append(ShareBatch(Extent(header.base_offset, header.last_offset, deliverable), data))
     return batches
 
 
@@ -53,7 +53,7 @@ def _first_offset_of(aborted: AbortedTransaction) -> int:
     return aborted.first_offset
 
 
-def holding(batches: Iterable[Batch], acquired: Sequence[Acquired]) -> list[memoryview]:
+def holding(batches: Iterable[ShareBatch], acquired: Sequence[Acquired]) -> list[memoryview]:
     """The bytes of the batches that hold anything of what was acquired."""
     found = []
     position = 0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from mainstem.broker.groups.timers import GroupTimers
 from mainstem.broker.share import delivery
 from mainstem.broker.share.batches import holding, read_batches
-from mainstem.broker.share.delivery import Acknowledgement, Acquired, AcquireMode, Limits, Taker
+from mainstem.broker.share.delivery import Acknowledgement, Acquired, AcquireMode, AcquisitionLimits, Taker
 from mainstem.broker.share.in_flight import NEVER, InFlight, RecordState, Run
 from mainstem.broker.share.state_records import ShareKey
 from mainstem.errors import MainstemError
@@ -74,9 +74,9 @@ class Deliveries:
         """Forget all timers."""
         self._timers.stop()
 
-    def limits(self, group_id: str) -> Limits:
+    def limits(self, group_id: str) -> AcquisitionLimits:
         """What the group's configs allow."""
-        return Limits(
+        return AcquisitionLimits(
             deliveries_max=self._configs.get(group_id, "share.delivery.count.limit"),
             lock_duration_s=self.lock_duration_ms(group_id) / 1000,
             locks_max=self._configs.get(group_id, "share.partition.max.record.locks"),
@@ -132,7 +132,7 @@ class Deliveries:
     # ---- what members do
 
     def acquire(
-        self, partition: SharePartition, log: PartitionLog, wanted: Wanted, limits: Limits, max_bytes: int
+        self, partition: SharePartition, log: PartitionLog, wanted: Wanted, limits: AcquisitionLimits, max_bytes: int
     ) -> Delivered:
         """Give a member what is available, as far as it wants. ``limits`` are the group's. Raises the log's errors."""
         committed = limits.reads_committed
@@ -218,6 +218,6 @@ class Deliveries:
         return True
 
 
-def _is_full(state: InFlight, offset: int, limits: Limits) -> bool:
+def _is_full(state: InFlight, offset: int, limits: AcquisitionLimits) -> bool:
     """Whether only new records are left, and no more of them may be in flight."""
     return offset == state.end_offset and state.size >= limits.locks_max

@@ -39,7 +39,7 @@ class AcknowledgeType(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class AcquisitionLimits:
     """What a group's configs allow."""
 
     deliveries_max: int = 5
@@ -96,7 +96,7 @@ class _Acquisition:
 
     state: InFlight
     taker: Taker
-    limits: Limits
+    limits: AcquisitionLimits
     changes: list[Run] = field(default_factory=list)
     acquired: list[Acquired] = field(default_factory=list)
     count: int = 0
@@ -144,7 +144,7 @@ class _Acquisition:
 
 
 def acquire(
-    state: InFlight, fetch_offset: int, extents: Sequence[Extent], taker: Taker, limits: Limits
+    state: InFlight, fetch_offset: int, extents: Sequence[Extent], taker: Taker, limits: AcquisitionLimits
 ) -> tuple[list[Run], list[Acquired]]:
     """Take what is available of the batches that were read from ``fetch_offset`` on.
 
@@ -234,7 +234,7 @@ def _take_new(work: _Acquisition, first: int, last: int) -> None:
 
 
 def acknowledge(
-    state: InFlight, member_id: str, batches: Sequence[Acknowledgement], limits: Limits, now_s: float
+    state: InFlight, member_id: str, batches: Sequence[Acknowledgement], limits: AcquisitionLimits, now_s: float
 ) -> list[Run]:
     """What a member's words change, all of them or none.
 
@@ -261,7 +261,7 @@ def acknowledge(
     return changes
 
 
-def _typed(batch: Acknowledgement, limits: Limits) -> Iterator[tuple[int, int, AcknowledgeType]]:
+def _typed(batch: Acknowledgement, limits: AcquisitionLimits) -> Iterator[tuple[int, int, AcknowledgeType]]:
     """The offsets of a batch, those of one type in a row together. Raises RemoteError."""
     types = list(batch.types)
     if not types or (len(types) > 1 and len(types) != batch.last - batch.first + 1):
@@ -277,7 +277,7 @@ def _typed(batch: Acknowledgement, limits: Limits) -> Iterator[tuple[int, int, A
             begin = index
 
 
-def _type(number: int, limits: Limits) -> AcknowledgeType:
+def _type(number: int, limits: AcquisitionLimits) -> AcknowledgeType:
     try:
         type_ = AcknowledgeType(number)
     except ValueError:
@@ -287,7 +287,7 @@ def _type(number: int, limits: Limits) -> AcknowledgeType:
     return type_
 
 
-def _acknowledged(run: Run, type_: AcknowledgeType, limits: Limits, now_s: float) -> Run:
+def _acknowledged(run: Run, type_: AcknowledgeType, limits: AcquisitionLimits, now_s: float) -> Run:
     if type_ is AcknowledgeType.RENEW:
         return run._replace(deadline_s=now_s + limits.lock_duration_s)
     if type_ is AcknowledgeType.ACCEPT:
@@ -300,16 +300,16 @@ def _acknowledged(run: Run, type_: AcknowledgeType, limits: Limits, now_s: float
 # ---- given back
 
 
-def given_back(run: Run, limits: Limits) -> Run:
+def given_back(run: Run, limits: AcquisitionLimits) -> Run:
     """An acquired run that nobody holds any more: for the next member, or for none when it was tried often enough."""
     return run.to(_ARCHIVED if run.delivery_count >= limits.deliveries_max else _AVAILABLE)
 
 
-def release_member(state: InFlight, member_id: str, limits: Limits) -> list[Run]:
+def release_member(state: InFlight, member_id: str, limits: AcquisitionLimits) -> list[Run]:
     """Give back all that a member holds."""
     return [given_back(run, limits) for run in state.runs if run.state is _ACQUIRED and run.member_id == member_id]
 
 
-def expire(state: InFlight, now_s: float, limits: Limits) -> list[Run]:
+def expire(state: InFlight, now_s: float, limits: AcquisitionLimits) -> list[Run]:
     """Give back what was held too long."""
     return [given_back(run, limits) for run in state.runs if run.deadline_s <= now_s]

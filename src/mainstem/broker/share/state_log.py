@@ -22,7 +22,7 @@ from mainstem.broker.share.in_flight import InFlight, RecordState, Run
 from mainstem.broker.share.state_records import (
     Epochs,
     ShareKey,
-    Snapshot,
+    ShareSnapshot,
     Update,
     read_state_change,
     snapshot_record,
@@ -85,7 +85,7 @@ class ShareStateLog:
 
     def _apply(self, key: bytes, value: bytes | None, offset: int) -> None:
         change = read_state_change(key, value)
-        if isinstance(change, Snapshot):
+        if isinstance(change, ShareSnapshot):
             if change.in_flight is None:
                 self._forget(change.key)
                 return
@@ -162,7 +162,7 @@ class ShareStateLog:
     def remove(self, partitions: Iterable[SharePartition]) -> None:
         """Forget share partitions."""
         for partition in partitions:
-            record = snapshot_record(Snapshot(partition.key, partition.epochs, None, -1), 0)
+            record = snapshot_record(ShareSnapshot(partition.key, partition.epochs, None, -1), 0)
             self._append(self._log_of(partition.key), record)
             self._forget(partition.key)
 
@@ -195,7 +195,7 @@ class ShareStateLog:
     def _write_snapshot(self, partition: SharePartition, epochs: Epochs, in_flight: InFlight) -> None:
         log = self._log_of(partition.key)
         epochs = epochs._replace(snapshot=epochs.snapshot + 1)
-        snapshot = Snapshot(partition.key, epochs, in_flight, partition.created_ms)
+        snapshot = ShareSnapshot(partition.key, epochs, in_flight, partition.created_ms)
         offset = self._append(log, snapshot_record(snapshot, self._clock.time_ms()))
         partition.epochs, partition.in_flight, partition.updates = epochs, in_flight, 0
 

@@ -58,7 +58,7 @@ class Epochs(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class ShareSnapshot:
     """The whole state of a share partition; None when it is no more."""
 
     key: ShareKey
@@ -76,10 +76,10 @@ class Update:
     start_offset: int
 
 
-StateChange: TypeAlias = Snapshot | Update
+StateChange: TypeAlias = ShareSnapshot | Update
 
 
-def snapshot_record(snapshot: Snapshot, time_ms: int) -> GroupRecord:
+def snapshot_record(snapshot: ShareSnapshot, time_ms: int) -> GroupRecord:
     """The record of a whole state; its tombstone when there is none."""
     key = ShareSnapshotKey(
         group_id=snapshot.key.group_id, topic_id=snapshot.key.topic_id, partition=snapshot.key.partition
@@ -120,11 +120,11 @@ def read_state_change(key: bytes, value: bytes | None) -> StateChange | None:
         name = decode_message(ShareSnapshotKey, 0, key, 2)
         share_key = ShareKey(name.group_id, name.topic_id, name.partition)
         if value is None:
-            return Snapshot(share_key, Epochs(0, 0, 0), None, -1)
+            return ShareSnapshot(share_key, Epochs(0, 0, 0), None, -1)
         held = decode_message(ShareSnapshotValue, _leading_int16(value), value, 2)
         epochs = Epochs(held.state_epoch, held.leader_epoch, held.snapshot_epoch)
         in_flight = InFlight(held.start_offset).applied(_runs(held.state_batches))
-        return Snapshot(share_key, epochs, in_flight, held.create_timestamp)
+        return ShareSnapshot(share_key, epochs, in_flight, held.create_timestamp)
     if kind == _UPDATE and value is not None:
         updated = decode_message(ShareUpdateKey, 0, key, 2)
         news = decode_message(ShareUpdateValue, _leading_int16(value), value, 2)

@@ -51,7 +51,7 @@ _RETRY_S_MAX: Final = 900.0
 
 
 @dataclass(slots=True)
-class Statistics:
+class CompactionStatistics:
     """What compaction has done since the start; ``uncleanable`` says of which partitions it cannot, and why."""
 
     runs: int = 0
@@ -81,7 +81,7 @@ def _urgency(dirty: Dirty) -> tuple[bool, float]:
     return dirty.is_overdue, dirty.ratio
 
 
-class Worker:
+class CompactionWorker:
     """The process, while there is one."""
 
     def __init__(self) -> None:
@@ -142,10 +142,10 @@ class Compaction:
         self._cleaned: dict[TopicPartition, _Cleaned] = {}
         self._retries: dict[TopicPartition, _Retry] = {}
         self._looked_at: set[TopicPartition] = set()
-        self._statistics = Statistics()
-        self.worker = Worker()
+        self._statistics = CompactionStatistics()
+        self.worker = CompactionWorker()
 
-    def statistics(self) -> Statistics:
+    def statistics(self) -> CompactionStatistics:
         """What was done so far."""
         self._statistics.uncleanable = {
             name: log.cleaning.uncleanable

@@ -19,7 +19,7 @@ _QUICK_IN_A_ROW: Final = 16
 """After so many quick ones a slow one is an accident, and the next pause is short again."""
 
 
-class SyncPlace:
+class FlushExecutorPolicy:
     """``is_quick`` before a sync, ``ran`` after one that ran on the loop. Times are monotonic, in seconds."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ from queue import SimpleQueue
 from typing import Final, NamedTuple, TypeAlias
 
 from mainstem.broker.metrics.meters import Meters
-from mainstem.broker.storage.flush_policy import SyncPlace
+from mainstem.broker.storage.flush_policy import FlushExecutorPolicy
 from mainstem.errors import MainstemError, PartitionOfflineError, StorageError
 from mainstem.log.partition.flush import Flush
 from mainstem.log.partition.partition_log import PartitionLog
@@ -80,7 +80,7 @@ class GroupCommit:
         self._loop = asyncio.get_running_loop()
         self._advanced = advanced
         self._meters = meters or Meters()
-        self._place = SyncPlace()
+        self._place = FlushExecutorPolicy()
         self._scheduled = 0
         self._queues: dict[PartitionLog, _Queue] = {}
         self._finished: deque[_Finished] = deque()

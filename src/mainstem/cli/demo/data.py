@@ -16,7 +16,7 @@ _MARKER = ".mainstem-demo"
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class DemoTable:
     """One file and the topic that it goes to."""
 
     topic: str
@@ -26,12 +26,12 @@ class Table:
 
 # The tables that the pipelines join come first: a flight meets what was there when its micro-batch began.
 TABLES = (
-    Table("airlines", "airlines.csv"),
-    Table("airports", "airports.csv"),
-    Table("planes", "planes.csv"),
-    Table("weather", "weather.csv"),
+    DemoTable("airlines", "airlines.csv"),
+    DemoTable("airports", "airports.csv"),
+    DemoTable("planes", "planes.csv"),
+    DemoTable("weather", "weather.csv"),
     # A flight number flies several times a day; with the hour that it was scheduled for it is unique.
-    Table("flights", "flights.csv.zip", {"flight_id": "{carrier}-{flight}-{time_hour}"}),
+    DemoTable("flights", "flights.csv.zip", {"flight_id": "{carrier}-{flight}-{time_hour}"}),
 )
 
 

@@ -15,7 +15,7 @@ _WAIT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class DemoQuestion:
     """A question: what it asks in words, of which view, and how."""
 
     name: str
@@ -57,26 +57,26 @@ def _manufacturers(views: Views, at_least: Position) -> Rows:
 
 
 QUESTIONS = (
-    Question(
+    DemoQuestion(
         "worst_carriers",
         "The ten carriers with the longest mean departure delay, in minutes",
         "carriers",
         _worst_carriers,
     ),
-    Question(
+    DemoQuestion(
         "delay_by_month_and_origin",
         "Mean departure delay by month and airport",
         "flights",
         _delay_by_month_and_origin,
     ),
-    Question("airports_named_kennedy", "Airports named Kennedy", "airports", _airports_named_kennedy),
-    Question(
+    DemoQuestion("airports_named_kennedy", "Airports named Kennedy", "airports", _airports_named_kennedy),
+    DemoQuestion(
         "one_change_from_BUR",
         "Airports two routes away from Burbank and not one, flown either way",
         "routes",
         _one_change_from_bur,
     ),
-    Question("manufacturers", "Mean departure delay by manufacturer of the plane", "manufacturers", _manufacturers),
+    DemoQuestion("manufacturers", "Mean departure delay by manufacturer of the plane", "manufacturers", _manufacturers),
 )
 
 

@@ -10,13 +10,13 @@ from mainstem.cli.output import out, out_rows, out_table
 from mainstem.cli.records.progress_bar import OnProgress, progress_bar, simple_bar
 
 if TYPE_CHECKING:
-    from mainstem.cli.demo.questions import Question
+    from mainstem.cli.demo.questions import DemoQuestion
     from mainstem.connectors.loads import Loaded
 
 _ROWS_SHOWN = 12
 
 
-class Report:
+class DemoReport:
     """The demo's voice."""
 
     def __init__(self, *, quiet: bool) -> None:
@@ -44,7 +44,7 @@ class Report:
         with simple_bar("pipelines", flights, shown=not self._quiet) as on_progress:
             yield on_progress
 
-    def answer(self, question: Question, rows: list[dict[str, Any]]) -> None:
+    def answer(self, question: DemoQuestion, rows: list[dict[str, Any]]) -> None:
         """A question and its answer."""
         if self._quiet:
             return

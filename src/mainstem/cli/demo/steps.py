@@ -13,7 +13,7 @@ from typing import Any
 
 from mainstem.cli.demo import data
 from mainstem.cli.demo.questions import QUESTIONS
-from mainstem.cli.demo.report import Report
+from mainstem.cli.demo.report import DemoReport
 from mainstem.cli.options import DEFAULT_HTTP, DEFAULT_LISTEN
 from mainstem.client.http.http import JsonHttp
 from mainstem.client.http.views import Views, views
@@ -81,7 +81,7 @@ class Results:
 class Demo:
     """One run over a stack whose directory is empty. Used by one thread."""
 
-    def __init__(self, stack: Stack, report: Report, clock: Clock | None = None) -> None:
+    def __init__(self, stack: Stack, report: DemoReport, clock: Clock | None = None) -> None:
         self.results = Results()
         self.url = ""
         self._stack = stack

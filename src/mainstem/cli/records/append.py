@@ -14,7 +14,7 @@ from mainstem.cli.output import out, out_json
 from mainstem.errors import InputError, SchemaError
 
 if TYPE_CHECKING:
-    from mainstem.client.append.append_options import Asks
+    from mainstem.client.append.append_options import AppendOptions
     from mainstem.client.log import Log
     from mainstem.client.records import NewRecord
     from mainstem.model import Position
@@ -53,7 +53,7 @@ def append(  # noqa: PLR0913 - a command's options are its parameters
     if tombstone and (value is not None or key is None):
         raise InputError("--tombstone needs --key, and takes no VALUE: a tombstone is a record without a value")
     headers = tuple(_header(text) for text in header or ())
-    asks: Asks = {
+    asks: AppendOptions = {
         "expect_key_offset": expect_key_offset,
         "expect_end": expect_end,
         "idempotency_key": idempotency_key,
@@ -80,7 +80,7 @@ class _Wanted(NamedTuple):
     json: bool
 
 
-def _append_asking(topic: str, record: NewRecord, asks: Asks, bootstrap: str, wanted: _Wanted) -> None:
+def _append_asking(topic: str, record: NewRecord, asks: AppendOptions, bootstrap: str, wanted: _Wanted) -> None:
     """Append one record under conditions, or with an idempotency key."""
     if record.value is None and not wanted.tombstone:
         raise InputError("conditions and idempotency keys are for one record: give a VALUE, or --tombstone")

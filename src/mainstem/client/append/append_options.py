@@ -29,7 +29,7 @@ IDEMPOTENCY_WINDOW: Final = "mainstem.idempotency.window.ms"
 _NAMES: Final = (CONDITIONAL_APPEND, KEY_INDEX, IDEMPOTENCY_WINDOW)
 
 
-class Asks(TypedDict, total=False):
+class AppendOptions(TypedDict, total=False):
     """The options of an append; see ``Log.append``."""
 
     expect_key_offset: int | None
@@ -37,7 +37,7 @@ class Asks(TypedDict, total=False):
     idempotency_key: str | bytes | None
 
 
-def ask_headers(asks: Asks) -> Headers:
+def ask_headers(asks: AppendOptions) -> Headers:
     """The headers that say it. Raises InputError for what cannot be asked."""
     headers: list[tuple[str, bytes | None]] = []
     for name, value in (
@@ -66,7 +66,7 @@ class TopicFeatures:
         self._lock = threading.Lock()
         self._known: dict[str, tuple[dict[str, str | None], float]] = {}
 
-    def check(self, topic: str, asks: Asks) -> None:
+    def check(self, topic: str, asks: AppendOptions) -> None:
         """Prove that the log will obey. Raises UnsupportedFeatureError, UnknownTopicError."""
         configs = self._configs(topic)
         if asks.get("expect_key_offset") is not None or asks.get("expect_end") is not None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mainstem.client.append.append_options import Asks, TopicFeatures, ask_headers
+from mainstem.client.append.append_options import AppendOptions, TopicFeatures, ask_headers
 from mainstem.client.append.session import AppendSession
 from mainstem.client.append.transaction import Transaction, TransactionSession
 from mainstem.client.records import EncodedRecord
@@ -87,7 +87,7 @@ class Appender:
         with self._explaining(topic), self._sessions.borrow() as session:
             return session.append(topic, records)
 
-    def append_asking(self, topic: str, record: EncodedRecord, asks: Asks) -> Position:
+    def append_asking(self, topic: str, record: EncodedRecord, asks: AppendOptions) -> Position:
         """Append one record under conditions, or with an idempotency key: ``asks`` says which.
 
         With a key no outcome is unknown for long: to append again is to ask what became of it.

@@ -23,7 +23,7 @@ _COLUMNS_MAX = 64
 
 
 @dataclass(frozen=True)
-class Node:
+class FlowNode:
     """A topic, a pipeline or a view. ``id`` is unique over all kinds."""
 
     id: str
@@ -43,10 +43,10 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Graph:
+class FlowGraph:
     """Nodes by column, top to bottom, and the arrows between them."""
 
-    columns: tuple[tuple[Node, ...], ...]
+    columns: tuple[tuple[FlowNode, ...], ...]
     edges: tuple[Edge, ...]
 
 
@@ -55,13 +55,13 @@ def graph_of(
     pipelines: Iterable[Mapping[str, Any]],
     views: Iterable[Mapping[str, Any]],
     search: str = "",
-) -> Graph:
+) -> FlowGraph:
     """The graph of what the gateway lists; with ``search``, of what has that in its name, and its neighbors."""
-    nodes: dict[str, Node] = {}
+    nodes: dict[str, FlowNode] = {}
     edges: list[Edge] = []
 
     def add(kind: NodeKind, name: str, label: str = "") -> str:
-        node = Node(f"{kind}:{name}", kind, name, path("console", f"{kind}s", name), label or kind)
+        node = FlowNode(f"{kind}:{name}", kind, name, path("console", f"{kind}s", name), label or kind)
         return nodes.setdefault(node.id, node).id
 
     for pipeline in pipelines:
@@ -84,21 +84,21 @@ def graph_of(
     for name in lone[:_LONE_TOPICS_MAX]:
         add("topic", name)
     if len(lone) > _LONE_TOPICS_MAX:
-        rest = Node("more", "topic", f"{len(lone) - _LONE_TOPICS_MAX} more topics", "/console/topics", "topics")
+        rest = FlowNode("more", "topic", f"{len(lone) - _LONE_TOPICS_MAX} more topics", "/console/topics", "topics")
         nodes[rest.id] = rest
     return _laid_out(nodes, edges)
 
 
-def _matching(nodes: dict[str, Node], edges: list[Edge], search: str) -> tuple[dict[str, Node], list[Edge]]:
+def _matching(nodes: dict[str, FlowNode], edges: list[Edge], search: str) -> tuple[dict[str, FlowNode], list[Edge]]:
     found = {node.id for node in nodes.values() if search in node.name.lower()}
     near = [edge for edge in edges if edge.source in found or edge.target in found]
     kept = found | {edge.source for edge in near} | {edge.target for edge in near}
     return {name: node for name, node in nodes.items() if name in kept}, near
 
 
-def _laid_out(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> Graph:
+def _laid_out(nodes: Mapping[str, FlowNode], edges: Sequence[Edge]) -> FlowGraph:
     columns = _columns(nodes, edges)
-    ordered: list[list[Node]] = [[] for _ in range(max(columns.values(), default=-1) + 1)]
+    ordered: list[list[FlowNode]] = [[] for _ in range(max(columns.values(), default=-1) + 1)]
     for name, node in nodes.items():
         ordered[columns[name]].append(node)
     into: dict[str, list[str]] = {name: [] for name in nodes}
@@ -112,11 +112,11 @@ def _laid_out(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> Graph:
         place = {node.id: index for column in ordered for index, node in enumerate(column)}
         for column in sweep:
             _sort_by_middle(column, neighbors, place)
-    return Graph(tuple(tuple(column) for column in ordered), tuple(edges))
+    return FlowGraph(tuple(tuple(column) for column in ordered), tuple(edges))
 
 
-def _sort_by_middle(column: list[Node], neighbors: Mapping[str, Sequence[str]], place: dict[str, int]) -> None:
-    def middle(node: Node) -> float:
+def _sort_by_middle(column: list[FlowNode], neighbors: Mapping[str, Sequence[str]], place: dict[str, int]) -> None:
+    def middle(node: FlowNode) -> float:
         around = neighbors[node.id]
         return sum(place[name] for name in around) / len(around) if around else place[node.id] + 0.25
 
@@ -124,7 +124,7 @@ def _sort_by_middle(column: list[Node], neighbors: Mapping[str, Sequence[str]], 
     place.update({node.id: index for index, node in enumerate(column)})
 
 
-def _columns(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> dict[str, int]:
+def _columns(nodes: Mapping[str, FlowNode], edges: Sequence[Edge]) -> dict[str, int]:
     """The longest way to each node; a pipeline that reads what it writes ends the counting, not the program."""
     columns = dict.fromkeys(nodes, 0)
     for _ in range(min(len(nodes), _COLUMNS_MAX)):

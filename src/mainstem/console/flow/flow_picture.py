@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from html import escape
 
-from mainstem.console.flow.flow_graph import Edge, Graph, Node
+from mainstem.console.flow.flow_graph import Edge, FlowGraph, FlowNode
 
 _WIDTH, _HEIGHT = 156, 62
 _GAP_X, _GAP_Y = 100, 18
@@ -22,7 +22,7 @@ _SCALE_MIN = 0.78
 Point = tuple[float, float]
 
 
-def text_ids(graph: Graph) -> tuple[dict[str, str], dict[Edge, str]]:
+def text_ids(graph: FlowGraph) -> tuple[dict[str, str], dict[Edge, str]]:
     """The ids of the texts that change: of each node, and of each arrow."""
     nodes = [node for column in graph.columns for node in column]
     return (
@@ -36,7 +36,7 @@ def lag_id(edge_id: str) -> str:
     return f"{edge_id}-lag"
 
 
-def picture(graph: Graph) -> str:
+def picture(graph: FlowGraph) -> str:
     """The whole picture as an SVG element."""
     node_ids, edge_ids = text_ids(graph)
     rows = max((len(column) for column in graph.columns), default=0)
@@ -55,7 +55,7 @@ def picture(graph: Graph) -> str:
     return "".join([*parts, "</svg>"])
 
 
-def _corners(graph: Graph, height: float) -> dict[str, Point]:
+def _corners(graph: FlowGraph, height: float) -> dict[str, Point]:
     corners: dict[str, Point] = {}
     for index, column in enumerate(graph.columns):
         used = len(column) * (_HEIGHT + _GAP_Y) - _GAP_Y
@@ -65,7 +65,7 @@ def _corners(graph: Graph, height: float) -> dict[str, Point]:
     return corners
 
 
-def _edges(graph: Graph, corners: Mapping[str, Point], ids: Mapping[Edge, str]) -> list[str]:
+def _edges(graph: FlowGraph, corners: Mapping[str, Point], ids: Mapping[Edge, str]) -> list[str]:
     into: dict[str, list[Edge]] = {}
     for edge in graph.edges:
         into.setdefault(edge.target, []).append(edge)
@@ -95,7 +95,7 @@ def _label(text_id: str, x: float, y: float) -> str:
     return f'<text class="edge-label" id="{text_id}" text-anchor="end" x="{x - 10:.0f}" y="{y:.1f}"/>'
 
 
-def _node(node: Node, corner: Point, text_id: str) -> str:
+def _node(node: FlowNode, corner: Point, text_id: str) -> str:
     x, y = corner
     name = node.name if len(node.name) <= _NAME_MAX else node.name[: _NAME_MAX - 1] + "…"
     return (

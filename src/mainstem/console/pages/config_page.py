@@ -10,9 +10,9 @@ from mainstem.console.formats import NOTHING
 from mainstem.console.frame import page
 from mainstem.console.gateway_client import GatewayClient
 from mainstem.console.parts import card, column, search_field, set_rows, table, text
-from mainstem.console.requests import Asked
+from mainstem.console.requests import ConsoleRequest
 
-_CONFIG = Asked("/config")
+_CONFIG = ConsoleRequest("/config")
 _COLUMNS = (
     column("name", "Setting", classes="breaks"),
     column("value", "Value", classes="mono breaks"),

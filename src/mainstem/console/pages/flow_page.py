@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from nicegui import context, ui
 
 from mainstem.console import listing
-from mainstem.console.flow.flow_graph import Edge, Graph, graph_of
+from mainstem.console.flow.flow_graph import Edge, FlowGraph, graph_of
 from mainstem.console.flow.flow_picture import lag_id, picture, text_ids
 from mainstem.console.formats import rate, short
 from mainstem.console.frame import Page, page
@@ -76,7 +76,7 @@ class _Flow:
             context.client.run_javascript(f"setTimeout(() => mainstem.flow({json.dumps(texts)}), 0)")
 
     def _texts(
-        self, graph: Graph, topics: Sequence[Document], pipelines: Sequence[Document], views: Sequence[Document]
+        self, graph: FlowGraph, topics: Sequence[Document], pipelines: Sequence[Document], views: Sequence[Document]
     ) -> Texts:
         totals = {f"topic:{topic['name']}": listing.total(topic["end"]) for topic in topics}
         totals |= {f"view:{view['name']}": listing.total(view["position"]) for view in views}

@@ -7,9 +7,9 @@ from nicegui import ui
 from mainstem.console.frame import page
 from mainstem.console.gateway_client import GatewayClient
 from mainstem.console.parts import card, column, empty, search_field, set_rows, table
-from mainstem.console.requests import Asked
+from mainstem.console.requests import ConsoleRequest
 
-_GROUPS = Asked("/groups")
+_GROUPS = ConsoleRequest("/groups")
 _COLUMNS = (
     column("name", "Group"),
     column("state", "State", state=True),

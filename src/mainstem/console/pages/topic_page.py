@@ -14,7 +14,7 @@ from mainstem.console.parts import card, column, figure, position, search_field,
 from mainstem.console.rates import Rates
 from mainstem.console.records.append_form import AppendForm
 from mainstem.console.records.record_browser import RecordBrowser
-from mainstem.console.requests import Asked, path
+from mainstem.console.requests import ConsoleRequest, path
 
 
 async def show(client: GatewayClient, topic: str) -> None:
@@ -28,7 +28,7 @@ class _Topic:
 
     def __init__(self, this: Page, topic: str) -> None:
         self._page = this
-        self._about = Asked(path("topics", topic))
+        self._about = ConsoleRequest(path("topics", topic))
         self._rates = Rates()
         with card():
             with ui.element("div").classes("figures"):

@@ -26,7 +26,7 @@ from mainstem.console.parts import (
 )
 from mainstem.console.query_boxes.box import QueryBox
 from mainstem.console.query_boxes.registry import BOXES
-from mainstem.console.requests import Asked, path
+from mainstem.console.requests import ConsoleRequest, path
 
 Document = dict[str, Any]
 
@@ -58,7 +58,7 @@ class _View:
     def __init__(self, this: Page, view: str) -> None:
         self._page = this
         self._view = view
-        self._about = Asked(path("views", view))
+        self._about = ConsoleRequest(path("views", view))
         self._kind: str | None = None
         self._verified: Document | None = None
         self._waits_for_rebuild = False
@@ -99,7 +99,7 @@ class _View:
         self._drift = problem("This view has drifted from the log", "A verification found it out; a rebuild mends it.")
         self._drift.set_visibility(False)
         self._differences = ui.element("div").props('aria-live="polite"')
-        show_curl(self._page.curl(Asked(path("views", self._view, "verify"), {}, "POST")))
+        show_curl(self._page.curl(ConsoleRequest(path("views", self._view, "verify"), {}, "POST")))
 
     def _build_rebuild(self) -> None:
         text(
@@ -122,8 +122,10 @@ class _View:
             self._rebuilt = text("", "quiet")
         self._rebuild_problem = ui.element("div").props('aria-live="polite"')
 
-    def _verification(self) -> Asked:
-        return Asked(path("views", self._view, "verify"), {"full": None if self._is_full.value else "false"}, "POST")
+    def _verification(self) -> ConsoleRequest:
+        return ConsoleRequest(
+            path("views", self._view, "verify"), {"full": None if self._is_full.value else "false"}, "POST"
+        )
 
     async def _refresh(self) -> None:
         view = await self._page.ask(self._about)
@@ -214,7 +216,7 @@ class _View:
         self._rebuilt.text = _UNDER_WAY
         self._waits_for_rebuild = True
         try:
-            asked = Asked(path("views", self._view, "rebuild"), {"from": self._source.value}, "POST")
+            asked = ConsoleRequest(path("views", self._view, "rebuild"), {"from": self._source.value}, "POST")
             done = await self._page.ask(asked, timeout_s=WORK_S)
             self._rebuilt.text = f"Rebuilt from {count(done['records'])} records in {duration(done['seconds'])}."
         except GatewayError as error:

@@ -18,7 +18,7 @@ from mainstem.console.formats import count, duration, exact
 from mainstem.console.frame import Page, show_curl
 from mainstem.console.gateway_client import GatewayError
 from mainstem.console.parts import column, empty, position, problem, set_rows, table, text
-from mainstem.console.requests import Asked
+from mainstem.console.requests import ConsoleRequest
 
 Row = dict[str, Any]
 ShowRows = Callable[[Sequence[Row]], None]
@@ -55,7 +55,7 @@ class QueryBox:
                     self._as_of = ui.input("As of (a position or a time)").props("dense outlined clearable")
                     self._as_of.classes("grow")
 
-    async def run(self, asked: Asked, show: ShowRows) -> None:
+    async def run(self, asked: ConsoleRequest, show: ShowRows) -> None:
         """Ask, and show the rows or the problem. Only the newest question's answer is shown."""
         for name, field in (("at_least", self._at_least), ("as_of", self._as_of)):
             moment = (field.value or "").strip() if field is not None else ""
@@ -89,7 +89,7 @@ class QueryBox:
                 self._show_next(replace(asked, query={**asked.query, "after": answer["next"]}), show)
             show_curl(self._page.curl(asked))
 
-    def _show_next(self, asked: Asked, show: ShowRows) -> None:
+    def _show_next(self, asked: ConsoleRequest, show: ShowRows) -> None:
         """A line that says that more rows follow, and the button that asks for them."""
 
         async def ask() -> None:

@@ -8,7 +8,7 @@ from nicegui import ui
 
 from mainstem.console import charts
 from mainstem.console.query_boxes.box import QueryBox, Row, rows_table
-from mainstem.console.requests import Asked, path
+from mainstem.console.requests import ConsoleRequest, path
 
 _NODES_MAX = 2_000
 _DRAWN_MAX = 400
@@ -21,10 +21,12 @@ def show(box: QueryBox) -> None:
         node, goal = (start.value or "").strip(), (end.value or "").strip()
         if goal:
             query = {"from": node, "to": goal, "direction": direction.value}
-            await box.run(Asked(path("views", box.view, "path"), query), _show_path)
+            await box.run(ConsoleRequest(path("views", box.view, "path"), query), _show_path)
         else:
             query = {"node": node, "hops": int(hops.value or 1), "direction": direction.value, "limit": _NODES_MAX}
-            await box.run(Asked(path("views", box.view, "neighbors"), query), lambda rows: _show_around(node, rows))
+            await box.run(
+                ConsoleRequest(path("views", box.view, "neighbors"), query), lambda rows: _show_around(node, rows)
+            )
 
     with box.form(ask):
         start = ui.input("Node").props("dense outlined clearable").classes("grow")

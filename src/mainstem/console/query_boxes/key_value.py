@@ -5,7 +5,7 @@ from __future__ import annotations
 from nicegui import ui
 
 from mainstem.console.query_boxes.box import QueryBox, rows_table
-from mainstem.console.requests import Asked, path, row_of
+from mainstem.console.requests import ConsoleRequest, path, row_of
 
 _ONE, _PREFIX = "This key", "Keys that begin with"
 _ROWS_MAX = 200
@@ -20,7 +20,7 @@ def show(box: QueryBox) -> None:
             await box.run(row_of(box.view, key), rows_table)
         else:
             query = {"prefix": key or None, "limit": _ROWS_MAX}
-            await box.run(Asked(path("views", box.view, "keys"), query), rows_table)
+            await box.run(ConsoleRequest(path("views", box.view, "keys"), query), rows_table)
 
     with box.form(ask, has_past=True):
         how = ui.select([_PREFIX, _ONE], value=_PREFIX, label="Find").props("dense outlined options-dense")

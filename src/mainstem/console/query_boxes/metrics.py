@@ -10,7 +10,7 @@ from nicegui import ui
 
 from mainstem.console import charts
 from mainstem.console.query_boxes.box import QueryBox, Row, rows_table
-from mainstem.console.requests import Asked, path
+from mainstem.console.requests import ConsoleRequest, path
 
 _LINES_MAX = 12
 _QUANTILES = (0.5, 0.99)
@@ -22,7 +22,7 @@ def show(box: QueryBox) -> None:
     async def ask() -> None:
         query: dict[str, Any] = {"quantile": _QUANTILES, "series": "true", "label": _words(only.value) or None}
         query["over"] = [""] if together.value else _words(over.value) or None
-        await box.run(Asked(path("views", box.view, "metrics"), query), _show_rows)
+        await box.run(ConsoleRequest(path("views", box.view, "metrics"), query), _show_rows)
 
     with box.form(ask):
         over = ui.input("By labels, with commas (empty: all)").props("dense outlined clearable").classes("grow")

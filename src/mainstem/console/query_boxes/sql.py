@@ -8,7 +8,7 @@ from nicegui import ui
 
 from mainstem.console import charts
 from mainstem.console.query_boxes.box import QueryBox, Row, rows_table
-from mainstem.console.requests import Asked, path
+from mainstem.console.requests import ConsoleRequest, path
 
 _ROWS_MAX = 10_000
 
@@ -18,7 +18,7 @@ def show(box: QueryBox) -> None:
 
     async def ask() -> None:
         body = {"query": editor.value or "", "limit": _ROWS_MAX}
-        await box.run(Asked(path("views", box.view, "sql"), {}, "POST", body), show_rows)
+        await box.run(ConsoleRequest(path("views", box.view, "sql"), {}, "POST", body), show_rows)
 
     with box.form(ask, "Run", has_past=True):
         quoted = box.view if box.view.isidentifier() else '"' + box.view.replace('"', '""') + '"'

@@ -11,7 +11,7 @@ from nicegui import ui
 from mainstem.console.frame import Page, show_curl
 from mainstem.console.gateway_client import GatewayError
 from mainstem.console.parts import card, position, problem, text
-from mainstem.console.requests import Asked, path
+from mainstem.console.requests import ConsoleRequest, path
 
 
 class AppendForm:
@@ -48,7 +48,7 @@ class AppendForm:
         headers = _headers(self._headers.value or "")
         if headers:
             record["headers"] = headers
-        asked = Asked(path("topics", self._topic, "records"), {}, "POST", {"records": [record]})
+        asked = ConsoleRequest(path("topics", self._topic, "records"), {}, "POST", {"records": [record]})
         try:
             answer = await self._page.ask(asked)
         except GatewayError as error:

@@ -18,8 +18,8 @@ from mainstem.console.formats import count, cut, moment, one_line, pretty
 from mainstem.console.frame import Page, show_curl
 from mainstem.console.gateway_client import GatewayError
 from mainstem.console.parts import card, column, empty, position, problem, set_rows, table, text
-from mainstem.console.records.record_pages import Question, RecordPages
-from mainstem.console.requests import Asked, path
+from mainstem.console.records.record_pages import RecordPages, RecordQuery
+from mainstem.console.requests import ConsoleRequest, path
 from mainstem.model import Position, TopicPartition
 
 NEWEST, OLDEST, SOMEWHERE = "Newest first", "Oldest first", "From …"
@@ -79,14 +79,14 @@ class RecordBrowser:
         start = None if order == NEWEST else "earliest"
         if order == SOMEWHERE:
             start = (self._start.value or "").strip() or "earliest"
-        question = Question(self._topic, start, self._key.value or None)
+        question = RecordQuery(self._topic, start, self._key.value or None)
         self._pages = RecordPages(self._asked, question, self._beginning, self._end)
         self._shown_end, self._shown = self._end, 0
         self._fresh.set_visibility(False)
         self._list.clear()
         await self._next_page()
 
-    async def _asked(self, asked: Asked) -> Any:
+    async def _asked(self, asked: ConsoleRequest) -> Any:
         return await self._page.ask(asked, timeout_s=_READ_S)
 
     async def _next_page(self) -> None:
@@ -171,7 +171,7 @@ class RecordBrowser:
             text(f"{count(left_out)} more characters are not shown here; the line below gets all of it.", "quiet", "p")
         before = Position({tp: record["offset"]})
         query = {"from": str(before), "to": str(after), "limit": 1}
-        show_curl(self._page.curl(Asked(path("topics", self._topic, "records"), query)))
+        show_curl(self._page.curl(ConsoleRequest(path("topics", self._topic, "records"), query)))
 
 
 def _whole(record: Document) -> str:

@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mainstem.console.requests import Asked, path
+from mainstem.console.requests import ConsoleRequest, path
 from mainstem.model import Position, TopicPartition
 
 PAGE_RECORDS: Final = 50
@@ -30,11 +30,11 @@ _WINDOWS_MAX: Final = 12
 """So many windows a page at most; whoever wants to look further back asks for the next page."""
 
 Document = dict[str, Any]
-Ask = Callable[[Asked], Awaitable[Any]]
+Ask = Callable[[ConsoleRequest], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RecordQuery:
     """What to show. ``start``: an offset, a position, a time or ``earliest``; None: backwards from the end."""
 
     topic: str
@@ -45,7 +45,7 @@ class Question:
 class RecordPages:
     """See the module. ``has_more``: whether there may be a further page; ``beginning`` moves on with retention."""
 
-    def __init__(self, ask: Ask, question: Question, beginning: Position, end: Position) -> None:
+    def __init__(self, ask: Ask, question: RecordQuery, beginning: Position, end: Position) -> None:
         self.beginning = beginning
         self.has_more = True
         self._ask = ask
@@ -108,7 +108,7 @@ class RecordPages:
 
     async def _read(self, query: dict[str, Any]) -> Any:
         of_key = {**query, "key": self._question.key}
-        return await self._ask(Asked(path("topics", self._question.topic, "records"), of_key))
+        return await self._ask(ConsoleRequest(path("topics", self._question.topic, "records"), of_key))
 
 
 def _reaches(answer: Document, end: Position) -> bool:

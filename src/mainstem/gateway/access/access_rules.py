@@ -20,7 +20,7 @@ from mainstem.gateway.http.key_paths import KEY
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AccessRule:
     """The scope that is asked for: of a topic or view that the path names, or (``kind`` None) of everything.
 
     ``scope`` None: any token will do, and the answer shows what it may read. ``is_open``: no token is asked for.
@@ -45,16 +45,16 @@ class Rule:
         return f"{self.scope} on {self.kind}:{_named(self.kind, path)[:100]}"
 
 
-_OPEN: Final = Rule(is_open=True)
-_ANY: Final = Rule()
-_READ_TOPIC: Final = Rule("read", "topic")
-_WRITE_TOPIC: Final = Rule("write", "topic")
-_READ_VIEW: Final = Rule("read", "view")
-_ADMIN_VIEW: Final = Rule("admin", "view")
-_READ_ALL: Final = Rule("read")
-ADMIN_ALL: Final = Rule("admin")
+_OPEN: Final = AccessRule(is_open=True)
+_ANY: Final = AccessRule()
+_READ_TOPIC: Final = AccessRule("read", "topic")
+_WRITE_TOPIC: Final = AccessRule("write", "topic")
+_READ_VIEW: Final = AccessRule("read", "view")
+_ADMIN_VIEW: Final = AccessRule("admin", "view")
+_READ_ALL: Final = AccessRule("read")
+ADMIN_ALL: Final = AccessRule("admin")
 
-RULES: Final[Mapping[tuple[str, str], Rule]] = {
+RULES: Final[Mapping[tuple[str, str], AccessRule]] = {
     ("GET", "/"): _OPEN,
     ("GET", "/healthz"): _OPEN,
     ("GET", "/openapi.json"): _OPEN,
@@ -88,12 +88,12 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("GET", "/metrics"): _READ_ALL,
     ("GET", "/config"): ADMIN_ALL,
 }
-_COMPILED: Final[tuple[tuple[str, re.Pattern[str], Rule], ...]] = tuple(
+_COMPILED: Final[tuple[tuple[str, re.Pattern[str], AccessRule], ...]] = tuple(
     (method, compile_path(template)[0], rule) for (method, template), rule in RULES.items()
 )
 
 
-def rule_for(method: str, path: str) -> tuple[Rule, dict[str, str]]:
+def rule_for(method: str, path: str) -> tuple[AccessRule, dict[str, str]]:
     """The rule of a request, and the parameters of its path. ``path`` is percent-decoded, as routes see it."""
     for of_method, pattern, rule in _COMPILED:
         match = pattern.match(path)

@@ -15,7 +15,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.responses import Response
 
 from mainstem.errors import ConfigError
-from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.access.request_limits import AsgiApp, Message, Receive, Scope, Send
 
 _ORIGIN = re.compile(r"https?://(\[[0-9a-f:]+\]|[a-z0-9.-]+)(:\d{1,5})?")
@@ -47,7 +47,7 @@ def checked_origins(origins: Iterable[str], *, has_tokens: bool) -> frozenset[st
 class Cors:
     """ASGI middleware that lets the pages in which ``limits`` names."""
 
-    def __init__(self, app: AsgiApp, limits: Limits) -> None:
+    def __init__(self, app: AsgiApp, limits: GatewayLimits) -> None:
         self._app = app
         self._limits = limits
 

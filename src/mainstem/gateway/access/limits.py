@@ -18,7 +18,7 @@ _REQUESTS_MAX: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class GatewayLimits:
     """The bounds of one process's HTTP. ``host_names`` None serves any host name."""
 
     body_bytes_max: int = 4 << 20
@@ -36,8 +36,8 @@ class Limits:
         return "*" in self.origins or origin in self.origins
 
 
-class Setting(NamedTuple):
-    """A setting of the gateway: the field of ``Limits`` that it sets, and the values that it takes."""
+class GatewaySetting(NamedTuple):
+    """A setting of the gateway: the field of ``GatewayLimits`` that it sets, and the values that it takes."""
 
     field: str
     least: int
@@ -45,13 +45,13 @@ class Setting(NamedTuple):
 
 
 SETTINGS: Final = {
-    f"{PREFIX}body.bytes.max": Setting("body_bytes_max", 1_024, 1 << 30),
-    f"{PREFIX}bodies.bytes.max": Setting("bodies_bytes_max", 1_024, 1 << 40),
-    f"{PREFIX}answers.bytes.max": Setting("answers_bytes_max", 1 << 20, 1 << 40),
-    f"{PREFIX}requests.max": Setting("requests_max", 1, 1_000_000),
-    f"{PREFIX}streams.max": Setting("streams_max", 1, 1_000_000),
-    f"{PREFIX}websockets.max": Setting("websockets_max", 1, 1_000_000),
-    f"{PREFIX}body.pause.ms": Setting("body_pause_s", 1, 86_400_000),
+    f"{PREFIX}body.bytes.max": GatewaySetting("body_bytes_max", 1_024, 1 << 30),
+    f"{PREFIX}bodies.bytes.max": GatewaySetting("bodies_bytes_max", 1_024, 1 << 40),
+    f"{PREFIX}answers.bytes.max": GatewaySetting("answers_bytes_max", 1 << 20, 1 << 40),
+    f"{PREFIX}requests.max": GatewaySetting("requests_max", 1, 1_000_000),
+    f"{PREFIX}streams.max": GatewaySetting("streams_max", 1, 1_000_000),
+    f"{PREFIX}websockets.max": GatewaySetting("websockets_max", 1, 1_000_000),
+    f"{PREFIX}body.pause.ms": GatewaySetting("body_pause_s", 1, 86_400_000),
 }
 
 
@@ -69,7 +69,7 @@ def divided(settings: Iterable[str], *, log: str | None = None) -> tuple[tuple[s
     return of_log, of_gateway
 
 
-def limits_of(settings: Iterable[str], limits: Limits = Limits()) -> Limits:  # immutable
+def limits_of(settings: Iterable[str], limits: GatewayLimits = GatewayLimits()) -> GatewayLimits:  # immutable
     """``limits`` with ``NAME=VALUE`` settings applied; the last of one name counts. Raises ConfigError."""
     changes: dict[str, float] = {}
     for text in settings:
@@ -80,7 +80,7 @@ def limits_of(settings: Iterable[str], limits: Limits = Limits()) -> Limits:  # 
         if not value.isdecimal() or len(value) > 20 or not setting.least <= int(value) <= setting.most:
             raise ConfigError(f"{name}={value}: give a whole number from {setting.least} to {setting.most}")
         changes[setting.field] = int(value) / 1_000 if name.endswith(".ms") else int(value)
-    changed: Limits = replace(limits, **changes)  # type: ignore[arg-type]  # numbers, by the table above
+    changed: GatewayLimits = replace(limits, **changes)  # type: ignore[arg-type]  # numbers, by the table above
     if changed.bodies_bytes_max < changed.body_bytes_max:
         raise ConfigError(
             f"{PREFIX}bodies.bytes.max={changed.bodies_bytes_max} leaves no room for one body of "
@@ -89,6 +89,6 @@ def limits_of(settings: Iterable[str], limits: Limits = Limits()) -> Limits:  # 
     return changed
 
 
-def streams_bound(limits: Limits, open_files_max: int) -> int:
+def streams_bound(limits: GatewayLimits, open_files_max: int) -> int:
     """How many streams a process may serve that may have so many files open: two files a stream of a view, and rest."""
     return max(1, min(limits.streams_max, (open_files_max - limits.requests_max) // 2))

@@ -26,7 +26,7 @@ from typing import Any, Final
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from mainstem.errors import OutcomeUnknownError, UnavailableError
-from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.http.problem_responses import HttpError, error_response, http_problem
 
 Scope = MutableMapping[str, Any]
@@ -46,9 +46,9 @@ _UPGRADE = "websocket"  # stands for the method of a request that is none of the
 
 
 class Guard:
-    """ASGI middleware that keeps ``Limits``."""
+    """ASGI middleware that keeps ``GatewayLimits``."""
 
-    def __init__(self, app: AsgiApp, limits: Limits) -> None:
+    def __init__(self, app: AsgiApp, limits: GatewayLimits) -> None:
         self._app = app
         self._limits = limits
         self._requests = 0

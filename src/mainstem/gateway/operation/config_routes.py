@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from mainstem.client.admin.cluster_admin import BrokerDescription
     from mainstem.client.log import Log
     from mainstem.client.wire.admin.configs import BrokerSetting
-    from mainstem.gateway.access.limits import Limits
+    from mainstem.gateway.access.limits import GatewayLimits
 
 _THREADS_MAX: Final = 2
 _SECRETS: Final = frozenset({"sasl.password", "ssl.key.password"})
 
 
-def config_router(log: Log, limits: Limits) -> APIRouter:
+def config_router(log: Log, limits: GatewayLimits) -> APIRouter:
     """``/config``."""
     router = APIRouter(tags=["operation"])
     workers = Workers(_THREADS_MAX)
@@ -46,7 +46,7 @@ def config_router(log: Log, limits: Limits) -> APIRouter:
     return router
 
 
-def _gateway(log: Log, limits: Limits) -> dict[str, Any]:
+def _gateway(log: Log, limits: GatewayLimits) -> dict[str, Any]:
     return {
         "bootstrap": log.bootstrap,
         "security": security_json(log.security),

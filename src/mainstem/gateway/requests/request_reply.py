@@ -19,7 +19,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from mainstem.client.append.append_options import Asks, ask_headers
+from mainstem.client.append.append_options import AppendOptions, ask_headers
 from mainstem.client.http.request_reply import (
     CORRELATION_ID,
     REPLY_TOPIC,
@@ -44,13 +44,13 @@ _CONFIGS: Final = {"cleanup.policy": "delete", "retention.ms": str(REPLY_RETENTI
 _RETENTION_KNOWN_FOR_S: Final = 60.0
 
 
-class Prepared(NamedTuple):
+class PreparedRequest(NamedTuple):
     """A request that is ready to be appended."""
 
     secret: bytes
     reply_topic: str
     reply_from: int
-    asks: Asks
+    asks: AppendOptions
 
     @property
     def correlation_id(self) -> str:
@@ -67,7 +67,7 @@ class Requests:
         self._lock = threading.Lock()
         self._retention: dict[str, tuple[int, float]] = {}
 
-    def prepare(self, topic: str, body: RequestBody, asks: Asks) -> Prepared:
+    def prepare(self, topic: str, body: RequestBody, asks: AppendOptions) -> PreparedRequest:
         """Make sure of the topics. Raises UnknownTopicError, InputError for a topic that takes no requests."""
         reserved = {CORRELATION_ID, REPLY_TOPIC} & set(body.headers)
         if reserved:
@@ -78,16 +78,16 @@ class Requests:
         key = asks.get("idempotency_key")
         reply_from = self._floor(reply_topic)
         if key is None:
-            return Prepared(fresh_secret(), reply_topic, reply_from, asks)
+            return PreparedRequest(fresh_secret(), reply_topic, reply_from, asks)
         # A repeat gets the first one's reply, however old, so its secret follows from the key. The log is told a hash
         # of the key only: who reads it must not be able to ask for the reply.
         # Both are of the same parts: what the log takes for a repeat has the first one's correlation id.
         parts = (topic, str(key), repr(body.key))
         secret = repeatable_secret("secret", *parts)
         hashed = repeatable_secret("idempotency key", *parts).hex()
-        return Prepared(secret, reply_topic, 0, {**asks, "idempotency_key": hashed})
+        return PreparedRequest(secret, reply_topic, 0, {**asks, "idempotency_key": hashed})
 
-    def append(self, topic: str, body: RequestBody, prepared: Prepared) -> tuple[RequestId, Position]:
+    def append(self, topic: str, body: RequestBody, prepared: PreparedRequest) -> tuple[RequestId, Position]:
         """Append the request; its id, and the position just after it. Raises what an append raises."""
         headers = {
             **body.headers,

@@ -11,7 +11,7 @@ from fastapi import APIRouter, FastAPI
 
 import mainstem
 from mainstem.gateway.access.cors import Cors
-from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.access.request_limits import Guard
 from mainstem.gateway.access.token_auth import Gate
 from mainstem.gateway.access.tokens import TokenFile
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def create_app(
     log: Log,
     views: ForwardingBackend,
-    limits: Limits,
+    limits: GatewayLimits,
     metrics: LogMetrics | None = None,
     tokens: TokenFile | None = None,
 ) -> FastAPI:
@@ -73,7 +73,7 @@ def create_app(
 def assemble(
     title: str,
     routers: tuple[APIRouter, ...],
-    limits: Limits,
+    limits: GatewayLimits,
     lifespan: Any = None,
     *,
     streams: Streams,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 
-from mainstem.gateway.access.limits import Limits
+from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.server.app import assemble
 from mainstem.gateway.streams.event_stream import Streams
 from mainstem.gateway.views.backend import LocalBackend
@@ -19,5 +19,5 @@ if TYPE_CHECKING:
 def create_host_app(host: ViewHost) -> FastAPI:
     """The app of one view host. Its socket's permissions decide who may ask, so any host name is served."""
     streams = Streams()
-    limits = Limits(host_names=None)
+    limits = GatewayLimits(host_names=None)
     return assemble("Mainstem view host", (view_router(LocalBackend(host, streams)),), limits, streams=streams)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mainstem.errors import MainstemError
-from mainstem.exit_codes import told
+from mainstem.exit_codes import report_error
 from mainstem.gateway.http.addresses import LOOPBACK_NAMES, bound_address, split_address
 from mainstem.gateway.server.serving import Tls, listen_tcp, serve, stop_with_parent
 from mainstem.open_files import raise_open_files_limit
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None, mount: Mount | None = None) -> int:
     try:
         run(options, mount)
     except MainstemError as error:
-        return told(error)
+        return report_error(error)
     return 0
 
 
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace, mount: Mount | None = None) -> None:
 
     from mainstem.client.log import Log
     from mainstem.gateway.access.cors import checked_origins
-    from mainstem.gateway.access.limits import Limits, limits_of, streams_bound
+    from mainstem.gateway.access.limits import GatewayLimits, limits_of, streams_bound
     from mainstem.gateway.access.tokens import TokenFile
     from mainstem.gateway.operation.log_metrics import LogMetrics
     from mainstem.gateway.server.app import create_app
@@ -80,7 +80,7 @@ def run(options: argparse.Namespace, mount: Mount | None = None) -> None:
     with Log(options.bootstrap, timeout_s=_LOG_TIMEOUT_S, client_id="mainstem-gateway") as log:
         metrics = LogMetrics(options.metrics_socket) if options.metrics_socket is not None else None
         origins = checked_origins(options.cors_origin, has_tokens=tokens is not None)
-        limits = limits_of(options.set, Limits(host_names=names, origins=origins))
+        limits = limits_of(options.set, GatewayLimits(host_names=names, origins=origins))
         limits = replace(limits, streams_max=streams_bound(limits, raise_open_files_limit()))
         app = create_app(log, ForwardingBackend(options.view_host), limits, metrics, tokens)
         (mount or add_front_page)(app)

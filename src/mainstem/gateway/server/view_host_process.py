@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mainstem.errors import ConfigError, MainstemError
-from mainstem.exit_codes import NOT_NOW, told
+from mainstem.exit_codes import NOT_NOW, report_error
 from mainstem.open_files import raise_open_files_limit
 from mainstem.pipelines.load import load_app
 
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         run(options)
     except MainstemError as error:
-        return told(error)
+        return report_error(error)
     return 0
 
 

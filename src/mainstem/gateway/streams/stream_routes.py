@@ -11,7 +11,7 @@ from mainstem.gateway.http.queries import LastEventId, StreamQuery
 from mainstem.gateway.streams.event_format import STREAM_ANSWERS
 from mainstem.gateway.streams.event_stream import EventStream, Streams
 from mainstem.gateway.streams.route_patterns import RoutePattern
-from mainstem.gateway.streams.topic_frames import Wanted
+from mainstem.gateway.streams.topic_frames import RecordFilter
 from mainstem.gateway.streams.topic_stream import TopicStreams
 from mainstem.gateway.topics.topic_routes import check_name
 
@@ -35,7 +35,7 @@ def stream_router(log: Log, streams: Streams, topics: TopicStreams | None = None
     ) -> Response:
         check_name(topic)
         route = None if query.route is None else RoutePattern.parse(query.route)
-        wanted = Wanted(None if query.key is None else query.key.encode(), None, route)
+        wanted = RecordFilter(None if query.key is None else query.key.encode(), None, route)
         start = await readers.start(topic, last_event_id or query.start, wanted, query.on_damaged)
         return EventStream(readers.events(start), streams)
 

@@ -23,7 +23,7 @@ _ENTRY_BYTES: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RecordFilter:
     """What a reader wants of a topic: everything, one key in its partition, or what matches a pattern, or both."""
 
     key: bytes | None = None
@@ -43,7 +43,7 @@ class Wanted:
         return {self.partition: offsets.get(self.partition, 0)}
 
 
-EVERYTHING: Final = Wanted()
+EVERYTHING: Final = RecordFilter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Piece:
     _everything: bytes | None = None
     _by_key: dict[bytes | None, list[Entry]] | None = None
 
-    def frames(self, wanted: Wanted) -> bytes:
+    def frames(self, wanted: RecordFilter) -> bytes:
         """The events of the records that are wanted."""
         if wanted != EVERYTHING:  # not kept: there may be as many ways of wanting as there are readers
             return b"".join(self._frame(entry, wanted) for entry in self._taken(wanted))
@@ -74,7 +74,7 @@ class Piece:
             self._everything = b"".join(self._frame(entry, wanted) for entry in self.entries)
         return self._everything
 
-    def frames_after(self, wanted: Wanted, ahead: Mapping[int, int]) -> bytes:
+    def frames_after(self, wanted: RecordFilter, ahead: Mapping[int, int]) -> bytes:
         """The same for a reader who is ahead of the others in some partitions."""
         found = []
         for entry in self._taken(wanted):
@@ -88,7 +88,7 @@ class Piece:
                 found.append(self._frame(entry, wanted))
         return b"".join(found)
 
-    def _taken(self, wanted: Wanted) -> Iterable[Entry]:
+    def _taken(self, wanted: RecordFilter) -> Iterable[Entry]:
         if wanted.key is None:
             return (entry for entry in self.entries if wanted.takes(entry.record))
         if self._by_key is None:
@@ -97,7 +97,7 @@ class Piece:
                 self._by_key.setdefault(entry.record.key, []).append(entry)
         return (entry for entry in self._by_key.get(wanted.key, ()) if wanted.takes(entry.record))
 
-    def _frame(self, entry: Entry, wanted: Wanted) -> bytes:
+    def _frame(self, entry: Entry, wanted: RecordFilter) -> bytes:
         if wanted.partition is None:
             return frame(entry.data, position=entry.position)
         return frame(entry.data, position=position_text(self.topic, {entry.record.partition: entry.record.offset + 1}))

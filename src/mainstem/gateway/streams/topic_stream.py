@@ -24,7 +24,7 @@ from mainstem.errors import DamagedRecordsError, OffsetOutOfRangeError, Unavaila
 from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.streams.event_format import beat, opening
 from mainstem.gateway.streams.event_stream import BEAT_S
-from mainstem.gateway.streams.topic_frames import Offsets, Piece, Wanted, piece_of, position_text
+from mainstem.gateway.streams.topic_frames import Offsets, Piece, RecordFilter, piece_of, position_text
 from mainstem.gateway.streams.topic_tail import RING_BYTES, TopicTail
 from mainstem.gateway.topics.reads import moment
 from mainstem.model import OnDamaged, Position, Record, TopicPartition
@@ -47,7 +47,7 @@ class TopicStart:
 
     topic: str
     offsets: Offsets
-    wanted: Wanted
+    wanted: RecordFilter
     by_index: bool = True
     on_damaged: OnDamaged = "stop"
 
@@ -63,7 +63,7 @@ class TopicStreams:
         self._followers = Workers(_TAILS_MAX)
         self._past = Workers(_PAST_READERS_MAX)
 
-    async def start(self, topic: str, start: str, wanted: Wanted, on_damaged: OnDamaged = "stop") -> TopicStart:
+    async def start(self, topic: str, start: str, wanted: RecordFilter, on_damaged: OnDamaged = "stop") -> TopicStart:
         """Find out where to begin.
 
         Raises UnknownTopicError, InputError, PositionError, OffsetOutOfRangeError, UnavailableError.
@@ -166,11 +166,11 @@ class _Reader:
         self._alive_s = time.monotonic()
 
 
-def _start(log: Log, topic: str, words: str, wanted: Wanted) -> TopicStart:
+def _start(log: Log, topic: str, words: str, wanted: RecordFilter) -> TopicStart:
     reader = log.read(topic, start=moment(words, topic))
     offsets = {tp.partition: offset for tp, offset in reader.position.items()}
     if wanted.key is not None:
-        wanted = Wanted(wanted.key, partition_for(wanted.key, len(offsets)), wanted.route)
+        wanted = RecordFilter(wanted.key, partition_for(wanted.key, len(offsets)), wanted.route)
     for tp, beginning in log.beginning(topic).items():
         offset = offsets.get(tp.partition, 0)
         if offset < beginning and tp.partition in wanted.of(offsets):

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from mainstem.client.append.append_options import Asks
+from mainstem.client.append.append_options import AppendOptions
 from mainstem.errors import InputError
 
 _TAG = re.compile(r'"(-1|[0-9]{1,18})"')
@@ -20,9 +20,9 @@ _OFFSET = re.compile(r"[0-9]{1,18}")
 _ABSENT: Final = -1
 
 
-def asks_of(headers: Mapping[str, str], record_count: int) -> Asks:
+def asks_of(headers: Mapping[str, str], record_count: int) -> AppendOptions:
     """What a request's headers ask of an append of so many records. Raises InputError."""
-    asks: Asks = {}
+    asks: AppendOptions = {}
     match, none_match = headers.get("if-match"), headers.get("if-none-match")
     if match is not None and none_match is not None:
         raise InputError("If-Match and If-None-Match: send one of them")

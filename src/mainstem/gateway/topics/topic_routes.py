@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from mainstem.client.append.append_options import Asks
+from mainstem.client.append.append_options import AppendOptions
 from mainstem.client.records import NewRecord
 from mainstem.errors import UnknownTopicError
 from mainstem.gateway.access.token_auth import grants_of
@@ -110,7 +110,7 @@ def _read(log: Log, what: BoundedRead, *, is_of_key: bool = False) -> Response:
     return response
 
 
-def append_records(log: Log, topic: str, body: AppendBody, asks: Asks) -> Position:
+def append_records(log: Log, topic: str, body: AppendBody, asks: AppendOptions) -> Position:
     """Append, in order for each partition; with ``asks``, the one record.
 
     Raises UnknownTopicError, RecordTooLargeError, ConditionFailedError, UnsupportedFeatureError.

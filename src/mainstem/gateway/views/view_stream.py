@@ -20,7 +20,7 @@ from mainstem.gateway.streams.event_format import beat, event, opening
 from mainstem.gateway.streams.event_stream import BEAT_S, EventStream, Streams
 
 if TYPE_CHECKING:
-    from mainstem.views.subscriptions.change_rows import RowChanges, RowWatch
+    from mainstem.views.subscriptions.change_rows import ChangeSubscription, RowChanges
 
 _HELD_S: Final = 0.1
 
@@ -45,7 +45,7 @@ class Wake:
         self._event.clear()
 
 
-def view_stream(watch: RowWatch, wake: Wake, workers: Workers, streams: Streams) -> EventStream:
+def view_stream(watch: ChangeSubscription, wake: Wake, workers: Workers, streams: Streams) -> EventStream:
     """The stream of a watch, which it closes."""
 
     async def close() -> None:
@@ -54,7 +54,7 @@ def view_stream(watch: RowWatch, wake: Wake, workers: Workers, streams: Streams)
     return EventStream(_blocks(watch, wake, workers), streams, close)
 
 
-async def _blocks(watch: RowWatch, wake: Wake, workers: Workers) -> AsyncGenerator[bytes, None]:
+async def _blocks(watch: ChangeSubscription, wake: Wake, workers: Workers) -> AsyncGenerator[bytes, None]:
     yield opening(str(watch.began))
     while True:
         changes = await workers.run(watch.next)

@@ -32,7 +32,7 @@ from mainstem.record.header import BatchHeader
 from mainstem.record.key_scan import ScannedKey, scan_headers, scan_keys
 
 
-class Look(NamedTuple):
+class ScannedAppend(NamedTuple):
     """What was found in an append: its marks by the records' index, and for each batch its keys, if any are wanted."""
 
     marks: dict[int, AppendMarks]
@@ -53,13 +53,13 @@ class AppendFeatures:
     def __init__(self, config: LogConfig, index: KeyIndex | None) -> None:
         self.index = index
         self._keeps_keys = config.mainstem_key_index
-        self._heard: set[str] = set()
+        self._enabled_headers: set[str] = set()
         if config.mainstem_conditional_append:
-            self._heard |= {EXPECT_KEY_OFFSET, EXPECT_END}
+            self._enabled_headers |= {EXPECT_KEY_OFFSET, EXPECT_END}
         if config.remembers_idempotency_keys:
-            self._heard.add(IDEMPOTENCY_KEY)
+            self._enabled_headers.add(IDEMPOTENCY_KEY)
 
-    def look(self, headers: Sequence[BatchHeader], plain: Sequence[Buffer]) -> Look:
+    def look(self, headers: Sequence[BatchHeader], plain: Sequence[Buffer]) -> ScannedAppend:
         """Read what the features need from checked batches, whose decompressed records are ``plain``. In any thread.
 
         Raises CorruptBatchError, InvalidRecordError.
@@ -68,27 +68,27 @@ class AppendFeatures:
         records = [(header, bytes(each)) for header, each in zip(headers, plain, strict=True)]
         count = 0
         for header, data in records:
-            if self._heard:
-                found = read_marks(scan_headers(header, data, PREFIX), self._heard, count)
+            if self._enabled_headers:
+                found = read_marks(scan_headers(header, data, PREFIX), self._enabled_headers, count)
                 if found and header.is_transactional:
                     raise _in_transaction(found)
                 marks.update(found)
             count += header.record_count
         keys = [scan_keys(*each) for each in records] if marks or self._keeps_keys else []
-        return Look(marks, keys, count)
+        return ScannedAppend(marks, keys, count)
 
-    def earlier(self, look: Look) -> Earlier | None:
+    def earlier(self, look: ScannedAppend) -> Earlier | None:
         """The records that were appended before under the same idempotency keys.
 
         Raises InvalidRecordError when that is so for some of them only, IndexNotReadyError.
         """
-        if not look.marks or IDEMPOTENCY_KEY not in self._heard:
+        if not look.marks or IDEMPOTENCY_KEY not in self._enabled_headers:
             return None
         assert self.index is not None, "who remembers idempotency keys has an index"
         base_offset = earlier_offset(look.marks, look.record_count, self.index.remembered_offset)
         return None if base_offset is None else Earlier(base_offset, base_offset + look.record_count - 1)
 
-    def check(self, look: Look, log_end_offset: int) -> None:
+    def check(self, look: ScannedAppend, log_end_offset: int) -> None:
         """Prove that the conditions hold at the log end.
 
         Raises ConditionFailedError, InvalidRecordError, IndexNotReadyError.
@@ -98,7 +98,7 @@ class AppendFeatures:
             last_offset = self.index.last_offset if self.index is not None and self._keeps_keys else None
             check_conditions(look.marks, keys, log_end_offset, last_offset)
 
-    def appended(self, look: Look, sent: Sequence[BatchHeader], base_offset: int, leader_epoch: int) -> None:
+    def appended(self, look: ScannedAppend, sent: Sequence[BatchHeader], base_offset: int, leader_epoch: int) -> None:
         """The batches are in the log, from ``base_offset`` on."""
         if self.index is None:
             return

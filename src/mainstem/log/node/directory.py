@@ -343,8 +343,8 @@ class LogDirectory:
         """
         self._flushes.finish()
         self.features.tick()
-        touched = [each for each in self._partitions.values() if each.has_news]
-        quiet = [each for each in self._unsettled if not each.has_news and each.needs_retrace_point]
+        touched = [each for each in self._partitions.values() if each.needs_checkpoint]
+        quiet = [each for each in self._unsettled if not each.needs_checkpoint and each.needs_retrace_point]
         for partition in quiet[:_RETRACE_POINTS_A_CHECKPOINT]:
             partition.write_retrace_point()
         for partition in touched:
@@ -362,7 +362,7 @@ class LogDirectory:
         self._offsets[name] = PartitionOffsets(partition.topic_id, partition.recovery_point, partition.log_start_offset)
         self._high_watermarks[name] = partition.high_watermark
         self._unsettled[partition] = None
-        partition.has_news = False
+        partition.needs_checkpoint = False
 
     def write_checkpoints(self) -> None:
         """Write the checkpoint files now, durably. Raises StorageError."""

@@ -48,7 +48,7 @@ from mainstem.record.record_check import (
 from mainstem.record.writer import assemble_batch
 
 if TYPE_CHECKING:
-    from mainstem.log.key_index.append_hook import AppendFeatures, Look
+    from mainstem.log.key_index.append_hook import AppendFeatures, ScannedAppend
 
 _CODECS = {
     "uncompressed": Compression.NONE,
@@ -76,7 +76,7 @@ class CheckedAppend(NamedTuple):
     view: memoryview
     sent: list[BatchHeader]
     batches: Sequence[tuple[int, BatchHeader]]
-    look: Look | None
+    look: ScannedAppend | None
     config: LogConfig
     features: AppendFeatures | None
 

@@ -107,7 +107,7 @@ class PartitionLog(PartitionReads):
         self._unsynced_directories: dict[PurePath, None] = dict.fromkeys(state.unsynced_directories)
         self._flush_in_flight: Flush | None = None
         self.features: AppendFeatures | None = None  # what the topic's log features see of each append
-        self.has_news = True  # for the checkpoints: set by whatever changes what they say, taken down by them
+        self.needs_checkpoint = True  # for the checkpoints: set by whatever changes what they say, taken down by them
         self._unsynced_bytes = 0
         self._unsynced_since_s = 0.0
         self._unwritten_bytes = 0
@@ -291,7 +291,7 @@ class PartitionLog(PartitionReads):
             self._dirty[active] = None
             active.pins += 1
         self.log_end_offset = headers[-1].next_offset
-        self.has_news = True
+        self.needs_checkpoint = True
         self._unsynced_bytes += size
         self._unwritten_bytes += size
         now_ms = self._clock.time_ms()
@@ -441,7 +441,7 @@ class PartitionLog(PartitionReads):
             return
         assert self.recovery_point <= flush.end_offset <= self.log_end_offset
         self.recovery_point = flush.end_offset
-        self.has_news = True
+        self.needs_checkpoint = True
         self._commit(flush.end_offset, flush.end_place)
         for segment in flush.segments:
             segment.pins -= 1
@@ -467,7 +467,7 @@ class PartitionLog(PartitionReads):
         if offset < self.high_watermark or place.segment.base_offset < self._committed_end.segment.base_offset:
             return
         assert self.log_start_offset <= offset <= self.log_end_offset
-        self.has_news = True
+        self.needs_checkpoint = True
         self.high_watermark = offset
         self._committed_end = place
         self._producers.decide(offset)
@@ -514,7 +514,7 @@ class PartitionLog(PartitionReads):
         if target <= self.log_start_offset:
             return self.log_start_offset
         self.log_start_offset = target
-        self.has_news = True
+        self.needs_checkpoint = True
         self._leader_epochs.truncate_start(target)
         self.cleaning.drop_before(target)
         return self.log_start_offset

@@ -54,7 +54,7 @@ from mainstem.log.partition.producer_snapshot import read_newest_snapshot
 from mainstem.log.partition.producer_state import ProducerState
 from mainstem.log.recovery.truncated_tail import keep_tail, keep_whole, proven_end_behind
 from mainstem.log.segments.batch_scan import walk_verified
-from mainstem.log.segments.index_checksums import Seal
+from mainstem.log.segments.index_checksums import IndexChecksums
 from mainstem.log.segments.log_segments import link
 from mainstem.log.segments.segment import BatchPlace, Segment, SegmentContext
 from mainstem.log.segments.segment_indexes import SegmentIndexes, read_seal
@@ -130,7 +130,7 @@ class _Recovery:
         self._producers = ProducerState()
         self._cut_files = 0
         self._damaged_from: int | None = None
-        self._sealed: tuple[Segment, Seal] | None = None
+        self._sealed: tuple[Segment, IndexChecksums] | None = None
         self._are_known = False
         self._recovery_point = 0
         self._names_are_durable = last_known.was_clean

@@ -7,7 +7,8 @@ indexes, and a ``.log`` that has become shorter than it was is noticed. And it k
 that end: what is needed to rebuild the next segment's transaction index from that segment alone.
 
 Layout, big-endian: magic ``MSSL``, version (int16), CRC32C of all that follows (uint32), then ``_BODY``'s fields in the
-order of ``Seal``, and for each open transaction its producer id and first offset (int64 each). Pure data, no I/O.
+order of ``IndexChecksums``, and for each open transaction its producer id and first offset (int64 each). Pure data,
+no I/O.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _TRANSACTION = struct.Struct(">qq")
 NOT_KNOWN_DURABLE: Final = -1
 
 
-class Seal(NamedTuple):
+class IndexChecksums(NamedTuple):
     """``log_bytes`` is the file position up to which the indexes reach, ``end_offset`` the next offset there.
 
     All of the partition's records before ``durable_offset`` were synced when the seal was written.
@@ -52,13 +53,13 @@ class Seal(NamedTuple):
     open_transactions: tuple[tuple[int, int], ...] = ()
 
 
-def encode_seal(seal: Seal) -> bytes:
+def encode_seal(seal: IndexChecksums) -> bytes:
     """The file's bytes."""
     body = _BODY.pack(*seal[:-1]) + b"".join(_TRANSACTION.pack(*entry) for entry in seal.open_transactions)
     return _HEAD.pack(_MAGIC, _VERSION, crc32c(body)) + body
 
 
-def decode_seal(data: bytes | None) -> Seal | None:
+def decode_seal(data: bytes | None) -> IndexChecksums | None:
     """Read the file's bytes; None when they are not a whole seal of this version."""
     if data is None or len(data) < _HEAD.size + _BODY.size:
         return None
@@ -69,4 +70,4 @@ def decode_seal(data: bytes | None) -> Seal | None:
     if (len(body) - _BODY.size) % _TRANSACTION.size:
         return None
     open_transactions = tuple(_TRANSACTION.iter_unpack(body[_BODY.size :]))
-    return Seal._make((*_BODY.unpack_from(body), open_transactions))
+    return IndexChecksums._make((*_BODY.unpack_from(body), open_transactions))

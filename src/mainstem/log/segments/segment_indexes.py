@@ -26,7 +26,7 @@ from mainstem.log.files.names import OFFSET_INDEX, SEAL, TIME_INDEX, TRANSACTION
 from mainstem.log.files.small_files import read_file
 from mainstem.log.segments import offset_index, time_index
 from mainstem.log.segments.batch_scan import Start
-from mainstem.log.segments.index_checksums import Seal, decode_seal, encode_seal
+from mainstem.log.segments.index_checksums import IndexChecksums, decode_seal, encode_seal
 from mainstem.log.segments.offset_index import OffsetIndex
 from mainstem.log.segments.time_index import TimeIndex
 from mainstem.log.segments.transaction_index import ENTRY_BYTES as TRANSACTION_ENTRY_BYTES
@@ -181,7 +181,7 @@ class SegmentIndexes:
         self.end_offset = last_offset + 1
         self._forget_written()
 
-    def restore_transactions(self, disk: Disk, directory: PurePath, seal: Seal, log: DiskFile) -> bool:
+    def restore_transactions(self, disk: Disk, directory: PurePath, seal: IndexChecksums, log: DiskFile) -> bool:
         """Take from the files how the transactions stood at the end of ``index_checksums``; whether they say so.
 
         For a log whose markers may be damaged. The batches up to there must have been added, and none behind.
@@ -237,9 +237,9 @@ class SegmentIndexes:
         contents = {OFFSET_INDEX: offsets, TIME_INDEX: times, SEAL: encode_seal(self.seal(durable_offset))}
         return {**contents, TRANSACTION_INDEX: transactions} if transactions else contents
 
-    def seal(self, durable_offset: int) -> Seal:
+    def seal(self, durable_offset: int) -> IndexChecksums:
         """The seal of what ``write`` has written. One that claims more bytes than there are marks a lost end."""
-        return Seal(
+        return IndexChecksums(
             self.base_offset,
             durable_offset,
             self._lost[0] or self.log_bytes,
@@ -260,7 +260,7 @@ class SegmentIndexes:
 
     @classmethod
     def read(
-        cls, disk: Disk, directory: PurePath, seal: Seal, interval_bytes: int, log: DiskFile
+        cls, disk: Disk, directory: PurePath, seal: IndexChecksums, interval_bytes: int, log: DiskFile
     ) -> SegmentIndexes | None:
         """What the files hold, if the seal vouches for them and for this ``log``; else None."""
         if not _is_of(seal, log):
@@ -292,13 +292,13 @@ class SegmentIndexes:
         return indexes
 
 
-def read_seal(disk: Disk, directory: PurePath, base_offset: int) -> Seal | None:
+def read_seal(disk: Disk, directory: PurePath, base_offset: int) -> IndexChecksums | None:
     """The segment's seal; None when there is none that is whole."""
     seal = decode_seal(read_file(disk, directory / offset_file(base_offset, SEAL)))
     return seal if seal is not None and seal.base_offset == base_offset else None
 
 
-def _read_aborted(disk: Disk, directory: PurePath, seal: Seal) -> TransactionIndex | None:
+def _read_aborted(disk: Disk, directory: PurePath, seal: IndexChecksums) -> TransactionIndex | None:
     """The aborted transactions of the segment, if the seal vouches for their file; else None."""
     data = b""
     if seal.transaction_index_bytes:
@@ -308,7 +308,7 @@ def _read_aborted(disk: Disk, directory: PurePath, seal: Seal) -> TransactionInd
     return TransactionIndex.decode(data[: seal.transaction_index_bytes])
 
 
-def _is_refuted(seal: Seal, log: DiskFile) -> bool:
+def _is_refuted(seal: IndexChecksums, log: DiskFile) -> bool:
     """Whether ``log`` holds another batch, whole and proven, where the seal's last one should be."""
     try:
         header = read_header(log.read(seal.last_batch_position, HEADER_BYTES))
@@ -318,7 +318,7 @@ def _is_refuted(seal: Seal, log: DiskFile) -> bool:
     return seal.log_bytes > 0 and header.crc != seal.last_batch_crc
 
 
-def _is_of(seal: Seal, log: DiskFile) -> bool:
+def _is_of(seal: IndexChecksums, log: DiskFile) -> bool:
     """Whether the last batch that the seal covers is in ``log`` where it should be."""
     if seal.log_bytes == 0:
         return True

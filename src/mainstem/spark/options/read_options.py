@@ -95,7 +95,7 @@ Bound: TypeAlias = At | ByOffset | ByTime
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ReadLimits:
     """How much a micro-batch reads. ``bytes_max`` is of record batches as they lie in the log."""
 
     offsets_max: int | None = None
@@ -137,7 +137,7 @@ class ReadOptions:
     starting: Bound | None
     ending: Bound | None
     fails_without_match: bool
-    limits: Limits
+    limits: ReadLimits
     splits: Splits
     group: GroupOptions
     fail_on_data_loss: bool
@@ -314,12 +314,12 @@ def _not_below(numbers: dict[TopicPartition, int], least: int, option: str, mean
     return numbers
 
 
-def _limits(given: Given) -> Limits:
+def _limits(given: Given) -> ReadLimits:
     delay = given.get("maxTriggerDelay")
     least = given.count("minOffsetsPerTrigger")
     if delay is not None and least is None:
         raise ConfigError("option maxTriggerDelay says how long to wait for minOffsetsPerTrigger; give that as well")
-    return Limits(
+    return ReadLimits(
         offsets_max=given.count("maxOffsetsPerTrigger"),
         bytes_max=given.count("maxBytesPerTrigger"),
         offsets_min=least,

@@ -17,7 +17,7 @@ from mainstem.model import Position, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class PartitionEnds:
     """What a look found: the ends of the partitions that answered, and those whose offset is not there any more.
 
     ``is_former``: a topic is not the one that it was. A partition whose leader does not answer is in neither.
@@ -28,7 +28,9 @@ class Seen:
     is_former: bool
 
 
-def look(client: WireClient, offsets: Mapping[TopicPartition, int], isolation: Isolation, wait_ms: int) -> Seen:
+def look(
+    client: WireClient, offsets: Mapping[TopicPartition, int], isolation: Isolation, wait_ms: int
+) -> PartitionEnds:
     """Look from ``offsets`` on; with nothing behind any of them, wait up to ``wait_ms`` until there is.
 
     Ends are last stable offsets when reading what is committed: were they high watermarks, a transaction that commits
@@ -42,7 +44,7 @@ def look(client: WireClient, offsets: Mapping[TopicPartition, int], isolation: I
             offsets, max_wait_ms=wait_ms, min_bytes=1, max_bytes=1, partition_max_bytes=1, read_committed=is_committed
         )
     except UnknownTopicError:
-        return Seen(Position(), frozenset(), is_former=True)
+        return PartitionEnds(Position(), frozenset(), is_former=True)
     ends: dict[TopicPartition, int] = {}
     out_of_range = set()
     is_former = False
@@ -60,4 +62,4 @@ def look(client: WireClient, offsets: Mapping[TopicPartition, int], isolation: I
             raise found.error
     if damaged:
         ends |= client.list_offsets(damaged, LATEST, isolation)
-    return Seen(Position(ends), frozenset(out_of_range), is_former)
+    return PartitionEnds(Position(ends), frozenset(out_of_range), is_former)

@@ -2,7 +2,7 @@
 
 Partitions appear and begin at their log start; topics vanish, or are made again and begin a new life; offsets are
 removed before they are read, and the partition goes on where its log starts now. What that loses is told by
-``Frontier.losses``; whether it is an error is the caller's to say.
+``MicroBatchOffsets.losses``; whether it is an error is the caller's to say.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LOOKS_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Frontier:
+class MicroBatchOffsets:
     """For each partition that is read: where it begins, and where it ends now."""
 
     begins: Position
@@ -34,7 +34,7 @@ class Frontier:
     losses: tuple[Loss, ...]
 
 
-class Scout:
+class OffsetRangePlanner:
     """Finds the frontier again and again. Owned by the stream's one thread."""
 
     def __init__(self, options: ReadOptions) -> None:
@@ -43,7 +43,7 @@ class Scout:
         # Where partitions begin that no micro-batch has read yet, and the life of the topic that this is true of.
         self._new: dict[TopicPartition, tuple[str, int]] = {}
 
-    def find(self, client: WireClient, since: StreamOffsets, reader: str, wait_ms: int) -> Frontier:
+    def find(self, client: WireClient, since: StreamOffsets, reader: str, wait_ms: int) -> MicroBatchOffsets:
         """The frontier; with nothing new, after ``wait_ms`` or as soon as there is.
 
         Raises UnknownTopicError for a topic that is subscribed by its name and gone, LogUnavailableError.
@@ -65,7 +65,7 @@ class Scout:
                 tp = moved.loss.topic_partition
                 begins[tp], ends[tp] = moved.start, moved.end
                 losses.append(moved.loss)
-            return Frontier(Position(begins), Position(ends), found.topic_ids, tuple(losses))
+            return MicroBatchOffsets(Position(begins), Position(ends), found.topic_ids, tuple(losses))
         raise LogUnavailableError("topics are deleted and made again faster than they can be looked at")
 
     def _begins(

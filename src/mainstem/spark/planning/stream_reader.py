@@ -40,7 +40,7 @@ from mainstem.spark.options.read_options import ReadOptions
 from mainstem.spark.planning.group_commits import GroupCommits
 from mainstem.spark.planning.latest_offsets import look
 from mainstem.spark.planning.limits import backlog, limited, limited_by_bytes
-from mainstem.spark.planning.micro_batch_offsets import Frontier, Scout
+from mainstem.spark.planning.micro_batch_offsets import MicroBatchOffsets, OffsetRangePlanner
 from mainstem.spark.planning.sizes import bytes_per_offset
 from mainstem.spark.planning.splits import split_by
 from mainstem.spark.planning.subscription import METADATA_AGE_S_MAX, subscribed
@@ -63,7 +63,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options.require_stream()
         self._options = options
         self._schema = schema
-        self._scout = Scout(options)
+        self._scout = OffsetRangePlanner(options)
         self._target: StreamOffsets | None = None
         self._commits: GroupCommits | None = None
         self._reported: dict[str, Any] | None = None
@@ -161,14 +161,14 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._commits = GroupCommits(self._options.log, group)
         self._commits.reached(position)
 
-    def _judge(self, frontier: Frontier) -> None:
+    def _judge(self, frontier: MicroBatchOffsets) -> None:
         if not frontier.losses:
             return
         if self._options.fail_on_data_loss:
             raise losses.lost_error(frontier.losses, _ADVICE)
         losses.note(self._options.log, frontier.losses)
 
-    def _within_target(self, frontier: Frontier, since: StreamOffsets) -> Position:
+    def _within_target(self, frontier: MicroBatchOffsets, since: StreamOffsets) -> Position:
         """The ends; with AvailableNow, of those partitions that were there at the query's start, as they were then."""
         target = self._target
         if target is None:
@@ -182,7 +182,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 ends[tp] = begin
         return Position(ends)
 
-    def _limited(self, client: WireClient, frontier: Frontier, ends: Position, limit: ReadLimit) -> Position:
+    def _limited(self, client: WireClient, frontier: MicroBatchOffsets, ends: Position, limit: ReadLimit) -> Position:
         limits, begins = self._options.limits, frontier.begins
         if isinstance(limit, ReadAllAvailable):
             return ends
@@ -196,7 +196,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = limited_by_bytes(begins, ends, limits.bytes_max, sizes)
         return ends
 
-    def _is_too_few(self, frontier: Frontier, ends: Position, limit: ReadLimit) -> bool:
+    def _is_too_few(self, frontier: MicroBatchOffsets, ends: Position, limit: ReadLimit) -> bool:
         """Whether to wait until there is more, as ``minOffsetsPerTrigger`` asks; never with AvailableNow."""
         limits = self._options.limits
         if limits.offsets_min is None or isinstance(limit, ReadAllAvailable) or self._target is not None:
@@ -217,7 +217,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._tables = partitions, time.monotonic() + METADATA_AGE_S_MAX
         return Position(client.list_offsets(partitions, LATEST, self._options.isolation))
 
-    def _report(self, frontier: Frontier, end: Position) -> None:
+    def _report(self, frontier: MicroBatchOffsets, end: Position) -> None:
         """What Spark shows as ``latestOffset`` of the query's progress: the ends, and what is left behind ``end``."""
         behind = {tp: count for tp, count in backlog(end, frontier.ends).items() if count}
         self._reported = {

@@ -20,7 +20,7 @@ from mainstem.errors import MainstemError, PipelineFailedError
 from mainstem.pipelines.state import PipelineState, Status
 from mainstem.spark.queries.failures import cause
 from mainstem.spark.queries.query import Query
-from mainstem.spark.queries.query_watch import QueryWatch
+from mainstem.spark.queries.query_watch import ProgressWatch
 
 _PAUSE_S_FIRST = 1.0
 _PAUSE_S_MAX = 60.0
@@ -31,7 +31,7 @@ _TOO_SLOW = "Python worker failed to connect back"
 class QueryKeeper:
     """See the module. ``state`` is what can be told of the query."""
 
-    def __init__(self, query: Query, watch: QueryWatch, clock: Clock) -> None:
+    def __init__(self, query: Query, watch: ProgressWatch, clock: Clock) -> None:
         self._query = query
         self._watch = watch
         self._clock = clock

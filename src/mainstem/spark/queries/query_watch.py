@@ -27,7 +27,7 @@ _NO_WATERMARK = "1970-01-01T00:00:00.000Z"
 _RAN = "addBatch"
 
 
-class QueryWatch:
+class ProgressWatch:
     """Keeps ``state`` up to date; ``look`` is called as often as it shall be fresh."""
 
     def __init__(self, app: str, pipeline: str, *, once: bool, clock: Clock | None = None) -> None:

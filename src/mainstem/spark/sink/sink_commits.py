@@ -44,7 +44,7 @@ class DecidedTransaction(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class MicroBatchCommit:
     """What was decided last: micro-batch ``batch_id`` counts, and these transactions are committed."""
 
     batch_id: int
@@ -60,7 +60,7 @@ def digest(source: StreamOffsets | None) -> str:
     return blake2b(json.dumps(source.to_json(), sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
-def entries_of(decision: Decision, group: str) -> dict[TopicPartition, tuple[int, str]]:
+def entries_of(decision: MicroBatchCommit, group: str) -> dict[TopicPartition, tuple[int, str]]:
     """The offsets and texts to commit. Raises ConfigError when the transactions are too many."""
     text = json.dumps(_document(decision, group), separators=(",", ":"))
     parts = [text[at : at + _PART_CHARS] for at in range(0, len(text), _PART_CHARS)]
@@ -75,7 +75,7 @@ def entries_of(decision: Decision, group: str) -> dict[TopicPartition, tuple[int
     }
 
 
-def decision_in(entries: Mapping[TopicPartition, CommittedEntry], group: str) -> Decision | None:
+def decision_in(entries: Mapping[TopicPartition, CommittedEntry], group: str) -> MicroBatchCommit | None:
     """The decision that a group's committed offsets hold; None when there is none. Raises StorageError."""
     by_number = {tp.partition: entry for tp, entry in entries.items() if tp.topic == SINKS_TOPIC}
     if not by_number:
@@ -99,7 +99,7 @@ def _part(entry: CommittedEntry, number: int, count: int, offset: int) -> str:
     return part
 
 
-def _document(decision: Decision, group: str) -> dict[str, Any]:
+def _document(decision: MicroBatchCommit, group: str) -> dict[str, Any]:
     topics = sorted(decision.position.topics | {each.witness.topic for each in decision.transactions})
     number = {topic: index for index, topic in enumerate(topics)}
     return {
@@ -121,11 +121,11 @@ def _document(decision: Decision, group: str) -> dict[str, Any]:
     }
 
 
-def _decision(document: Mapping[str, Any], batch_id: int, group: str) -> Decision:
+def _decision(document: Mapping[str, Any], batch_id: int, group: str) -> MicroBatchCommit:
     if document["v"] != _VERSION:
         raise ValueError(f"it is of version {document['v']}")
     topics: Sequence[str] = document["topics"]
-    return Decision(
+    return MicroBatchCommit(
         batch_id,
         document["source"],
         Position({TopicPartition(topics[topic], partition): offset for topic, partition, offset in document["at"]}),

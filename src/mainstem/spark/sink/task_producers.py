@@ -75,7 +75,7 @@ def terms_of(client: WireClient, log: LogOptions, timeout_ms: int | None) -> Ter
     return known[log, timeout_ms]
 
 
-class TransactionalProducer(Producer):
+class TaskProducer(Producer):
     """A producer for one task's transaction, which somebody else ends. Asks for its identity with the first record."""
 
     def __init__(

@@ -71,12 +71,12 @@ from mainstem.spark.sink.sink_commits import (
     SINKS_PARTITIONS,
     SINKS_TOPIC,
     DecidedTransaction,
-    Decision,
+    MicroBatchCommit,
     decision_in,
     digest,
     entries_of,
 )
-from mainstem.spark.sink.task_producers import TransactionalProducer, is_task_of, terms_of
+from mainstem.spark.sink.task_producers import TaskProducer, is_task_of, terms_of
 from mainstem.spark.sink.transaction_outcome import is_aborted
 
 NOT_DECIDED: Final = -1
@@ -167,7 +167,7 @@ def prepare(
     """
     with borrowed(run.log) as client:
         terms = terms_of(client, run.log, run.timeout_ms)
-        producer = TransactionalProducer(run.log, run.group, batch_id, terms, lambda: steps("task:initialized"))
+        producer = TaskProducer(run.log, run.group, batch_id, terms, lambda: steps("task:initialized"))
         begun_ms = time.time_ns() // 1_000_000
         preparing = Preparing(Producing(client, write, producer, task), is_decided=batch_id <= run.decided)
         try:
@@ -253,7 +253,9 @@ def resolve_abandoned(log: LogOptions, sink_id: str, *, linger_s: float = 0.0) -
 class _Driver:
     """The driver's side of one run."""
 
-    def __init__(self, run: SinkRun, terms: Terms, identity: ProducerIdentity, decision: Decision | None) -> None:
+    def __init__(
+        self, run: SinkRun, terms: Terms, identity: ProducerIdentity, decision: MicroBatchCommit | None
+    ) -> None:
         self.identity = identity
         self.decision = decision
         self.resolved = 0
@@ -323,7 +325,9 @@ class _Driver:
             return Decided(Position(), 0)
         self._check_time(client, chosen)
         strays = self._strays(client, chosen)
-        decision = Decision(batch_id, source, Position.join(each.position for each in chosen), _witnessed(chosen))
+        decision = MicroBatchCommit(
+            batch_id, source, Position.join(each.position for each in chosen), _witnessed(chosen)
+        )
         self._commit_decision(client, decision, steps)  # 3
         self.decision = decision
         self._end_decided(client, decision, steps)  # 4
@@ -332,7 +336,7 @@ class _Driver:
         return Decided(decision.position, sum(each.records for each in chosen))
 
     def _repeated(
-        self, client: WireClient, decision: Decision, batch_id: int, chosen: Sequence[Prepared], source: str
+        self, client: WireClient, decision: MicroBatchCommit, batch_id: int, chosen: Sequence[Prepared], source: str
     ) -> Decided:
         """The decision stands; what was prepared again, by tasks that did not know of it, is aborted."""
         decided = {each.instance for each in decision.transactions}
@@ -349,7 +353,7 @@ class _Driver:
             )
         return Decided(decision.position, 0, is_repeat=True)
 
-    def _commit_decision(self, client: WireClient, decision: Decision, steps: Steps) -> None:
+    def _commit_decision(self, client: WireClient, decision: MicroBatchCommit, steps: Steps) -> None:
         instance = Instance(self._name, *self.identity)
         try:
             commit_offsets(client, instance, self._run.group, entries_of(decision, self._run.group), self._own_terms)
@@ -370,7 +374,7 @@ class _Driver:
             "its micro-batch counts. Run a query from its checkpoint once at a time"
         )
 
-    def _end_decided(self, client: WireClient, decision: Decision, steps: Steps) -> None:
+    def _end_decided(self, client: WireClient, decision: MicroBatchCommit, steps: Steps) -> None:
         """Step 4. The first by itself when somebody watches the steps."""
         instances = [each.instance for each in decision.transactions]
         first = [] if steps is no_steps else instances[:1]
@@ -449,7 +453,7 @@ def _driver_name(run: SinkRun) -> str:
     return f"{run.group}-driver"
 
 
-def _instances(decision: Decision) -> set[Instance]:
+def _instances(decision: MicroBatchCommit) -> set[Instance]:
     return {each.instance for each in decision.transactions}
 
 
@@ -469,7 +473,7 @@ def _witnessed(chosen: Sequence[Prepared]) -> tuple[DecidedTransaction, ...]:
     )
 
 
-def _loss(run: SinkRun, decision: Decision, lost: Sequence[DecidedTransaction]) -> str:
+def _loss(run: SinkRun, decision: MicroBatchCommit, lost: Sequence[DecidedTransaction]) -> str:
     named = ", ".join(
         f"{each.instance.transactional_id} (up to {each.witness_offset} in {each.witness})" for each in lost
     )

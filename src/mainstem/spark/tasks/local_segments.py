@@ -51,7 +51,7 @@ from mainstem.log.files.names import (
     partition_directory,
 )
 from mainstem.log.partition.checkpoints import decode_partition_metadata
-from mainstem.log.segments.index_checksums import Seal, decode_seal
+from mainstem.log.segments.index_checksums import IndexChecksums, decode_seal
 from mainstem.model import TopicPartition
 from mainstem.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from mainstem.record.arrow_decode import Decoded, decode
@@ -314,7 +314,7 @@ class _PartitionFiles:
         before = int(np.searchsorted(entries["offset"].astype(np.int64), offset - base_offset, side="left"))
         return int(entries["position"][before - 1]) if before else 0
 
-    def _aborted_in(self, number: int, seal: Seal, end: int) -> tuple[_Aborted, ...]:
+    def _aborted_in(self, number: int, seal: IndexChecksums, end: int) -> tuple[_Aborted, ...]:
         """The aborted transactions that reach into a closed segment."""
         aborted = list(self._aborted(number, seal))
         undecided = {each for each in seal.open_transactions if each[1] < end}
@@ -328,7 +328,7 @@ class _PartitionFiles:
             undecided -= ended
         return tuple(aborted)
 
-    def _mapped(self, seal: Seal) -> _MappedRecords:
+    def _mapped(self, seal: IndexChecksums) -> _MappedRecords:
         """The segment's records, once file and seal are seen to belong together."""
         handle = os.open(offset_file(seal.base_offset, LOG), os.O_RDONLY, dir_fd=self._handle)
         try:
@@ -348,14 +348,14 @@ class _PartitionFiles:
         with os.fdopen(handle, "rb") as file:
             return file.read(_SMALL_FILE_BYTES_MAX)
 
-    def _seal(self, number: int) -> Seal:
+    def _seal(self, number: int) -> IndexChecksums:
         base_offset = self._bases[number]
         seal = decode_seal(self.read(offset_file(base_offset, SEAL)))
         if seal is None or seal.base_offset != base_offset or seal.end_offset > self._bases[number + 1]:
             raise _UnfitError("no seal of this segment")
         return seal
 
-    def _aborted(self, number: int, seal: Seal) -> tuple[_Aborted, ...]:
+    def _aborted(self, number: int, seal: IndexChecksums) -> tuple[_Aborted, ...]:
         """What the segment's transaction index holds."""
         if seal.transaction_index_bytes == 0:
             return ()

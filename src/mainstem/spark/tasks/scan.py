@@ -57,7 +57,7 @@ def read_range(client: WireClient, wanted: OffsetRange, options: ScanOptions) ->
     if options.reads_files:
         committed = options.isolation is Isolation.READ_COMMITTED
         for decoded in read_local(client, wanted, options.columns, committed=committed):
-            _require_same_life(client, tp, options)
+            _require_same_topic_id(client, tp, options)
             offset = decoded.next_offset
             if decoded.arrow_batch.num_rows:
                 yield decoded.arrow_batch
@@ -69,7 +69,7 @@ def read_range(client: WireClient, wanted: OffsetRange, options: ScanOptions) ->
             partition_max_bytes=_FETCH_BYTES,
             read_committed=options.isolation is Isolation.READ_COMMITTED,
         )[tp]
-        _require_same_life(client, tp, options)
+        _require_same_topic_id(client, tp, options)
         if isinstance(fetched.error, OffsetOutOfRangeError):
             offset = _behind_the_loss(client, OffsetRange(tp, offset, wanted.end), options)
             continue
@@ -108,7 +108,7 @@ def _decode(fetched: FetchedPartition, tp: TopicPartition, start: int, end: int,
     )
 
 
-def _require_same_life(client: WireClient, tp: TopicPartition, options: ScanOptions) -> None:
+def _require_same_topic_id(client: WireClient, tp: TopicPartition, options: ScanOptions) -> None:
     """A client that looks at the metadata anew goes on with a topic of the same name: not the one that was planned."""
     planned, fetched = options.topic_ids.get(tp.topic), client.topics.get(tp.topic)
     if planned is not None and fetched is not None and str(fetched.topic_id) != planned:

@@ -60,7 +60,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ComparedKey:
     """A finding about ``count`` records; ``partition`` and ``offset`` are those of the actual one."""
 
     finding: Finding
@@ -72,7 +72,7 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class ComparisonRules:
     """How a topic is to be judged.
 
     ``tolerances`` are those of its floating columns. ``watermark``: a row that is missing is held back while the time
@@ -86,7 +86,7 @@ class Terms:
     event_time: str | None = None
     not_judged: frozenset[Finding] = frozenset()
 
-    def judge(self, key: bytes | None, sides: Sequence[Side]) -> Iterator[Judged]:
+    def judge(self, key: bytes | None, sides: Sequence[Side]) -> Iterator[ComparedKey]:
         """What is to be said of one key's records; of those without a key, of all that have a ``shape`` together."""
         found = self._latest(sides) if self.rule is Rule.LATEST else self._multiset(key, sides)
         for one in found:
@@ -103,40 +103,40 @@ class Terms:
             return False
         return all(_close(value, second[name], self.tolerances.get(name, 0.0)) for name, value in first.items())
 
-    def _latest(self, sides: Sequence[Side]) -> Iterator[Judged]:
+    def _latest(self, sides: Sequence[Side]) -> Iterator[ComparedKey]:
         expected = [side for side in sides if side.expected]
         actual = next((side for side in sides if side.actual), None)
         if actual is None:
             waiting = [self._waits(side.value) for side in expected]
             due = next((number for number, finding in enumerate(waiting) if finding is None), 0)
-            yield Judged(waiting[due] or Finding.MISSING, expected[due].value, None, None, None)
+            yield ComparedKey(waiting[due] or Finding.MISSING, expected[due].value, None, None, None)
         elif not expected:
-            yield Judged(Finding.EXTRA, None, actual.value, actual.partition, actual.offset)
+            yield ComparedKey(Finding.EXTRA, None, actual.value, actual.partition, actual.offset)
         elif all(side.value != actual.value for side in expected):
             alike = any(self.alike(side.value, actual.value) for side in expected)
             finding = Finding.ROUNDING if alike else Finding.CHANGED
-            yield Judged(finding, expected[0].value, actual.value, actual.partition, actual.offset)
+            yield ComparedKey(finding, expected[0].value, actual.value, actual.partition, actual.offset)
 
-    def _multiset(self, key: bytes | None, sides: Sequence[Side]) -> Iterator[Judged]:
+    def _multiset(self, key: bytes | None, sides: Sequence[Side]) -> Iterator[ComparedKey]:
         wanted = [_Left(side, side.expected - side.actual) for side in sides if side.expected > side.actual]
         found = [_Left(side, side.actual - side.expected) for side in sides if side.actual > side.expected]
         yield from self._rounded(wanted, found)
         for left in wanted:
             if left.count and (waits := self._waits(left.side.value)) is not None:
-                yield Judged(waits, left.side.value, None, None, None, left.count)
+                yield ComparedKey(waits, left.side.value, None, None, None, left.count)
                 left.count = 0
         if key is not None:
             for one, other in zip(_left(wanted), _left(found), strict=False):
                 yield from _paired(one, other, Finding.CHANGED)
         for left in wanted:
             if left.count:
-                yield Judged(Finding.MISSING, left.side.value, None, None, None, left.count)
+                yield ComparedKey(Finding.MISSING, left.side.value, None, None, None, left.count)
         for left in found:
             if left.count:
                 side = left.side
-                yield Judged(Finding.EXTRA, None, side.value, side.partition, side.offset, left.count)
+                yield ComparedKey(Finding.EXTRA, None, side.value, side.partition, side.offset, left.count)
 
-    def _rounded(self, wanted: list[_Left], found: list[_Left]) -> Iterator[Judged]:
+    def _rounded(self, wanted: list[_Left], found: list[_Left]) -> Iterator[ComparedKey]:
         if not self.tolerances or not wanted:
             return
         candidates: dict[str, list[tuple[float, _Left]]] = {}
@@ -207,11 +207,11 @@ def _left(sides: list[_Left]) -> list[_Left]:
     return [left for left in sides if left.count]
 
 
-def _paired(one: _Left, other: _Left, finding: Finding) -> Iterator[Judged]:
+def _paired(one: _Left, other: _Left, finding: Finding) -> Iterator[ComparedKey]:
     """As many of both as there are."""
     if count := min(one.count, other.count):
         place = (other.side.partition, other.side.offset)
-        yield Judged(finding, one.side.value, other.side.value, *place, count)
+        yield ComparedKey(finding, one.side.value, other.side.value, *place, count)
         one.count -= count
         other.count -= count
 

@@ -21,7 +21,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from mainstem.spark.sink.outputs import Output, records_of
-from mainstem.spark.verification.comparison_rules import Finding, Judged, Rule, Side, Terms
+from mainstem.spark.verification.comparison_rules import ComparedKey, ComparisonRules, Finding, Rule, Side
 
 _SIDE: Final = "whose INT, key BINARY, value BINARY, expected INT, actual INT, partition INT, offset BIGINT"
 _JUDGED: Final = (
@@ -48,7 +48,7 @@ class Compared:
     expected: int
     actual: int
     counts: Mapping[Finding, int]
-    examples: tuple[tuple[bytes | None, Judged], ...]
+    examples: tuple[tuple[bytes | None, ComparedKey], ...]
 
 
 def expected_rows(frame: DataFrame, outputs: Sequence[Output]) -> DataFrame:
@@ -74,7 +74,9 @@ def actual_rows(records: DataFrame, whose: int, rule: Rule) -> DataFrame:
     )
 
 
-def compare(expected: DataFrame, actual: Sequence[DataFrame], terms: Sequence[Terms], limit: int) -> list[Compared]:
+def compare(
+    expected: DataFrame, actual: Sequence[DataFrame], terms: Sequence[ComparisonRules], limit: int
+) -> list[Compared]:
     """What was found about each topic, with at most ``limit`` examples of differences each."""
     sides = functools.reduce(DataFrame.union, actual, expected)
     first = sf.min(sf.when(sf.col("actual") > 0, sf.struct("partition", "offset"))).alias("first")
@@ -111,7 +113,7 @@ def _totals(counted: DataFrame) -> dict[int, dict[Rule, tuple[int, int]]]:
     }
 
 
-def _judged(counted: DataFrame, terms: Sequence[Terms]) -> DataFrame:
+def _judged(counted: DataFrame, terms: Sequence[ComparisonRules]) -> DataFrame:
     latest = [whose for whose, each in enumerate(terms) if each.rule is Rule.LATEST]
     is_latest = sf.col("whose").isin(latest) if latest else sf.lit(False)
     side = sf.struct("value", "expected", "actual", "first")
@@ -125,7 +127,7 @@ def _judged(counted: DataFrame, terms: Sequence[Terms]) -> DataFrame:
     return by_key.select("whose", "key", "sides").mapInArrow(functools.partial(_judge, terms=tuple(terms)), _JUDGED)
 
 
-def _likeness(terms: Sequence[Terms]) -> Column:
+def _likeness(terms: Sequence[ComparisonRules]) -> Column:
     """By what records without a key are gathered; null for those with one."""
     whole, columns = sf.md5("value"), sf.lit(None).cast("string")
     for whose, each in enumerate(terms):
@@ -136,13 +138,13 @@ def _likeness(terms: Sequence[Terms]) -> Column:
     return columns
 
 
-def _examples(judged: DataFrame, whose: int, limit: int) -> tuple[tuple[bytes | None, Judged], ...]:
+def _examples(judged: DataFrame, whose: int, limit: int) -> tuple[tuple[bytes | None, ComparedKey], ...]:
     differences = [finding.value for finding in Finding if finding.is_difference]
     rows = judged.where((sf.col("whose") == whose) & sf.col("finding").isin(differences))
     return tuple(
         (
             _bytes(row.key),
-            Judged(
+            ComparedKey(
                 Finding(row.finding),
                 _bytes(row.expected),
                 _bytes(row.actual),
@@ -183,7 +185,7 @@ def _encoded(batches: Iterator[pa.RecordBatch], *, outputs: tuple[Output, ...]) 
             )
 
 
-def _judge(batches: Iterator[pa.RecordBatch], *, terms: tuple[Terms, ...]) -> Iterator[pa.RecordBatch]:
+def _judge(batches: Iterator[pa.RecordBatch], *, terms: tuple[ComparisonRules, ...]) -> Iterator[pa.RecordBatch]:
     """Runs in tasks."""
     for arrow_batch in batches:
         found = []

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from mainstem.model import Position
-from mainstem.spark.verification.comparison_rules import Finding, Judged, Rule
+from mainstem.spark.verification.comparison_rules import ComparedKey, Finding, Rule
 from mainstem.spark.verification.record_comparison import Compared
 
 BEHIND_MAX: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class RowDifference:
     """``count`` records that differ: what the batch gives, what the topic has, and where that stands."""
 
     key: str | None
@@ -24,7 +24,7 @@ class Difference:
     count: int
 
     @classmethod
-    def of(cls, topic: str, key: bytes | None, judged: Judged) -> Difference:
+    def of(cls, topic: str, key: bytes | None, judged: ComparedKey) -> RowDifference:
         at = None if judged.offset is None else f"{topic}/{judged.partition}:{judged.offset}"
         return cls(_text(key), _text(judged.expected), _text(judged.actual), at, judged.count)
 
@@ -55,7 +55,7 @@ class TopicVerdict:
     untold: int
     not_judged: int
     behind: int
-    differences: tuple[Difference, ...]
+    differences: tuple[RowDifference, ...]
 
     @classmethod
     def of(cls, topic: str, rule: Rule, compared: Compared, behind: int) -> TopicVerdict:
@@ -71,7 +71,7 @@ class TopicVerdict:
             untold=counts.get(Finding.UNTOLD, 0),
             not_judged=counts.get(Finding.NOT_JUDGED, 0),
             behind=behind,
-            differences=tuple(Difference.of(topic, key, judged) for key, judged in compared.examples),
+            differences=tuple(RowDifference.of(topic, key, judged) for key, judged in compared.examples),
         )
 
     @property

@@ -65,9 +65,9 @@ from mainstem.spark.verification.comparison_rules import (
     DOUBLE_TOLERANCE,
     FLOAT_TOLERANCE,
     UNKNOWN,
+    ComparisonRules,
     Finding,
     Rule,
-    Terms,
 )
 from mainstem.spark.verification.record_comparison import actual_rows, compare, expected_rows
 from mainstem.spark.verification.result import BEHIND_MAX, TopicVerdict, Verdict
@@ -204,7 +204,7 @@ class Verification:
         *,
         is_cut: bool,
         is_rebuilt: bool,
-    ) -> Terms:
+    ) -> ComparisonRules:
         is_append = self._pipeline.mode == "append"
         is_compacted = "compact" in (topic.configs.get("cleanup.policy") or "")
         not_judged = {Finding.EXTRA} if is_cut and not plan.is_stateful else set()
@@ -212,7 +212,7 @@ class Verification:
             not_judged.add(Finding.MISSING)
         times = [field.name for field in frame.schema.fields if _WATERMARK_DELAY in field.metadata]
         waits = is_append and plan.holds_back
-        return Terms(
+        return ComparisonRules(
             Rule.MULTISET if is_append and not is_compacted and not is_rebuilt else Rule.LATEST,
             _tolerances(schema),
             (watermark or UNKNOWN) if waits else None,
@@ -225,7 +225,7 @@ class Verification:
         progress: Progress,
         inputs: Mapping[str, TopicDescription],
         topics: Mapping[str, TopicDescription],
-        terms: Sequence[Terms],
+        terms: Sequence[ComparisonRules],
     ) -> list[TopicVerdict]:
         outputs = self._pipeline.outputs
         try:

@@ -64,11 +64,12 @@ class FeedStep:
 
 @dataclass(frozen=True, slots=True)
 class LossPolicy:
-    """``minds_deletions``: stop where a deletion may have been removed unread. ``on_damaged``: stop at records that are
-    in the log and cannot be read, or skip them.
+    """``fail_on_missed_tombstones``: stop where a deletion may have been removed unread.
+
+    ``on_damaged``: stop at records that are in the log and cannot be read, or skip them.
     """
 
-    minds_deletions: bool = False
+    fail_on_missed_tombstones: bool = False
     on_damaged: OnDamaged = "stop"
 
 
@@ -151,7 +152,7 @@ class Feed:
         if advanced(self._bookmark.leader_epochs, epochs):
             self._look_at_topic()
         gaps = [tp for tp, scan in scans.items() if scan.has_gap]
-        if gaps and self._losses.minds_deletions:
+        if gaps and self._losses.fail_on_missed_tombstones:
             self._refuse_lost_deletions(gaps)
         found = [self._decode(tp, part) for tp, part in fetched.items() if len(part.records)]
         arrow_batches = [arrow_batch for arrow_batch in found if arrow_batch is not None]

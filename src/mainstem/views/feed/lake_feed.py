@@ -14,13 +14,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from mainstem.lake.columns import RECORD
-from mainstem.lake.reading import Lake, read_lake
+from mainstem.lake.reading import LakeFiles, read_lake
 from mainstem.model import Position, TopicPartition
 from mainstem.views.feed.feed import FeedStep
 from mainstem.views.stores.store import Bookmark, ViewStore, no_dead_letters
 
 
-def lake_steps(lake: Lake, columns: frozenset[str]) -> Iterator[FeedStep]:
+def lake_steps(lake: LakeFiles, columns: frozenset[str]) -> Iterator[FeedStep]:
     """Every record of ``lake``, with ``columns`` of a feed; behind the last step the bookmark is the lake's own.
 
     Raises StorageError when a file cannot be read.

@@ -37,14 +37,14 @@ from mainstem.views.feed.end_samples import EndSamples, committed_ends
 from mainstem.views.feed.open_transactions import holding_back
 from mainstem.views.host.pipeline_states import PipelineStates
 from mainstem.views.host.progress_follower import ProgressFollower
-from mainstem.views.host.view import Surroundings, View
+from mainstem.views.host.view import HostContext, View
 from mainstem.views.read_options import WAIT_S, ReadOptions
 from mainstem.views.requests import Request
 from mainstem.views.status import RebuildFrom, RebuildResult, Sampled, VerifyResult, ViewStatus
 from mainstem.views.stores.store import Answer
 from mainstem.views.stores.store_kinds import store_class
 from mainstem.views.stores.store_snapshots import EVERY_RECORDS
-from mainstem.views.subscriptions.change_rows import RowWatch, WatchRequest
+from mainstem.views.subscriptions.change_rows import ChangeSubscription, WatchRequest
 from mainstem.views.subscriptions.changes import Changes
 from mainstem.views.verification.diff import DiffAnswer, DiffRequest
 from mainstem.views.verification.sampling import Sampling, SamplingThread
@@ -82,7 +82,7 @@ class ViewHost:
         self._pipeline_states = PipelineStates(self._log, self._clock)
         derived = frozenset(topic.name for pipeline in pipelines for topic in pipeline.outputs)
         pace = sampling or Sampling()
-        around = Surroundings(self._log, self._clock, self._changes, derived, _LOG_TIMEOUT_S, snapshot_every, pace)
+        around = HostContext(self._log, self._clock, self._changes, derived, _LOG_TIMEOUT_S, snapshot_every, pace)
         self._views: Mapping[str, View] = {
             definition.name: View(definition, directory / definition.name, around) for definition in views
         }
@@ -169,7 +169,7 @@ class ViewHost:
             answer = chosen.query(request)
         return replace(answer, covers=self._coverage.covers(chosen.topic, answer.position))
 
-    def watch(self, view: str, request: WatchRequest, wake: Callable[[], None]) -> RowWatch:
+    def watch(self, view: str, request: WatchRequest, wake: Callable[[], None]) -> ChangeSubscription:
         """Listen to a view's changes until the watch is closed. Raises UnknownViewError, and as RowWatch does."""
         return self._view(view).watch(request, wake)
 

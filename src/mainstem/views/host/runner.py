@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from mainstem.errors import LogUnavailableError, MainstemError, UnavailableError
 from mainstem.views.status import State
 from mainstem.views.subscriptions.changes import Changes
-from mainstem.views.subscriptions.subscriptions import Watchers
+from mainstem.views.subscriptions.subscriptions import Subscriptions
 from mainstem.views.versions.version import Version
 
 _LOGGER = logging.getLogger("mainstem.views")
@@ -40,14 +40,14 @@ class _Successor:
     old_serves: bool
 
 
-class Runner:
+class ViewRunner:
     """See the module."""
 
     def __init__(
-        self, name: str, open_version: Callable[[], Version], changes: Changes, watchers: Watchers | None = None
+        self, name: str, open_version: Callable[[], Version], changes: Changes, watchers: Subscriptions | None = None
     ) -> None:
         """``open_version`` opens the current version; NotYetError and LogUnavailableError let it be tried again."""
-        self._watchers = Watchers() if watchers is None else watchers
+        self._watchers = Subscriptions() if watchers is None else watchers
         self._name = name
         self._open_version = open_version
         self._changes = changes

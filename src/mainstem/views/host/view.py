@@ -1,4 +1,4 @@
-"""One view: queries, and what is done to it: rebuild, verify, delete. Its ``Runner`` applies its topic meanwhile.
+"""One view: queries, and what is done to it: rebuild, verify, delete. Its ``ViewRunner`` applies its topic meanwhile.
 
 Concurrency: everything here is safe from any thread. Rebuild, verify and delete of one view exclude each other: whoever
 comes second gets an UnavailableError at once.
@@ -31,9 +31,9 @@ from mainstem.pipelines.definitions import View as ViewDefinition
 from mainstem.pipelines.kinds import SQL, KeyValue, Lake, Metrics
 from mainstem.views.feed.feed import Feed, LossPolicy, end_of
 from mainstem.views.host.dead_letters import DeadLetterTopic
-from mainstem.views.host.runner import NotYetError, Runner
+from mainstem.views.host.runner import NotYetError, ViewRunner
 from mainstem.views.host.schemas import schema_of_view
-from mainstem.views.past.as_of import Moment, position_at
+from mainstem.views.past.as_of import AsOf, position_at
 from mainstem.views.past.historical_stores import PastStores
 from mainstem.views.past.past_build import PastBuilder
 from mainstem.views.requests import Get, Request
@@ -41,9 +41,9 @@ from mainstem.views.status import BuiltFrom, RebuildFrom, RebuildResult, VerifyR
 from mainstem.views.stores.store import Answer, Poison, Row, Snapshot, StoreDefinition, ViewStore
 from mainstem.views.stores.store_kinds import open_store
 from mainstem.views.stores.store_snapshots import StoreSnapshots, copy_store
-from mainstem.views.subscriptions.change_rows import RowWatch, WatchRequest
+from mainstem.views.subscriptions.change_rows import ChangeSubscription, WatchRequest
 from mainstem.views.subscriptions.changes import Changes
-from mainstem.views.subscriptions.subscriptions import Watchers
+from mainstem.views.subscriptions.subscriptions import Subscriptions
 from mainstem.views.verification.diff import DiffAnswer, DiffRequest, changes_between
 from mainstem.views.verification.sampling import Sampler, Sampling, Subject
 from mainstem.views.verification.verify import Replay, by_account, compare
@@ -63,7 +63,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class HostContext:
     """What every view of a host shares.
 
     ``derived``: the topics that pipelines write; ``snapshot_every``: how many records lie between two snapshots of a
@@ -88,7 +88,7 @@ class Surroundings:
 class View:
     """See the module."""
 
-    def __init__(self, definition: ViewDefinition, directory: Path, surroundings: Surroundings) -> None:
+    def __init__(self, definition: ViewDefinition, directory: Path, surroundings: HostContext) -> None:
         self.definition = definition
         self.name = definition.name
         self.topic = definition.topic.name
@@ -96,8 +96,8 @@ class View:
         self._around = surroundings
         self._versions = Versions(directory)
         self._letters = DeadLetterTopic(surroundings.log, self.name, self.topic, definition.dead_letter_topic)
-        self._watchers = Watchers()
-        self._runner = Runner(self.name, self._open_current, surroundings.changes, self._watchers)
+        self._watchers = Subscriptions()
+        self._runner = ViewRunner(self.name, self._open_current, surroundings.changes, self._watchers)
         self._maintenance = threading.Lock()
         self._is_rebuilding = False
         self._verified: VerifyResult | None = None
@@ -141,7 +141,7 @@ class View:
         """Ask the view as it is now. Raises QueryError, ViewStoppedError, UnavailableError while it is not open yet."""
         return self._serving(lambda _, store: store.query(request))
 
-    def query_as_of(self, request: Request, as_of: Moment, timeout_s: float) -> Answer:
+    def query_as_of(self, request: Request, as_of: AsOf, timeout_s: float) -> Answer:
         """Ask the view as it was at a past moment; its state is built from the log, if need be, up to ``timeout_s``.
 
         Raises what ``query`` does, and PositionError, HistoryRemovedError, PositionTimeoutError, LogUnavailableError.
@@ -173,9 +173,9 @@ class View:
         """
         return self._serving(lambda _, store: _rows(store, keys))
 
-    def watch(self, request: WatchRequest, wake: Callable[[], None]) -> RowWatch:
+    def watch(self, request: WatchRequest, wake: Callable[[], None]) -> ChangeSubscription:
         """Listen to changes; ``wake`` says, from any thread, that there are some. Raises as RowWatch does."""
-        return RowWatch(self, self._watchers, self._around.log, self._client, request, wake)
+        return ChangeSubscription(self, self._watchers, self._around.log, self._client, request, wake)
 
     def status(self, covers: Callable[[str, Position], Position]) -> ViewStatus:
         """How the view is. ``covers``: what a position of a topic covers."""
@@ -226,10 +226,10 @@ class View:
                 if result is None:
                     result = self._compare(version, snapshot)
                     if result.equal and result.compared_from is None:
-                        store.vouch()
+                        store.mark_verified()
             seconds = self._around.clock.monotonic_s() - started_s
             if not result.equal:
-                version.distrust()
+                version.mark_unverified()
             self._verified = replace(result, seconds=seconds, time_ms=self._around.clock.time_ms())
             return self._verified
 
@@ -340,7 +340,7 @@ class View:
                 if self._runner.version is version:
                     raise  # it was closed, and not swapped for another
 
-    def _position_at(self, moment: Moment) -> Position:
+    def _position_at(self, moment: AsOf) -> Position:
         kind = self.definition.kind
         if not isinstance(kind, KeyValue | SQL):
             raise QueryError(f"a {kind.kind} view answers for now only: as_of and diff are for key-value and SQL views")
@@ -390,7 +390,7 @@ class View:
         """Open a version that shall serve: no reader may see it further back than it has been."""
         version = self._open(path, definition)
         try:
-            if version.forgets:
+            if version.is_volatile:
                 self._catch_up(version)  # whatever was shown lies before the log's end
         except BaseException:
             version.close()

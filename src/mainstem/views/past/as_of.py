@@ -22,13 +22,13 @@ from mainstem.client.wire.cluster.cluster import EARLIEST, WireClient
 from mainstem.errors import HistoryRemovedError, InputError, PositionError
 from mainstem.model import OnDamaged, Position, TopicPartition
 
-Moment: TypeAlias = Position | int
+AsOf: TypeAlias = Position | int
 """A position, or a time in milliseconds since the epoch."""
 
 _MS_DIGITS_MAX = 15
 
 
-def read_moment(text: str) -> Moment:
+def read_moment(text: str) -> AsOf:
     """Read a position, milliseconds since the epoch, or a time in ISO 8601 (UTC where it names no zone).
 
     Raises PositionFormatError, InputError.
@@ -48,7 +48,7 @@ def read_moment(text: str) -> Moment:
         ) from error
 
 
-def position_at(client: WireClient, topic: str, moment: Moment, on_damaged: OnDamaged = "stop") -> Position:
+def position_at(client: WireClient, topic: str, moment: AsOf, on_damaged: OnDamaged = "stop") -> Position:
     """The position of ``topic``, with every partition in it, that ``moment`` is.
 
     Raises PositionError, HistoryRemovedError, UnknownTopicError, LogUnavailableError.

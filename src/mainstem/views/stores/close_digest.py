@@ -9,7 +9,7 @@ there is what was left:
    changes from here on. Another: someone wrote meanwhile, and the seal stays, so that every later opening says so too.
    No seal: the process was killed, so nothing is known until a replay vouches for the store.
 
-Concurrency: opened and closed by the store's owner; ``is_whole`` and ``vouch`` from any thread.
+Concurrency: opened and closed by the store's owner; ``is_whole`` and ``mark_verified`` from any thread.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Prove: TypeAlias = Callable[[], Proof | None]
 _SEAL = "sealed.json"
 
 
-class Seal:
+class CloseDigest:
     """See the module."""
 
     def __init__(self, directory: Path, prove: Prove, *, is_new: bool) -> None:
@@ -44,7 +44,7 @@ class Seal:
         """Whether nobody else wrote between the last closing and this opening; None: it cannot be told."""
         return self._is_whole
 
-    def vouch(self) -> None:
+    def mark_verified(self) -> None:
         """What is stored is right after all."""
         self._is_whole = True
 

@@ -308,7 +308,7 @@ class ViewStore(ABC):
         their number to the bookmark's; when it raises, nothing was applied. Raises StorageError.
         """
 
-    forgets: ClassVar[bool] = False
+    is_volatile: ClassVar[bool] = False
     """Whether a kill of the process takes back what was applied and shown. Such a store serves only when it has read on
     to where the log ended at its opening, so that no reader sees the position go back."""
 
@@ -344,7 +344,7 @@ class ViewStore(ABC):
     def close(self) -> None:
         """Close the files. No snapshot may be in use any more."""
 
-    def vouch(self) -> None:  # noqa: B027  # nothing to do where no account is kept
+    def mark_verified(self) -> None:  # noqa: B027  # nothing to do where no account is kept
         """A replay has shown that what is stored is right: the account goes on from there. From any thread."""
 
     def query(self, request: Request) -> Answer:

@@ -1,4 +1,4 @@
-"""``RowWatch``: the changes of a view with their rows, as a stream tells them.
+"""``ChangeSubscription``: the changes of a view with their rows, as a stream tells them.
 
 1. It begins to watch, and learns the position where it begins.
 2. Who comes back with a position is told what changed since: the keys in the topic between that position and the
@@ -23,7 +23,7 @@ from mainstem.model import Position
 from mainstem.pipelines.kinds import KeyValue
 from mainstem.views.feed.feed import Feed, LossPolicy
 from mainstem.views.stores.store import Bookmark, Row
-from mainstem.views.subscriptions.subscriptions import KEYS_MAX, Watchers, WatchFilter
+from mainstem.views.subscriptions.subscriptions import KEYS_MAX, Subscriptions, WatchFilter
 
 if TYPE_CHECKING:
     from mainstem.client.wire.cluster.cluster import WireClient
@@ -61,13 +61,13 @@ class RowChanges:
     has_moved: bool
 
 
-class RowWatch:
+class ChangeSubscription:
     """See the module."""
 
     def __init__(
         self,
         view: View,
-        watchers: Watchers,
+        watchers: Subscriptions,
         log: Log,
         client: Callable[[], WireClient],
         request: WatchRequest,

@@ -44,7 +44,7 @@ class Touched:
     is_too_many: bool
 
 
-class Watchers:
+class Subscriptions:
     """The watches of one view."""
 
     def __init__(self) -> None:
@@ -112,15 +112,15 @@ class Watchers:
 
     def _tell_all(self, *, is_reset: bool) -> None:
         for watch in [*self._others, *(watch for watches in self._by_key.values() for watch in watches)]:
-            watch.rouse(is_reset=is_reset)
+            watch.wake(is_reset=is_reset)
 
 
 class Watch:
-    """One listener; see the module. ``touch`` and ``rouse`` are for Watchers, which holds the lock."""
+    """One listener; see the module. ``touch`` and ``wake`` are for Watchers, which holds the lock."""
 
     def __init__(
         self,
-        watchers: Watchers,
+        watchers: Subscriptions,
         lock: threading.Lock,
         wanted: WatchFilter,
         wake: Callable[[], None],
@@ -173,9 +173,9 @@ class Watch:
         if self.wanted.key is None and self.wanted.prefix is None:
             self._has_moved = True
         if self._keys or self._has_moved or self._is_too_many:
-            self.rouse(is_reset=False)
+            self.wake(is_reset=False)
 
-    def rouse(self, *, is_reset: bool) -> None:
+    def wake(self, *, is_reset: bool) -> None:
         """Wake the listener, once until it takes."""
         self._is_reset |= is_reset
         if not self._is_awake:

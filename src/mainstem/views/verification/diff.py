@@ -13,7 +13,7 @@ from typing import Any
 from mainstem.clock import Clock
 from mainstem.errors import QueryError
 from mainstem.model import Position
-from mainstem.views.past.as_of import Moment
+from mainstem.views.past.as_of import AsOf
 from mainstem.views.read_options import WAIT_S, ReadOptions
 from mainstem.views.requests import LIMIT_MAX
 from mainstem.views.stores.sql.query_bounds import size_of
@@ -32,8 +32,8 @@ class DiffRequest:
     The states are built, where need be, in ``timeout_s``.
     """
 
-    start: Moment
-    end: Moment | None = None
+    start: AsOf
+    end: AsOf | None = None
     limit: int = 1_000
     after: str | None = None
     timeout_s: float = WAIT_S

@@ -10,7 +10,7 @@ A round:
 4. **Compare**: with a snapshot, replay the little that came since, and walk both buckets side by side. The snapshot is
    held for this alone: some microseconds an entry, at half of the processor.
 5. **Tell**: what was found, and to which position. Found differences stay told until their bucket is found equal, and
-   void the snapshots and past states of the view (``Version.distrust``).
+   void the snapshots and past states of the view (``Version.mark_unverified``).
 
 A rebuild, a verification, a deletion or a stop takes precedence: ``giving_way`` ends a round within a fetch, with
 nothing told. What a round cannot say anything about is left out: a kind whose entries do not go by keys, a fold over a
@@ -204,7 +204,7 @@ class Sampler:
                     return None
             position = snapshot.position
         if found:
-            version.distrust()
+            version.mark_unverified()
         self._found[bucket.number] = found
         every = tuple(difference for number in sorted(self._found) for difference in self._found[number])
         share = len(self._found) / bucket.count

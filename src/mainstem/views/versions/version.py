@@ -68,9 +68,9 @@ class Version:
         return self._store.position
 
     @property
-    def forgets(self) -> bool:
+    def is_volatile(self) -> bool:
         """Whether the store, opened after a kill, may be further back than what it has shown."""
-        return self._store.forgets
+        return self._store.is_volatile
 
     @property
     def dead_letters(self) -> int:
@@ -121,7 +121,7 @@ class Version:
         applied(step.arrow_batch, step.bookmark.position)
         return True
 
-    def distrust(self) -> None:
+    def mark_unverified(self) -> None:
         """A verification has found that the store is not what its log gives, and nobody knows since when.
 
         Snapshots and past states that come from it count no more, and none are made of it until the view is rebuilt.

@@ -40,7 +40,7 @@ from mainstem.protocol.messages.consumer_group_heartbeat import (
 _NOTHING: Final[Assignment] = {}
 
 
-class TopicInfo(NamedTuple):
+class GroupTopic(NamedTuple):
     """A topic as assignors need it."""
 
     topic_id: UUID
@@ -53,7 +53,7 @@ class Catalog(Protocol):
     @property
     def version(self) -> int: ...
 
-    def topic(self, name: str) -> TopicInfo | None: ...
+    def topic(self, name: str) -> GroupTopic | None: ...
 
     def matching(self, pattern: str) -> frozenset[str] | None:
         """The names that a regular expression matches; None while that is not known."""
@@ -311,7 +311,7 @@ def _resolve_patterns(step: Step) -> bool:
     return is_current
 
 
-def _hash(topics: Iterable[tuple[str, TopicInfo]]) -> int:
+def _hash(topics: Iterable[tuple[str, GroupTopic]]) -> int:
     """What the topics are now, in one number; 0 when there are none, as in a new group."""
     topics = list(topics)
     if not topics:

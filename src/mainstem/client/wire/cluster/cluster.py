@@ -25,7 +25,7 @@ from mainstem.client.security import Security
 from mainstem.client.wire.cluster.fetching import FetchedPartition, FetchLimits, asked_in, fetch_request, read_response
 from mainstem.client.wire.cluster.metadata import NO_LEADER, ClusterMetadata, TopicMetadata
 from mainstem.client.wire.connection.address import Address, parse_bootstrap
-from mainstem.client.wire.connection.connection import Connection, ConnectionOptions, ReceiveBuffer
+from mainstem.client.wire.connection.connection import BrokerConnection, ConnectionOptions, ReceiveBuffer
 from mainstem.client.wire.connection.connections import Connections
 from mainstem.client.wire.connection.deadline import Deadline, pauses_s
 from mainstem.client.wire.connection.transport import Dial, NotConnectedError, dial_plain
@@ -84,7 +84,7 @@ class _MayHealError(Exception):
 class ProduceFlight:
     """A Produce request on its way to one leader, and what of it is not acknowledged yet."""
 
-    connection: Connection | None
+    connection: BrokerConnection | None
     """None when it could not be sent, and when its answer is there."""
     batches: dict[TopicPartition, bytes]
     topic_ids: dict[str, UUID]
@@ -336,7 +336,7 @@ class WireClient:
     def _exchange_all(
         self, requests: Sequence[tuple[Message, int]], version_max: int | None, deadline: Deadline
     ) -> list[Any]:
-        sent: list[Connection] = []
+        sent: list[BrokerConnection] = []
         try:
             for body, node in requests:
                 connection = self._connection(node, deadline)
@@ -386,7 +386,7 @@ class WireClient:
         self, offsets: Mapping[TopicPartition, int], limits: FetchLimits, deadline: Deadline
     ) -> dict[TopicPartition, FetchedPartition]:
         answers: dict[TopicPartition, FetchedPartition] = {}
-        sent: list[tuple[Connection, FetchRequest]] = []
+        sent: list[tuple[BrokerConnection, FetchRequest]] = []
         try:
             by_leader = self._by_leader(offsets, deadline)
             if len(by_leader) > 1:
@@ -422,12 +422,12 @@ class WireClient:
             now = self._ask_metadata(frozenset(lives), deadline)
             for tp in healing:
                 if tp.topic not in now or now[tp.topic].topic_id != lives[tp.topic]:
-                    answers[tp] = FetchedPartition.failed(_former_life(tp))
+                    answers[tp] = FetchedPartition.failed(_recreated_topic(tp))
         if healing and all(fetched.heals for fetched in answers.values()):
             raise _MayHealError(answers[healing[0]].error or LogUnavailableError("no answer"))
         return answers
 
-    def _buffer(self, connection: Connection) -> ReceiveBuffer | None:
+    def _buffer(self, connection: BrokerConnection) -> ReceiveBuffer | None:
         if self._buffers is None:
             return None
         return self._buffers.setdefault(connection.address, ReceiveBuffer())
@@ -492,7 +492,7 @@ class WireClient:
 
     # ---- what attempts are made of
 
-    def _connection(self, node: int | None, deadline: Deadline) -> Connection:
+    def _connection(self, node: int | None, deadline: Deadline) -> BrokerConnection:
         if node is None:
             return self._connections.to_any([*self._cluster.brokers.values(), *self._bootstrap], deadline)
         if node not in self._cluster.brokers:
@@ -585,7 +585,7 @@ class WireClient:
         return failure
 
 
-def _former_life(tp: TopicPartition) -> UnknownTopicError:
+def _recreated_topic(tp: TopicPartition) -> UnknownTopicError:
     return UnknownTopicError(
         f"topic {tp.topic!r} was deleted, and perhaps made again: offsets from before mean nothing any more"
     )

@@ -28,7 +28,7 @@ from mainstem.protocol import codec
 from mainstem.protocol.apis import OWN_APIS, OWN_CLIENT
 from mainstem.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from mainstem.protocol.messages.init_producer_id import InitProducerIdRequest
-from mainstem.protocol.schema import Buffer, Message, Versions
+from mainstem.protocol.schema import Buffer, Message, VersionRange
 
 _INT32 = struct.Struct(">i")
 _ERROR_CODE = struct.Struct(">ih")  # of an ApiVersions response of any version: correlation id, error code
@@ -70,14 +70,14 @@ class ReceiveBuffer:
         return memoryview(self._data)[:size]
 
 
-class Connection:
+class BrokerConnection:
     """An open connection that knows the broker's versions; see the module's docstring for its contract."""
 
     def __init__(self, stream: Stream, address: Address, options: ConnectionOptions) -> None:
         """For ``open``: a connection that does not know the broker's versions yet."""
         self.address = address
         self.is_open = True
-        self.versions: dict[int, Versions] = {}
+        self.versions: dict[int, VersionRange] = {}
         self.features: dict[str, int] = {}
         self._stream = stream
         self._options = options
@@ -93,8 +93,8 @@ class Connection:
         address: Address,
         options: ConnectionOptions,
         deadline: Deadline,
-        dialed: Callable[[Connection], None] | None = None,
-    ) -> Connection:
+        dialed: Callable[[BrokerConnection], None] | None = None,
+    ) -> BrokerConnection:
         """Connect, agree on versions, prove the user. ``dialed`` is told the connection before anything is asked.
 
         Raises AuthenticationError, LogUnavailableError, FrameError or RemoteError.
@@ -112,7 +112,7 @@ class Connection:
 
     def version_of(self, message: type[Message], version_max: int | None = None) -> int:
         """The highest version of a request that both sides know. Raises RemoteError when there is none."""
-        theirs = self.versions.get(message.__api_key__, Versions(0, -1))
+        theirs = self.versions.get(message.__api_key__, VersionRange(0, -1))
         version = min(message.__versions__.last, theirs.last)
         if version_max is not None:
             version = min(version, version_max)
@@ -238,7 +238,7 @@ class Connection:
         frame = self._ask_versions(version, deadline)
         if _error_code_of(frame) == _UNSUPPORTED_VERSION:
             offered = _versions_in(codec.decode_response(frame, ApiVersionsRequest.__api_key__, 0).body)
-            version = min(version, offered.get(ApiVersionsRequest.__api_key__, Versions(0, 0)).last)
+            version = min(version, offered.get(ApiVersionsRequest.__api_key__, VersionRange(0, 0)).last)
             frame = self._ask_versions(version, deadline)
         answer: ApiVersionsResponse = codec.decode_response(frame, ApiVersionsRequest.__api_key__, version).body
         if answer.error_code != 0:
@@ -264,13 +264,13 @@ def _error_code_of(frame: Buffer) -> int:
     return int(_ERROR_CODE.unpack_from(frame)[1])
 
 
-def _versions_in(answer: ApiVersionsResponse) -> dict[int, Versions]:
-    return {api.api_key: Versions(api.min_version, api.max_version) for api in answer.api_keys}
+def _versions_in(answer: ApiVersionsResponse) -> dict[int, VersionRange]:
+    return {api.api_key: VersionRange(api.min_version, api.max_version) for api in answer.api_keys}
 
 
-def _with_unlisted(versions: dict[int, Versions]) -> dict[int, Versions]:
+def _with_unlisted(versions: dict[int, VersionRange]) -> dict[int, VersionRange]:
     """A Mainstem log, known by its own APIs, serves two-phase transactions (KIP-939) without listing the version."""
     key = InitProducerIdRequest.__api_key__
     if key in versions and versions.keys() >= OWN_APIS:
-        return {**versions, key: Versions(versions[key].first, InitProducerIdRequest.__versions__.last)}
+        return {**versions, key: VersionRange(versions[key].first, InitProducerIdRequest.__versions__.last)}
     return versions

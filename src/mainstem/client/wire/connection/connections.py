@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mainstem.client.wire.connection.address import Address
-from mainstem.client.wire.connection.connection import Connection, ConnectionOptions
+from mainstem.client.wire.connection.connection import BrokerConnection, ConnectionOptions
 from mainstem.client.wire.connection.deadline import Deadline
 from mainstem.client.wire.connection.transport import NotConnectedError
 from mainstem.errors import LogUnavailableError
@@ -19,11 +19,11 @@ class Connections:
 
     def __init__(self, options: ConnectionOptions) -> None:
         self._options = options
-        self._by_address: dict[Address, Connection] = {}
-        self._opening: Connection | None = None
+        self._by_address: dict[Address, BrokerConnection] = {}
+        self._opening: BrokerConnection | None = None
         self._aborted = False
 
-    def to(self, address: Address, deadline: Deadline) -> Connection:
+    def to(self, address: Address, deadline: Deadline) -> BrokerConnection:
         """The connection to ``address``, opened if there is none. Raises NotConnectedError."""
         connection = self._by_address.get(address)
         if connection is None or not connection.is_open:
@@ -33,9 +33,9 @@ class Connections:
             self._check_open()
         return connection
 
-    def _open(self, address: Address, deadline: Deadline) -> Connection:
+    def _open(self, address: Address, deadline: Deadline) -> BrokerConnection:
         try:
-            return Connection.open(address, self._options, deadline, self._note_opening)
+            return BrokerConnection.open(address, self._options, deadline, self._note_opening)
         except NotConnectedError:
             raise
         except LogUnavailableError as error:  # it broke before a request could be sent
@@ -43,11 +43,11 @@ class Connections:
         finally:
             self._opening = None
 
-    def _note_opening(self, connection: Connection) -> None:
+    def _note_opening(self, connection: BrokerConnection) -> None:
         self._opening = connection
         self._check_open()
 
-    def to_any(self, addresses: Iterable[Address], deadline: Deadline) -> Connection:
+    def to_any(self, addresses: Iterable[Address], deadline: Deadline) -> BrokerConnection:
         """An open connection if there is one, or else one to the first of ``addresses`` that answers."""
         for connection in self._by_address.values():
             if connection.is_open:

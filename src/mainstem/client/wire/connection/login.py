@@ -17,10 +17,10 @@ from mainstem.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from mainstem.protocol.scram import ScramClient
 
 if TYPE_CHECKING:
-    from mainstem.client.wire.connection.connection import Connection
+    from mainstem.client.wire.connection.connection import BrokerConnection
 
 
-def log_in(connection: Connection, security: Security, deadline: Deadline) -> int:
+def log_in(connection: BrokerConnection, security: Security, deadline: Deadline) -> int:
     """Prove the user; for how many milliseconds that holds, 0 for good.
 
     Raises AuthenticationError, LogUnavailableError.
@@ -41,12 +41,12 @@ def log_in(connection: Connection, security: Security, deadline: Deadline) -> in
     return session_ms
 
 
-def _token(connection: Connection, security: Security, token: bytes, deadline: Deadline) -> tuple[bytes, int]:
+def _token(connection: BrokerConnection, security: Security, token: bytes, deadline: Deadline) -> tuple[bytes, int]:
     answer = connection.exchange(SaslAuthenticateRequest(auth_bytes=token), deadline)
     _check(connection, security, answer.error_code, answer.error_message)
     return bytes(answer.auth_bytes), answer.session_lifetime_ms
 
 
-def _check(connection: Connection, security: Security, code: int, said: str | None) -> None:
+def _check(connection: BrokerConnection, security: Security, code: int, said: str | None) -> None:
     if code:
         raise error_of(code, f"the log at {connection.address} refuses user {security.username!r}", said)

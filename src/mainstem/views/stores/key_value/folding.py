@@ -43,7 +43,7 @@ Stored: TypeAlias = Callable[[Sequence[bytes]], Sequence[bytes | None]]
 """The texts that the store has for some keys."""
 
 
-class Changes(NamedTuple):
+class FoldedChanges(NamedTuple):
     """Keys with their new texts, None where they are deleted, sorted by key; the last of a key counts."""
 
     texts: Iterable[tuple[bytes, bytes | None]]
@@ -53,7 +53,7 @@ class Changes(NamedTuple):
 class ChangeReader(Protocol):
     """What makes changes of records."""
 
-    def read(self, arrow_batch: pa.RecordBatch, stored: Stored) -> Changes:
+    def read(self, arrow_batch: pa.RecordBatch, stored: Stored) -> FoldedChanges:
         """The changes of a batch."""
 
 
@@ -63,13 +63,13 @@ class Latest:
     def __init__(self) -> None:
         self._reader = JsonReader((), text=True)
 
-    def read(self, arrow_batch: pa.RecordBatch, stored: Stored) -> Changes:
+    def read(self, arrow_batch: pa.RecordBatch, stored: Stored) -> FoldedChanges:
         """The changes of a batch. RocksDB takes keys that are sorted in half the time; the sort is stable."""
         del stored
         read = self._reader.read(arrow_batch)
         table = read.table.take(pc.sort_indices(read.table.column("key")))
         keys, texts = (table.column(name).cast(pa.binary()).to_pylist() for name in ("key", "text"))
-        return Changes(zip(keys, texts, strict=True), read.poisons)
+        return FoldedChanges(zip(keys, texts, strict=True), read.poisons)
 
 
 class _RefusedStateError(Exception):
@@ -86,7 +86,7 @@ class Folding:
         self._initial = _encode(initial)
         self._reader = JsonReader((), text=True, keep=("value", *_KEPT))
 
-    def read(self, arrow_batch: pa.RecordBatch, stored: Stored) -> Changes:
+    def read(self, arrow_batch: pa.RecordBatch, stored: Stored) -> FoldedChanges:
         """The changes of a batch."""
         read = self._reader.read(arrow_batch)
         poisons = list(read.poisons)
@@ -110,7 +110,7 @@ class Folding:
                 poisons.append(self._poison(error, record, table.column("value")[index].as_py()))
         poisons.sort(key=lambda poison: (poison.partition, poison.offset))
         changed = ((key.encode(), None if text is None else text.encode()) for key, text in texts.items())
-        return Changes(sorted(changed), poisons)
+        return FoldedChanges(sorted(changed), poisons)
 
     def _state_after(self, text: str | None, record: FoldRecord) -> str | None:
         """The text of the state after a record. Raises what the function raises, and _RefusedStateError."""

@@ -111,7 +111,7 @@ class KeyValueStore(ViewStore):
     def bookmark(self) -> Bookmark:
         return self._bookmark
 
-    def vouch(self) -> None:
+    def mark_verified(self) -> None:
         self._is_broken = False
 
     def close(self) -> None:

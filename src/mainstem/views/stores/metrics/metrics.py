@@ -6,7 +6,7 @@ snapshot is a reference, and what is applied is seen whole or not at all.
 
 ``metrics.json`` holds one state with its bookmark. It is replaced by a rename after a sync, every second or so and when
 the store is closed. A process that is killed loses what came after the last one; the log has it: the feed goes on from
-the bookmark that is in the file, and the view answers when it has read on to the log's end (``ViewStore.forgets``).
+the bookmark that is in the file, and the view answers when it has read on to the log's end (``ViewStore.is_volatile``).
 
 **How many combinations.** At most ``labels_max``; beyond that the first ones in the order of their labels' text keep
 figures of their own and all others are counted together, every label being ``__other__``. Which ones these are depends
@@ -66,7 +66,7 @@ class State:
 class MetricsStore(ViewStore):
     """See the module."""
 
-    forgets = True
+    is_volatile = True
 
     def __init__(self, path: Path, definition: StoreDefinition, clock: Clock | None = None) -> None:
         kind = definition.kind

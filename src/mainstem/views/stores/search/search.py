@@ -26,7 +26,7 @@ import tantivy
 from mainstem.errors import DefinitionError, QueryError, StorageError
 from mainstem.pipelines.kinds import Search
 from mainstem.views.requests import Request, SearchQuery, wrong_kind
-from mainstem.views.stores.close_digest import Proof, Seal
+from mainstem.views.stores.close_digest import CloseDigest, Proof
 from mainstem.views.stores.hashing import digest_of
 from mainstem.views.stores.json_reader import JsonColumn, JsonReader, last_of_each_key
 from mainstem.views.stores.rows import KEY, plain, row_of
@@ -61,7 +61,7 @@ class SearchStore(ViewStore):
             self._writer = self._index.writer(heap_size=_HEAP_BYTES, num_threads=1)
         except (ValueError, OSError) as error:
             raise StorageError(f"the search store in {path} cannot be opened: {error}") from error
-        self._seal = Seal(path, self._proof, is_new=is_new)
+        self._seal = CloseDigest(path, self._proof, is_new=is_new)
         self._reader = JsonReader([JsonColumn(name) for name in self._fields], text=True)
         with self.snapshot() as snapshot:
             self._bookmark = snapshot.bookmark
@@ -86,8 +86,8 @@ class SearchStore(ViewStore):
     def bookmark(self) -> Bookmark:
         return self._bookmark
 
-    def vouch(self) -> None:
-        self._seal.vouch()
+    def mark_verified(self) -> None:
+        self._seal.mark_verified()
 
     def close(self) -> None:
         self._writer.wait_merging_threads()
@@ -125,7 +125,7 @@ class SearchStore(ViewStore):
 class SearchSnapshot(Snapshot):
     """One state of a SearchStore: a searcher."""
 
-    def __init__(self, index: tantivy.Index, fields: tuple[str, ...], seal: Seal) -> None:
+    def __init__(self, index: tantivy.Index, fields: tuple[str, ...], seal: CloseDigest) -> None:
         self._index = index
         self._fields = fields
         self._seal = seal

@@ -70,8 +70,8 @@ class SqlStore(ViewStore):
     def bookmark(self) -> Bookmark:
         return self._table.bookmark
 
-    def vouch(self) -> None:
-        self._table.vouch()
+    def mark_verified(self) -> None:
+        self._table.mark_verified()
 
     def close(self) -> None:
         self._table.close()

@@ -191,10 +191,10 @@ class IsolatedTable:
         except _EndedError as error:
             raise _unavailable() from error
 
-    def vouch(self) -> None:
+    def mark_verified(self) -> None:
         """As SqlTable's; a child that was started again cannot tell, and a replay has to."""
         with suppress(_EndedError):
-            self._living().call("vouch")
+            self._living().call("mark_verified")
 
     def interrupt_queries(self) -> None:
         """Interrupt the queries that run; the child of one that goes on ends."""

@@ -92,8 +92,8 @@ class _TableCalls:
     def copy_to(self, path: Path) -> int:
         return self._table.copy_to(path)
 
-    def vouch(self) -> None:
-        self._table.vouch()
+    def mark_verified(self) -> None:
+        self._table.mark_verified()
 
     def interrupt(self) -> None:
         WATCH.stop()

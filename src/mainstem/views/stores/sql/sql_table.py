@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 
 from mainstem.errors import QueryError, StorageError
 from mainstem.views.requests import Request, Sql, wrong_kind
-from mainstem.views.stores.close_digest import Proof, Seal
+from mainstem.views.stores.close_digest import CloseDigest, Proof
 from mainstem.views.stores.rows import plain
 from mainstem.views.stores.sql.sql_queries import FETCH_ROWS, answer, watched
 from mainstem.views.stores.store import Answer, Bookmark, Bucket, Digest, Row, Snapshot
@@ -88,7 +88,7 @@ class SqlTable:
         self._readers = self._connection.cursor()  # a connection that is at work cannot be asked for a cursor
         self._readers_lock = threading.Lock()
         self.bookmark = _read_bookmark(self._connection)
-        self._seal = Seal(path, self._proof, is_new=is_new)
+        self._seal = CloseDigest(path, self._proof, is_new=is_new)
 
     def write(self, table: pa.Table, bookmark: Bookmark) -> None:
         """Replace and delete rows, each key once, and move to ``bookmark``. Raises StorageError."""
@@ -128,9 +128,9 @@ class SqlTable:
                 size_bytes += (path / name).stat().st_size
         return size_bytes
 
-    def vouch(self) -> None:
+    def mark_verified(self) -> None:
         """What is stored is right."""
-        self._seal.vouch()
+        self._seal.mark_verified()
 
     def close(self) -> None:
         """Seal and close the file."""
@@ -207,7 +207,7 @@ class SqlTable:
 class SqlSnapshot(Snapshot):
     """One state of a SqlStore: a read-only transaction on a cursor of its own."""
 
-    def __init__(self, cursor: duckdb.DuckDBPyConnection, table: str, seal: Seal) -> None:
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, table: str, seal: CloseDigest) -> None:
         self._cursor = cursor
         self._table = table
         self._seal = seal

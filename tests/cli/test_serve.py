@@ -133,6 +133,8 @@ def test_a_data_directory_that_cannot_be_written_is_one_clear_line(command: Comm
     [
         (["--listen", "0.0.0.0:0"], "--insecure"),
         (["--listen", "nowhere"], "is not HOST:PORT"),
+        (["--listen", "127.0.0.1:99999"], "with a port up to 65535"),
+        (["--listen", "192.0.2.7:0", "--insecure"], "use an address of this machine"),
         (["--listen", "127.0.0.1:0", "--set", "no.such.setting=1"], "no.such.setting"),
         (["--listen", "127.0.0.1:0", "--set", "num.partitions"], "NAME=VALUE"),
     ],

@@ -40,7 +40,8 @@ def test_the_systems_own_topics_are_listed_only_when_asked_for(command: Commands
 
 def test_a_topic_that_is_there_is_refused_in_one_line(command: Commands, mainstem_topic: str) -> None:
     done = command.run("topics", "create", mainstem_topic)
-    assert (done.code, mainstem_topic in done.error) == (1, True)
+    said = f"topic '{mainstem_topic}' already exists; 'mainstem topics describe {mainstem_topic}' shows it"
+    assert (done.code, done.error) == (1, said)
 
 
 def test_an_unknown_topic_is_refused_in_one_line(command: Commands) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import os
 from collections import Counter
 from dataclasses import replace
 from typing import Final
@@ -97,7 +98,10 @@ class Broker:
                 raise AddressInUseError(
                     f"{listener} is in use by another process; choose another port with --listen"
                 ) from error
-            raise ConfigError(f"cannot listen on {listener}: {error.strerror or error}") from error
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            raise ConfigError(
+                f"cannot listen on {listener}: {reason}; use an address of this machine and a port above 1023"
+            ) from error
         bound = replace(listener, port=port)
         return bound
 

@@ -121,7 +121,7 @@ def settled(address: str) -> str:
     """``HOST:PORT`` with port 0 replaced by one that is free now. Raises ConfigError for what is no address."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65_535:
-        raise ConfigError(f"{address!r} is not HOST:PORT, e.g. 127.0.0.1:9092")
+        raise ConfigError(f"{address!r} is not HOST:PORT with a port up to 65535, e.g. 127.0.0.1:9092")
     return address if int(port) else f"{host}:{free_port(host)}"
 
 
@@ -154,7 +154,9 @@ def free_port(host: str) -> int:
             probe.bind((_bare(host), 0))
             return int(probe.getsockname()[1])
     except OSError as error:
-        raise ConfigError(f"cannot listen on {host}: {error.strerror or error}") from error
+        raise ConfigError(
+            f"cannot listen on {host}: {error.strerror or error}; use an address of this machine"
+        ) from error
 
 
 def _family(host: str) -> socket.AddressFamily:

@@ -168,7 +168,8 @@ def secret_of(text: str) -> str:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
-        return str(error.reason or error).lower().replace("_", " ")
+        text = str(error.reason or error).lower().replace("_", " ")
+        return "it is not a PEM file" if "pem lib" in text or "no start line" in text else text
     return getattr(error, "strerror", None) or str(error)
 
 

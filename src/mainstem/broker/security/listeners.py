@@ -63,7 +63,7 @@ def parse_listeners(listen: str, advertise: str = "") -> tuple[Listener, ...]:
     """
     listeners = [Listener(*_parse(part)) for part in listen.split(",") if part.strip()]
     if not listeners:
-        raise ConfigError(f"{listen!r} is not HOST:PORT, e.g. 127.0.0.1:9092")
+        raise ConfigError(f"{listen!r} is not HOST:PORT with a port up to 65535, e.g. 127.0.0.1:9092")
     told: dict[Protocol, tuple[str, int]] = {}
     for part in advertise.split(","):
         if part.strip():
@@ -90,7 +90,7 @@ def parse_address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not host or not port.isdigit() or int(port) > 65535:
-        raise ConfigError(f"{text!r} is not HOST:PORT, e.g. 127.0.0.1:9092")
+        raise ConfigError(f"{text!r} is not HOST:PORT with a port up to 65535, e.g. 127.0.0.1:9092")
     return host, int(port)
 
 

@@ -14,7 +14,7 @@ def split_address(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdecimal() or int(port) > 65_535:
-        raise ConfigError(f"{address!r} is not HOST:PORT, e.g. 127.0.0.1:8080")
+        raise ConfigError(f"{address!r} is not HOST:PORT with a port up to 65535, e.g. 127.0.0.1:8080")
     return host, int(port)
 
 

@@ -122,7 +122,9 @@ def listen_tcp(address: str, *, insecure: bool, is_secured: bool = False) -> soc
             raise AddressInUseError(
                 f"{address} is in use by another process; choose another address (--http)"
             ) from error
-        raise ConfigError(f"cannot listen on {address}: {error.strerror or error}") from error
+        raise ConfigError(
+            f"cannot listen on {address}: {error.strerror or error}; use an address of this machine"
+        ) from error
     return listening
 
 

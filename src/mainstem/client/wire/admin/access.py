@@ -11,6 +11,7 @@ from typing import Final
 
 from mainstem.client.failures import error_of
 from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.errors import InputError
 from mainstem.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
@@ -55,11 +56,11 @@ def put_user(client: WireClient, name: str, password: str, mechanisms: Iterable[
 
 
 def remove_user(client: WireClient, name: str) -> None:
-    """Remove a user with all its credentials. Raises RemoteError when there is none, AuthorizationError."""
+    """Remove a user with all its credentials. Raises InputError when there is none, AuthorizationError."""
     held = users(client).get(name, {})
+    if not held:
+        raise InputError(f"there is no user {name!r}; 'mainstem users list' names all")
     deletions = [ScramCredentialDeletion(name=name, mechanism=_NUMBER_OF[each]) for each in held]
-    # A user that is not there is the log's to refuse.
-    deletions = deletions or [ScramCredentialDeletion(name=name, mechanism=_NUMBER_OF[SHA_512])]
     _alter(client, f"user {name!r} cannot be removed", deletions, [])
 
 

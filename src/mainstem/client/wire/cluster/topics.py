@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from mainstem.client.failures import error_of
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.cluster.metadata import TopicMetadata
+from mainstem.errors import TopicExistsError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from mainstem.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -41,6 +42,8 @@ def create_topic(
     request = CreateTopicsRequest(topics=[topic], timeout_ms=int(client.timeout_s * 1000))
     answer = client.request(request, codes=lambda answer: [result.error_code for result in answer.topics])
     for result in answer.topics:
+        if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise TopicExistsError(f"topic {name!r} already exists; 'mainstem topics describe {name}' shows it")
         if result.error_code != ErrorCode.NONE:
             raise error_of(result.error_code, f"topic {name!r} cannot be created", result.error_message)
     lives = {result.name: result.topic_id for result in answer.topics if result.topic_id.int}

@@ -1,13 +1,14 @@
-"""Fetch (1), versions 4–18: record batches as they lie, and a long poll that the arrival of data ends.
+"""Fetch (1), versions 4–18: returns record batches as stored, and waits for new data (long poll).
 
-``max_bytes`` and ``partition_max_bytes`` bind except that the first batch of the first partition that has one is always
-returned, so that a reader gets past any batch (KIP-74). A fetch into the middle of a batch returns the whole batch.
-What is returned is durable: nothing past the high watermark. With ``isolation_level`` 1 nothing past the last stable
-offset either, and the transactions that were aborted among what is returned are named.
+``max_bytes`` and ``partition_max_bytes`` bound the response. The one exception: the first batch of the first
+partition that has data is always returned whole, so a reader gets past a batch of any size (KIP-74). A fetch into the
+middle of a batch returns the whole batch. Only durable records are returned: none past the high watermark. With
+``isolation_level`` 1 no record past the last stable offset is returned, and the response lists the aborted
+transactions in its range.
 
-Sessions (KIP-227) are kept for clients that ask for them (version 7): their requests say what changed, their answers
-hold only the partitions that have something new, and only those are looked at (``fetch_sessions`` says how).
-A reader that sends the epoch of what it read last is told where its log and this one part (version 12).
+Sessions (KIP-227) are kept for clients that ask for them (since version 7). Their requests name only changes; their
+responses hold only partitions with something new, and only those are read (see ``fetch_sessions``).
+If a reader sends the epoch of its last record, the response says where its log and this log diverge (version 12).
 Deliberate: no followers: a replica id only ranks a session above consumers' when sessions are evicted.
 """
 
@@ -51,11 +52,11 @@ _BY_ID_FROM: Final = 13
 _READ_COMMITTED: Final = 1
 _UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 _PARTED: Final = -2
-"""Where a partition ends for a reader whose log is not this one."""
+"""The end offset for a reader whose log has diverged from this one."""
 
 
 def handle(node: Node, call: Call) -> Answer | Awaitable[Answer]:
-    """Serve one request; the top of the file says how."""
+    """Serve one request as the module's docstring describes."""
     body: FetchRequest = call.body
     try:
         session = _session(node, call)
@@ -70,7 +71,7 @@ def handle(node: Node, call: Call) -> Answer | Awaitable[Answer]:
 
 
 def _session(node: Node, call: Call) -> FetchSession:
-    """What the request is about, with its changes taken. Raises RemoteError when it names a session wrongly."""
+    """Return the session with the request's changes applied. Raises RemoteError for a wrong session id or epoch."""
     body: FetchRequest = call.body
     by_id = call.api_version >= _BY_ID_FROM
     if body.session_epoch in (FULL_EPOCH, FINAL_EPOCH):
@@ -84,13 +85,13 @@ def _session(node: Node, call: Call) -> FetchSession:
         node.fetch_sessions.touch(session, node.clock.monotonic_s())
         session.advance()
         return session
-    # As in Kafka: a client that forgets everything ends its session, and is answered what this request names.
+    # As in Kafka: a client that forgets all partitions ends its session; the response covers this request only.
     node.fetch_sessions.remove(session.session_id)
     return _new_session(node, body, by_id=by_id)
 
 
 def _new_session(node: Node, body: FetchRequest, *, by_id: bool) -> FetchSession:
-    """A session of what the request names. It is not kept yet."""
+    """Create a session for what the request names. It is not kept yet."""
     replica_id = max(body.replica_id, body.replica_state.replica_id)
     session = FetchSession(node.fetches, by_id=by_id, privileged=replica_id >= 0)
     session.update(body.topics, isolation_level=body.isolation_level)
@@ -98,7 +99,7 @@ def _new_session(node: Node, body: FetchRequest, *, by_id: bool) -> FetchSession
 
 
 class _Fetch:
-    """One request at work: it may look at its partitions several times before it has its answer."""
+    """One request in progress: it may read its partitions several times before it has a response."""
 
     def __init__(self, node: Node, call: Call, session: FetchSession) -> None:
         self._node = node
@@ -112,13 +113,13 @@ class _Fetch:
         self._found: dict[SessionPartition, PartitionData] = {}
 
     def look(self, is_over: bool) -> FetchResponse | None:
-        """The answer, if there is enough for one; if ``is_over``, whatever there is."""
+        """Return the response if there is enough data for one; if ``is_over``, return whatever there is."""
         session = self._session
         if session.epoch != self._epoch:
-            # Another request has taken the session on while this one waited.
+            # Another request has used the session while this one waited.
             return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, responses=[])
         size_bytes, has_failed = self._read()
-        # An error is news, and so is that nothing was asked for: both are told at once.
+        # An error is returned at once. A request for no partitions is answered at once, too.
         is_due = has_failed or not session.partitions or session.is_closed
         if is_over or is_due or size_bytes >= min(self._body.min_bytes, self._max_bytes):
             return self._answer()
@@ -127,7 +128,7 @@ class _Fetch:
         return None
 
     def _read(self) -> tuple[int, bool]:
-        """Read what is unread, as far as the limit goes: how many bytes of records, and whether anything failed."""
+        """Read the unread partitions up to the size limit. Return the bytes of records and whether any read failed."""
         size_bytes = 0
         has_failed = False
         session = self._session
@@ -168,9 +169,9 @@ class _Fetch:
     def _read_partition(
         self, log: PartitionLog, asked: FetchPartition, left_bytes: int, *, is_first: bool
     ) -> tuple[PartitionData, int, int]:
-        """What one partition has to give, its size in bytes, and where the partition ends for this reader.
+        """Return one partition's data, its size in bytes, and where the partition ends for this reader.
 
-        Raises RemoteError and what ``PartitionLog.read`` raises.
+        Raises RemoteError, and what ``PartitionLog.read`` raises.
         """
         if 0 <= asked.current_leader_epoch < log.leader_epoch:
             raise refusal(ErrorCode.FENCED_LEADER_EPOCH)
@@ -196,7 +197,7 @@ class _Fetch:
         )
         return data, result.size_bytes, result.last_stable_offset if committed else result.high_watermark
 
-    # ---- the answer
+    # ---- the response
 
     def _answer(self) -> FetchResponse:
         topics: dict[TopicKey, list[PartitionData]] = {}
@@ -220,7 +221,7 @@ class _Fetch:
         return response
 
     def _tell(self, partition: SessionPartition, data: PartitionData) -> bool:
-        """Whether the session's client is told of the partition: not if it knows that already."""
+        """Store the result in the session; return whether the response includes the partition."""
         told = None
         if data.error_code == 0 and data.diverging_epoch.epoch < 0:
             told = Told(data.high_watermark, data.last_stable_offset, data.log_start_offset)
@@ -230,7 +231,7 @@ class _Fetch:
         return True
 
     def _session_id(self) -> int:
-        """The session that goes on after this answer; 0 for none."""
+        """The id of the session that continues after this response; 0 for none."""
         session = self._session
         if self._body.session_epoch == FULL_EPOCH:
             self._node.fetch_sessions.keep(session, self._node.clock.monotonic_s())
@@ -240,7 +241,7 @@ class _Fetch:
         return session.session_id
 
     def _name_leader(self, partition: SessionPartition, data: PartitionData) -> None:
-        """So that the client need not ask for metadata (KIP-951)."""
+        """Name the leader, so that the client need not ask for metadata (KIP-951)."""
         epoch = partition.log.leader_epoch if partition.log is not None else -1
         data.current_leader = LeaderIdAndEpoch(leader_id=self._node.node_id, leader_epoch=epoch)
 
@@ -256,7 +257,7 @@ def _topic_response(key: TopicKey, partitions: list[PartitionData]) -> Fetchable
 
 
 def _parting(log: PartitionLog, asked: FetchPartition) -> PartitionData | None:
-    """Where the reader's log and this one part, if what it read last is not what is here (KIP-595)."""
+    """Return where the reader's log diverges from this one, if its last epoch does not match (KIP-595)."""
     epoch, end_offset = log.end_offset_for_epoch(asked.last_fetched_epoch)
     if epoch < 0:
         raise refusal(ErrorCode.OFFSET_OUT_OF_RANGE)

@@ -1,14 +1,15 @@
-"""The memory of requests: how much of it each principal and each connection may hold, and who waits for some.
+"""The memory of requests: how much each principal and each connection may hold, and which of them wait for memory.
 
-Two amounts are bounded apart, so that neither can block the other for good. ``used_bytes`` are whole requests, from the
-moment they are taken until they are answered. ``coming_bytes`` are the buffers of requests that have not come whole;
-they count with what they really hold and never with what a length announces.
+Two amounts have separate bounds, so that neither can block the other forever. ``used_bytes`` counts whole requests,
+from admission to response. ``coming_bytes`` counts the buffers of requests that have not fully arrived; it counts the
+real size of the buffers, never the announced length.
 
-A ``Share`` is what one principal holds (one address, while there is no user). A share takes half of the memory at most,
-and a connection half of its share, so that nobody can stop everybody else. Within these bounds a request is admitted
-while anything is left, whatever its size. Of those in one share that wait for room to receive the rest of a request,
-one at a time is ``favoured``: it gets the room in any case. So requests that are each larger than what is left come one
-after another, and a share full of halves of requests goes on. ``Connection`` closes a request that comes too slowly.
+A ``Share`` is what one principal holds (one address, before login). A share takes at most half of the memory, and a
+connection at most half of its share, so that no client can block all others. Within these bounds a request is admitted
+while any memory is left, whatever its size. Among the connections of a share that wait for room to receive the rest of
+a request, one at a time is ``favoured``: it always gets the room. So requests that are each larger than the free
+memory arrive one after another, and a share full of partial requests makes progress. ``Connection`` closes a
+connection whose request arrives too slowly.
 
 Concurrency: the event loop only.
 """
@@ -32,13 +33,13 @@ class RequestMemory:
         self._is_waking = self._has_more_room = False
 
     def hold(self, owner: str, wake: Callable[[], None]) -> HeldMemory:
-        """The memory of one connection of ``owner``; ``wake`` is called when it waits and may go on."""
+        """Return the memory of one connection of ``owner``; ``wake`` is called when it waits and may go on."""
         held = HeldMemory(wake)
         held.move(self, owner)
         return held
 
     def join(self, owner: str) -> Share:
-        """The share of an owner, with one connection more."""
+        """Return the share of an owner, with one more connection."""
         share = self._shares.get(owner)
         if share is None:
             share = self._shares[owner] = Share(self, owner)
@@ -46,18 +47,18 @@ class RequestMemory:
         return share
 
     def leave(self, share: Share) -> None:
-        """A connection less; a share without connections is forgotten."""
+        """Remove a connection; a share without connections is forgotten."""
         share.connections -= 1
         if not share.connections:
             self._shares.pop(share.owner, None)
             self._blocked.pop(share, None)
 
     def block(self, share: Share) -> None:
-        """Someone of this share waits."""
+        """Note that a connection of this share waits."""
         self._blocked[share] = None
 
     def wake(self) -> None:
-        """Let those who wait go on as far as there is room, share by share."""
+        """Wake waiting connections while there is room, share by share."""
         self._has_more_room = True
         if self._is_waking:
             return  # who was woken has given something back: the round that woke it goes on
@@ -74,7 +75,7 @@ class RequestMemory:
 
 
 class Share:
-    """What the connections of one owner hold together."""
+    """The memory that all connections of one owner hold together."""
 
     __slots__ = ("coming_bytes", "coming_waits", "connections", "favoured", "memory", "owner", "used_bytes", "waits")
 
@@ -100,11 +101,11 @@ class Share:
 
     @property
     def is_short_of_coming_room(self) -> bool:
-        """Whether connections of this share wait for room to receive: those that have it must use it quickly."""
+        """Whether connections of this share wait for room to receive: then those that have room must use it quickly."""
         return bool(self.coming_waits)
 
     def wake(self) -> bool:
-        """Let those who wait go on while there is room, in the order in which they came; whether some still wait."""
+        """Wake waiting connections in order while there is room; return whether some still wait."""
         for _ in range(len(self.waits)):
             if not self.has_room:
                 break
@@ -123,7 +124,7 @@ class Share:
 
 
 class HeldMemory:
-    """What one connection holds: ``used_bytes`` in whole requests, ``coming_bytes`` in one that comes."""
+    """The memory that one connection holds: ``used_bytes`` in whole requests, ``coming_bytes`` in an arriving one."""
 
     __slots__ = ("coming_bytes", "is_waiting", "share", "used_bytes", "wake")
 
@@ -135,7 +136,7 @@ class HeldMemory:
         self.is_waiting = False
 
     def move(self, memory: RequestMemory, owner: str) -> None:
-        """Take all that is held to the share of ``owner``, and wait there no longer."""
+        """Move all held memory to the share of ``owner``, and stop waiting in the old share."""
         used, coming = self.used_bytes, self.coming_bytes
         if hasattr(self, "share"):
             self._leave()
@@ -143,9 +144,9 @@ class HeldMemory:
         self._add(used, coming)
 
     def try_take(self, size_bytes: int) -> bool:
-        """Whether a whole request of that size is admitted; else it waits, and is woken when it may try again.
+        """Try to admit a whole request of that size; if it is not admitted, it waits and is woken to try again.
 
-        A connection that holds too much itself does not wait here: it goes on when a request of its own is answered.
+        A connection that itself holds too much does not wait here: it goes on when one of its requests is answered.
         """
         share = self.share
         memory = share.memory
@@ -160,7 +161,7 @@ class HeldMemory:
         return True
 
     def give_back(self, size_bytes: int) -> None:
-        """The request is answered; those who wait go on if there is room now."""
+        """Release the memory of an answered request; wake waiting connections if there is room."""
         share = self.share
         memory = share.memory
         self.used_bytes -= size_bytes
@@ -169,7 +170,7 @@ class HeldMemory:
         memory.wake()
 
     def try_grow(self, size_bytes: int) -> bool:
-        """Whether the buffer of a coming request may grow by so much; else it waits for it."""
+        """Try to grow the buffer of an arriving request by ``size_bytes``; if there is no room, wait for it."""
         share = self.share
         is_within = share.has_coming_room and 2 * self.coming_bytes < share.memory.connection_bytes
         if not is_within and share.favoured is not self:
@@ -181,7 +182,7 @@ class HeldMemory:
         return True
 
     def came(self) -> None:
-        """The request has come whole, or never will: its buffer is counted as coming no longer."""
+        """Stop counting the buffer of an arriving request: the request is complete, or never will be."""
         share, coming = self.share, self.coming_bytes
         self._add(0, -coming)
         if share.favoured is self:
@@ -189,7 +190,7 @@ class HeldMemory:
         share.memory.wake()
 
     def close(self) -> None:
-        """The connection is closed: what it held is free."""
+        """Release all memory of a closed connection."""
         self.wake = _nothing
         self._leave()
 
@@ -220,4 +221,4 @@ class HeldMemory:
 
 
 def _nothing() -> None:
-    """What a closed connection does when it is woken."""
+    """Do nothing: the wake call of a closed connection."""

@@ -1,8 +1,8 @@
-"""Certificates: the names in them as principals, and the TLS contexts that are made of PEM files.
+"""Certificates: the names in them as principals, and TLS contexts from PEM files.
 
-A principal's name is the certificate's distinguished name as Java writes it (RFC 2253, the most specific part first:
-``CN=alice,OU=log,O=Example``), or what the first of ``ssl.principal.mapping.rules`` that fits makes of it. No part of
-this is trusted before the TLS library has verified the certificate. Pure functions but for reading the files.
+The principal's name is the certificate's distinguished name as Java writes it (RFC 2253, the most specific part first:
+``CN=alice,OU=log,O=Example``). The first rule of ``ssl.principal.mapping.rules`` that matches may change it. Callers
+must pass certificates that the TLS library has verified. Pure functions, except that some read the files.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class MappingRule(NamedTuple):
 
 
 def parse_rules(text: str) -> tuple[MappingRule, ...]:
-    """Kafka's rules: ``RULE:pattern/replacement/[LU]`` and ``DEFAULT``, with commas between. Raises ValueError."""
+    """Parse Kafka's rules: ``RULE:pattern/replacement/[LU]`` and ``DEFAULT``, comma-separated. Raises ValueError."""
     rules, at = [], 0
     while at < len(text.rstrip()):
         found = _RULE.match(text, at)
@@ -60,9 +60,9 @@ def parse_rules(text: str) -> tuple[MappingRule, ...]:
 
 
 def principal_of(certificate: Mapping[str, Any] | None, rules: Sequence[MappingRule]) -> Principal:
-    """Who a verified certificate (``getpeercert()``) speaks for; nobody for none.
+    """Return the principal of a verified certificate (``getpeercert()``); ``ANONYMOUS`` if there is none.
 
-    Raises AuthenticationError when no rule fits.
+    Raises AuthenticationError when no rule matches.
     """
     if not certificate:
         return ANONYMOUS
@@ -79,7 +79,7 @@ def principal_of(certificate: Mapping[str, Any] | None, rules: Sequence[MappingR
 
 
 def distinguished_name(subject: Sequence[Sequence[tuple[str, str]]]) -> str:
-    """A subject, as Python's TLS has it, in RFC 2253's text form."""
+    """Write a subject, as Python's ``ssl`` gives it, in RFC 2253's text form."""
     parts = ["+".join(f"{_SHORT.get(kind, kind)}={_escaped(value)}" for kind, value in part) for part in subject]
     return ",".join(reversed(parts))
 
@@ -99,7 +99,7 @@ class CertificateFiles(NamedTuple):
     trusted: str
 
     def stamps(self) -> tuple[object, ...]:
-        """What changes when one of the files does. A file that is away for the moment has none."""
+        """Return a value that changes when one of the files changes. A missing file has no stamp."""
         return tuple(_stamp(path) for path in self if path)
 
 
@@ -112,7 +112,7 @@ def _stamp(path: str) -> object:
 
 
 def certificate_files(config: BrokerConfig) -> CertificateFiles:
-    """The files that the settings name. Raises ConfigError when there is no certificate."""
+    """Return the files that the settings name. Raises ConfigError when there is no certificate."""
     certificate = config.get("ssl.certificate.location") or config.get("ssl.keystore.location")
     if not certificate:
         raise ConfigError(
@@ -124,12 +124,12 @@ def certificate_files(config: BrokerConfig) -> CertificateFiles:
 
 
 def server_context(config: BrokerConfig) -> ssl.SSLContext:
-    """The server's side of TLS, as the settings say. Raises ConfigError that names the file which is wrong."""
+    """Create the server's TLS context from the settings. Raises ConfigError that names the wrong file."""
     files = certificate_files(config)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     versions = [_VERSIONS[name] for name in config.get("ssl.enabled.protocols")]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
-    # A resumed session would skip the certificates: once the files are others, it must not.
+    # A resumed session would skip the certificate check, so sessions are never resumed: the files may have changed.
     context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
     context.num_tickets = 0
     password = secret_of(config.get("ssl.key.password"))
@@ -151,7 +151,10 @@ def server_context(config: BrokerConfig) -> ssl.SSLContext:
 
 
 def secret_of(text: str) -> str:
-    """A secret setting: its text, or what ``${env:NAME}`` or ``${file:PATH}`` names. Raises ConfigError."""
+    """Resolve a secret setting: its text, or the value that ``${env:NAME}`` or ``${file:PATH}`` names.
+
+    Raises ConfigError.
+    """
     found = re.fullmatch(r"\$\{(env|file):(.+)\}", text)
     if found is None:
         return text
@@ -174,7 +177,7 @@ def _reason(error: Exception) -> str:
 
 
 class Tls:
-    """The TLS context of a running node, made anew when its files change. Concurrency: the event loop only."""
+    """The TLS context of a running node, rebuilt when its files change. Concurrency: the event loop only."""
 
     def __init__(self, config: BrokerConfig) -> None:
         """Raises ConfigError."""
@@ -182,14 +185,14 @@ class Tls:
         self._stamps = certificate_files(config).stamps()
         self._current = server_context(config)
         self.context = server_context(config)
-        # Every handshake asks which context to use, whether the client names a server or not.
+        # Every handshake calls this, whether the client names a server or not.
         self.context.sni_callback = self._choose
 
     def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
         connection.context = self._current
 
     def renew(self) -> bool:
-        """Take files that have changed; whether there were any. Raises ConfigError: then the old ones stay in use."""
+        """Load changed files; return whether any had changed. Raises ConfigError: then the old ones stay in use."""
         stamps = certificate_files(self._config).stamps()
         if stamps == self._stamps:
             return False

@@ -1,8 +1,8 @@
-"""The users of the node: SCRAM credentials in its metadata log. No password is kept, and none can be read off them.
+"""The users of the node: SCRAM credentials in its metadata log. Passwords are not stored and cannot be derived.
 
-A user may have a credential for each mechanism. PLAIN passwords are checked against the same credentials. A name that
-nobody has is given a credential that fits no password, made of a secret of this node, so that the answers do not tell
-who is a user. Concurrency: the event loop only.
+A user may have one credential per mechanism. PLAIN passwords are checked against the same credentials. For an unknown
+name the node makes a decoy credential from a secret of its own; no password fits it. So a client cannot learn from the
+answers which users exist. Concurrency: the event loop only.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ class Credentials:
         self._secret: bytes | None = None
 
     def users(self) -> list[str]:
-        """The names, in order."""
+        """Return the names, sorted."""
         return sorted(self._by_user)
 
     def of(self, user: str) -> Mapping[str, ScramCredential]:
-        """The credentials of a user, by mechanism; nothing for a name that nobody has."""
+        """Return a user's credentials by mechanism; empty for an unknown name."""
         return self._by_user.get(user, {})
 
     def credential(self, user: str, mechanism: str) -> ScramCredential:
-        """The credential that a login is checked against; for a name that nobody has, one that fits no password."""
+        """Return the credential that a login is checked against; for an unknown name a decoy that no password fits."""
         return self.of(user).get(mechanism) or self._decoy(user, mechanism)
 
     def _decoy(self, user: str, mechanism: str) -> ScramCredential:
@@ -62,9 +62,9 @@ class Credentials:
         return ScramCredential(as_salt(random), secrets.token_bytes(size), secrets.token_bytes(size), iterations)
 
     def _decoy_iterations(self, user: str, mechanism: str) -> int:
-        """As many as some real user has: a number of its own would tell that there is no such user.
+        """Return an iteration count that some real user has: any other number would reveal that the user is unknown.
 
-        Which one depends on the name alone, as long as no user brings a new number.
+        The choice depends only on the name, as long as no user adds a new number.
         """
         held = {each[mechanism].iterations for each in self._by_user.values() if mechanism in each}
         return max(
@@ -82,13 +82,13 @@ class Credentials:
         return self._secret
 
     def for_plain(self, user: str) -> tuple[str, ScramCredential]:
-        """The mechanism and credential that a PLAIN password is checked against; never nothing."""
+        """Return the mechanism and credential that a PLAIN password is checked against; a decoy if there is none."""
         held = self.of(user)
         mechanism = next(iter(sorted(held, reverse=True)), SHA_512)
         return mechanism, self.credential(user, mechanism)
 
     def check(self, user: str, mechanism: str, credential: ScramCredential | None) -> None:
-        """Whether a change can be made. Raises RemoteError: unknown mechanism, too few iterations, nobody there."""
+        """Check a change. Raises RemoteError: unknown mechanism, too few iterations, no such credential."""
         if not user or len(user.encode()) > _NAME_BYTES_MAX:
             raise refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, f"a user's name has from 1 to {_NAME_BYTES_MAX} bytes")
         if mechanism not in MECHANISMS:
@@ -100,7 +100,7 @@ class Credentials:
             raise refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, f"iterations: from {ITERATIONS_MIN} to {ITERATIONS_MAX}")
 
     def change(self, changes: Mapping[tuple[str, str], ScramCredential | None]) -> None:
-        """Keep credentials by user and mechanism, and remove those that are None; durable when it returns.
+        """Store credentials by user and mechanism, and remove those that are None; durable when it returns.
 
         Raises StorageError: then nothing has changed.
         """

@@ -1,10 +1,10 @@
-"""Where the log listens, and in which of Kafka's security protocols.
+"""The addresses on which the node listens, each with one of Kafka's security protocols.
 
     127.0.0.1:9092                                             plaintext, as by default
     127.0.0.1:9092,SASL_SSL://0.0.0.0:9093                     plaintext for this machine, users and TLS for the others
 
-``PLAINTEXT`` is neither encrypted nor authenticated; ``SSL`` is TLS, with the client's certificate if it is asked for;
-``SASL_PLAINTEXT`` and ``SASL_SSL`` ask for a user. The first listener is the one that the node's own processes use.
+``PLAINTEXT`` neither encrypts nor authenticates. ``SSL`` is TLS; the node may ask for a client certificate.
+``SASL_PLAINTEXT`` and ``SASL_SSL`` require a login. The node's own processes use the first listener.
 Pure functions over values.
 """
 
@@ -28,18 +28,18 @@ class Protocol(enum.Enum):
 
     @property
     def has_tls(self) -> bool:
-        """Whether what goes over it is encrypted."""
+        """Whether the protocol encrypts."""
         return self in (Protocol.SSL, Protocol.SASL_SSL)
 
     @property
     def has_sasl(self) -> bool:
-        """Whether it asks for a user."""
+        """Whether the protocol requires a login."""
         return self in (Protocol.SASL_PLAINTEXT, Protocol.SASL_SSL)
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One address. ``advertised`` is what clients are told, by default the address that they came to."""
+    """One address. ``advertised`` is the address that clients get; by default the address they connected to."""
 
     protocol: Protocol
     host: str
@@ -52,14 +52,14 @@ class Listener:
 
 
 ADVERTISED: Final = "advertised.listeners"
-"""Kafka's setting of what clients are told."""
+"""Kafka's setting for the addresses that clients get."""
 _PROTOCOLS: Final = ", ".join(protocol.value for protocol in Protocol)
 
 
 def parse_listeners(listen: str, advertise: str = "") -> tuple[Listener, ...]:
-    """The listeners of a comma-separated list, each ``HOST:PORT`` or ``PROTOCOL://HOST:PORT``.
+    """Parse a comma-separated list of listeners, each ``HOST:PORT`` or ``PROTOCOL://HOST:PORT``.
 
-    ``advertise`` has the same form: what clients of a protocol's listener are told. Raises ConfigError.
+    ``advertise`` has the same form: for each protocol, the address that clients get. Raises ConfigError.
     """
     listeners = [Listener(*_parse(part)) for part in listen.split(",") if part.strip()]
     if not listeners:
@@ -86,7 +86,7 @@ def _parse(text: str, default: Protocol = Protocol.PLAINTEXT) -> tuple[Protocol,
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """``HOST:PORT`` as host and port; ``[::1]:9092`` for IPv6. Raises ConfigError."""
+    """Parse ``HOST:PORT`` into host and port; ``[::1]:9092`` for IPv6. Raises ConfigError."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not host or not port.isdigit() or int(port) > 65535:
@@ -95,7 +95,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def address_text(host: str, port: int) -> str:
-    """``HOST:PORT``, as ``parse_address`` reads it."""
+    """Write ``HOST:PORT`` as ``parse_address`` reads it."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -110,7 +110,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_wildcard(host: str) -> bool:
-    """Whether ``host`` stands for all of a machine's addresses, and is therefore none that a client can be told."""
+    """Whether ``host`` stands for all addresses of a machine; clients cannot connect to such an address."""
     try:
         return ipaddress.ip_address(host).is_unspecified
     except ValueError:

@@ -1,13 +1,13 @@
-"""Compaction while the broker serves: which partition is next, a worker process for it, and what comes of it.
+"""Compaction while the broker serves: chooses partitions, runs the worker process, and installs its output.
 
-A round every ``log.cleaner.backoff.ms`` compacts, one after the other, all partitions that are dirty enough, the most
-urgent first. The work is done by a process of its own, started with the first job and ended when it was idle for a
-while; what happens on the loop are renames. How far each partition is clean is kept in ``cleaner-offset-checkpoint``,
-Kafka's file; without it, everything counts as dirty.
+Every ``log.cleaner.backoff.ms`` a round compacts all partitions that are dirty enough, one after the other, the most
+urgent first. A separate process does the work. It starts with the first job and ends after some idle time. The event
+loop only renames files. ``cleaner-offset-checkpoint``, Kafka's file, stores how far each partition is clean; without
+it, every partition counts as dirty.
 
-Failures: a worker that died, or a disk that said no, is tried again, later each time. A record batch that cannot be
-read makes its partition uncleanable until the next start: nothing of it is replaced, the log says so, and so do the
-statistics.
+Failures: after a worker crash or a disk error the compaction is retried, with growing delays. An unreadable record
+batch makes its partition uncleanable until the next start: its segments stay as they are, and the broker log and the
+statistics report it.
 
 Concurrency: one task on the event loop.
 """
@@ -52,7 +52,7 @@ _RETRY_S_MAX: Final = 900.0
 
 @dataclass(slots=True)
 class CompactionStatistics:
-    """What compaction has done since the start; ``uncleanable`` says of which partitions it cannot, and why."""
+    """The work done since the start. ``uncleanable`` maps partitions that cannot be compacted to the reason."""
 
     runs: int = 0
     failures: int = 0
@@ -64,14 +64,14 @@ class CompactionStatistics:
 
 
 class _Cleaned(NamedTuple):
-    """Up to where a partition is clean. A topic that was made anew, with another id, is not."""
+    """The offset up to which a partition is clean. It is not valid for a recreated topic, which has another id."""
 
     topic_id: UUID | None
     offset: int
 
 
 class _Retry(NamedTuple):
-    """When to try again, and how long to wait after that."""
+    """The time of the next try, and the delay after it."""
 
     at_s: float
     wait_s: float
@@ -82,7 +82,7 @@ def _urgency(dirty: Dirty) -> tuple[bool, float]:
 
 
 class CompactionWorker:
-    """The process, while there is one."""
+    """The worker process, while there is one."""
 
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
@@ -93,7 +93,7 @@ class CompactionWorker:
         return self._process.pid if self._process is not None else None
 
     async def run(self, job: CompactionJob) -> AsyncIterator[CleanedSegment | CompactionResult | tuple[str, str]]:
-        """The answers to a job. Raises UnavailableError when the process cannot be started, or dies."""
+        """Yield the answers to a job. Raises UnavailableError when the process cannot be started, or dies."""
         try:
             process = self._process = self._process or await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -123,7 +123,7 @@ class CompactionWorker:
         raise UnavailableError(f"the compaction worker ended in the middle of its work, with code {code}")
 
     async def end(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process, whatever it does."""
         process, self._process = self._process, None
         if process is not None and process.returncode is None:
             process.kill()
@@ -131,7 +131,7 @@ class CompactionWorker:
 
 
 class Compaction:
-    """One node's."""
+    """The compaction of one node."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -146,7 +146,7 @@ class Compaction:
         self.worker = CompactionWorker()
 
     def statistics(self) -> CompactionStatistics:
-        """What was done so far."""
+        """Return the work done so far."""
         self._statistics.uncleanable = {
             name: log.cleaning.uncleanable
             for name, log in self._directory.partitions.items()
@@ -155,7 +155,7 @@ class Compaction:
         return self._statistics
 
     async def run(self) -> None:
-        """Rounds, until cancelled."""
+        """Run rounds until cancelled."""
         if not self._is_enabled:
             return
         loop = asyncio.get_running_loop()
@@ -174,10 +174,10 @@ class Compaction:
         finally:
             await self.worker.end()
 
-    # What is next
+    # Choosing a partition
 
     async def _open_dirty(self) -> None:
-        """Open the partitions that nobody has asked for, but that have closed segments which are not clean yet."""
+        """Open the unopened partitions that have closed segments which are not clean yet."""
         turn_ends_s = asyncio.get_running_loop().time() + _TURN_S
         self._looked_at &= self._directory.waiting
         configs: dict[str, LogConfig] = {}
@@ -201,7 +201,7 @@ class Compaction:
         return len(bases) > 1 and (cleaned is None or bases[-1] > cleaned.offset)
 
     async def _dirtiest(self) -> tuple[PartitionLog, Dirty] | None:
-        """The partition to be compacted next; None when none is worth it now."""
+        """Return the partition to compact next; None when none is dirty enough now."""
         loop = asyncio.get_running_loop()
         turn_ends_s = loop.time() + _TURN_S
         best: tuple[PartitionLog, Dirty] | None = None
@@ -230,7 +230,7 @@ class Compaction:
 
     @staticmethod
     async def _give_way(turn_ends_s: float) -> float:
-        """Let others have the loop when this turn is over; when the next one ends."""
+        """Yield the event loop when this turn is over; return when the next turn ends."""
         loop = asyncio.get_running_loop()
         if loop.time() < turn_ends_s:
             return turn_ends_s
@@ -240,7 +240,7 @@ class Compaction:
     # One partition
 
     async def _compact(self, log: PartitionLog, dirty: Dirty) -> None:
-        """Compact one partition. Whatever fails is told of, and tried again later."""
+        """Compact one partition. A failure is logged and retried later."""
         name = log.topic_partition
         job = log.cleaning.compaction_job(dirty, self._node.clock.time_ms(), self._map_bytes)
         try:
@@ -259,7 +259,7 @@ class Compaction:
             self._failed(log, type(error).__name__, str(error))
 
     async def _swap(self, log: PartitionLog, cleaned: CleanedSegment) -> bool:
-        """Let a new segment take its place; false when the old ones are not all there any more."""
+        """Replace old segments by a cleaned one; False when some of the old segments are gone."""
         swap = log.cleaning.prepare_swap(cleaned)
         if swap is None:
             return False

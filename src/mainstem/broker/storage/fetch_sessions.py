@@ -1,15 +1,15 @@
-"""Fetch sessions (KIP-227): what a client wants to read is kept here, so that a request says only what changed. No I/O.
+"""Fetch sessions (KIP-227): the node keeps what a client reads, so a request names only the changes. No I/O.
 
-A session knows which of its partitions may have something to tell: they are its ``unread`` ones. A partition that was
-read to its end leaves them, and comes back when its log changes or the client asks for it anew. So a poll of a session
-of a thousand idle partitions looks at none of them, and an append wakes the session for one.
+A session keeps its ``unread`` partitions: those that may have something new for the client. A partition leaves this
+set when it was read to its end. It comes back when its log changes or when a request names it. So a poll of a session
+with a thousand idle partitions reads none of them, and an append wakes the session for one partition.
 
-Unread partitions stand in the order in which they are read. One that gave records goes to their end, and those that
-the limit of an answer left out stay in front: none starves.
+The order of the unread partitions is the order in which they are read. A partition that returned records goes to the
+end. Partitions that did not fit into the response stay in front. So no partition starves.
 
-A fetch without a session is a session that is never kept, and that ends with its answer.
+A fetch without a session uses a temporary session: it is never kept and ends with its response.
 
-Invariants: an unread partition is a partition of its session; a kept session, and no other, has an id; partitions are
+Invariants: an unread partition is a partition of its session; exactly the kept sessions have an id; partitions are
 watched from ``watch`` until ``close``. Used on one thread only.
 """
 
@@ -27,7 +27,7 @@ from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.fetch import FetchPartition, FetchTopic, ForgottenTopic
 
 TopicKey: TypeAlias = "str | UUID"
-"""What a session calls a topic: its id from version 13 of the API on, its name before."""
+"""How a session names a topic: by id since version 13 of the API, by name before."""
 
 FULL_EPOCH: Final = 0
 """The epoch of a request that names all partitions and asks for a session."""
@@ -40,13 +40,13 @@ _SAFE_FOR_S: Final = 120.0
 
 
 class Watcher(Protocol):
-    """Who wants to hear that a partition log has changed."""
+    """Receives a call when a partition log has changed."""
 
     def log_changed(self) -> None: ...
 
 
 class Watches(Protocol):
-    """Where one says whose changes one wants to hear of."""
+    """Registers watchers of partition logs."""
 
     def watch(self, log: PartitionLog, watcher: Watcher) -> None: ...
 
@@ -54,7 +54,7 @@ class Watches(Protocol):
 
 
 class Told(NamedTuple):
-    """What the client knows of a partition, beside its records."""
+    """The offsets of a partition that the client knows from the last response."""
 
     high_watermark: int
     last_stable_offset: int
@@ -62,8 +62,10 @@ class Told(NamedTuple):
 
 
 class SessionPartition:
-    """One partition of a session. ``asked`` is what the client last asked of it; ``log`` is the log that it was found
-    to be when it was last read; ``told`` is None after an error, so that its end is told, too.
+    """One partition of a session.
+
+    ``asked`` is the client's last request for it. ``log`` is the log that the last lookup found. ``told`` holds the
+    offsets that the client knows; it is None after an error, so the next successful read is always reported.
     """
 
     __slots__ = ("asked", "log", "session", "told", "topic")
@@ -76,12 +78,12 @@ class SessionPartition:
         self.told: Told | None = None
 
     def log_changed(self) -> None:
-        """Its log says so."""
+        """Mark the partition as unread: its log has changed."""
         self.session.mark(self)
 
 
 class FetchSession:
-    """The partitions that one client reads. ``epoch`` is what its next request must carry."""
+    """The partitions that one client reads. ``epoch`` is the epoch that its next request must carry."""
 
     def __init__(self, watches: Watches, *, by_id: bool, privileged: bool) -> None:
         self.by_id = by_id
@@ -96,12 +98,12 @@ class FetchSession:
         self._isolation_level = 0
         self._listener: Callable[[], None] | None = None
 
-    # ---- what the client asks for
+    # ---- requests of the client
 
     def update(
         self, topics: Iterable[FetchTopic], forgotten: Iterable[ForgottenTopic] = (), isolation_level: int = 0
     ) -> None:
-        """Take what a request adds, changes and forgets."""
+        """Apply a request: add, change and forget partitions."""
         if isolation_level != self._isolation_level:
             self._isolation_level = isolation_level
             self.unread.update(dict.fromkeys(self.partitions.values()))
@@ -127,27 +129,27 @@ class FetchSession:
             if self._is_watching and partition.log is not None:
                 self._watches.unwatch(partition.log, partition)
 
-    # ---- what its logs tell
+    # ---- changes of the logs
 
     def mark(self, partition: SessionPartition) -> None:
-        """The partition may have something to tell: whoever waits for the session hears of it."""
+        """Mark the partition as unread, and call the listener."""
         self.unread[partition] = None
         if self._listener is not None:
             self._listener()
 
     def listen(self, listener: Callable[[], None] | None) -> None:
-        """Let ``listener`` hear of changes; one that listened before hears this once, and no more."""
+        """Set the listener. The previous listener is called once more, and then never again."""
         before, self._listener = self._listener, listener
         if before is not None:
             before()
 
     def leave(self, listener: Callable[[], None]) -> None:
-        """``listener`` does not listen any more."""
+        """Remove ``listener``, if it is the current one."""
         if self._listener == listener:
             self._listener = None
 
     def watch(self) -> None:
-        """Hear of every change of the partitions from now on: none of them may have changed since it was read."""
+        """Watch all partitions from now on. None of them may have changed since it was read."""
         if not self._is_watching:
             self._is_watching = True
             for partition in self.partitions.values():
@@ -155,21 +157,21 @@ class FetchSession:
                     self._watches.watch(partition.log, partition)
 
     def found(self, partition: SessionPartition, log: PartitionLog | None) -> None:
-        """The partition was looked up: it is ``log`` now; None when there is none."""
+        """Set the log that the lookup of the partition found; None if there is none."""
         if self._is_watching and partition.log is not None:
             self._watches.unwatch(partition.log, partition)
         partition.log = log
         if self._is_watching and log is not None:
             self._watches.watch(log, partition)
 
-    # ---- what the client is told
+    # ---- responses to the client
 
     def has_read(self, partition: SessionPartition) -> None:
-        """There is no more in it for now: it is looked at again when its log changes, or when it is asked for."""
+        """Remove the partition from the unread ones until its log changes or a request names it."""
         self.unread.pop(partition, None)
 
     def answered(self, partition: SessionPartition, told: Told | None, *, gave_records: bool) -> None:
-        """The client is told this of the partition; None for an error, which is looked at again with the next fetch."""
+        """Store what the response says of the partition; None for an error, which the next fetch reads again."""
         partition.told = told
         if gave_records:
             self.unread.pop(partition, None)
@@ -177,19 +179,19 @@ class FetchSession:
             self.unread[partition] = None
 
     def advance(self) -> int:
-        """Go on to the epoch of the next request, and return it."""
+        """Move to the epoch of the next request, and return it."""
         self.epoch = _FIRST_EPOCH if self.epoch in (FULL_EPOCH, _INT32_MAX) else self.epoch + 1
         return self.epoch
 
     def close(self) -> None:
-        """It ends: nothing is watched any more, and who waits for it is told."""
+        """End the session: stop watching its partitions, and call the listener."""
         if self._is_watching:
             for partition in self.partitions.values():
                 if partition.log is not None:
                     self._watches.unwatch(partition.log, partition)
         self._is_watching = False
         self.is_closed = True
-        # A session and its partitions know each other: without this, each fetch leaves work to the garbage collector.
+        # A session and its partitions refer to each other. Without this, each fetch leaves garbage for the collector.
         self.partitions = {}
         self.unread = {}
         self.listen(None)
@@ -207,15 +209,16 @@ class _Kept:
 
     @property
     def rank(self) -> tuple[bool, int]:
-        """Who ranks lower makes room for who ranks higher."""
+        """The order of eviction: a session of lower rank makes room for one of higher rank."""
         return self.session.privileged, self.size
 
 
 class FetchSessions:
-    """The sessions that are kept, at most ``slots`` of them with ``partitions_max`` partitions in all.
+    """The kept sessions: at most ``slots``, with at most ``partitions_max`` partitions in all.
 
-    When it is full, a new session takes the place of one that was not used for two minutes; or else of a smaller one
-    that is older than that (a follower's: of a consumer's, however old), as in Kafka. If there is none, it is not kept.
+    When all slots are taken, a new session evicts a session that was not used for two minutes. If there is none, it
+    evicts a smaller session that was created more than two minutes ago. A follower's session may evict a consumer's
+    session of any age. All this is as in Kafka. If no session can be evicted, the new session is not kept.
     """
 
     def __init__(self, slots: int, partitions_max: int, new_id: Callable[[], int] | None = None) -> None:
@@ -227,7 +230,7 @@ class FetchSessions:
         self._evictions = 0
 
     def use(self, session_id: int, epoch: int, *, by_id: bool) -> FetchSession:
-        """The session of an incremental request. Raises RemoteError: it is not kept, or not where the client is."""
+        """Return the session of an incremental request. Raises RemoteError for an unknown id or a wrong epoch."""
         kept = self._kept.get(session_id)
         if kept is None:
             raise refusal(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -238,7 +241,7 @@ class FetchSessions:
         return kept.session
 
     def touch(self, session: FetchSession, now_s: float) -> None:
-        """The session was used, and may have grown. Raises RemoteError when that is too much: it is then closed."""
+        """Record a use of the session and its size. Raises RemoteError when it is too large, and closes it."""
         kept = self._kept[session.session_id]
         self._partitions += len(session.partitions) - kept.size
         kept.size = len(session.partitions)
@@ -249,7 +252,7 @@ class FetchSessions:
             raise refusal(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 
     def keep(self, session: FetchSession, now_s: float) -> bool:
-        """Keep a new session, if there is room or can be made; it then has an id, and watches its partitions."""
+        """Keep a new session if there is room or another can be evicted; it gets an id and watches its partitions."""
         size = len(session.partitions)
         if self._slots == 0:
             return False
@@ -268,7 +271,7 @@ class FetchSessions:
         return True
 
     def remove(self, session_id: int) -> None:
-        """End the session of that id, if there is one."""
+        """End the session with that id, if there is one."""
         kept = self._kept.pop(session_id, None)
         if kept is not None:
             self._partitions -= kept.size
@@ -296,7 +299,7 @@ class FetchSessions:
         self.remove(kept.session.session_id)
 
     def statistics(self) -> dict[str, int]:
-        """How many sessions are kept, with how many partitions, and how many had to make room so far."""
+        """Return the numbers of kept sessions, of their partitions, and of evictions so far."""
         return {"sessions": len(self._kept), "partitions": self._partitions, "evictions": self._evictions}
 
 

@@ -1,17 +1,17 @@
-"""Group commit: appends wait here until the disk has them, and everyone who waits shares one fdatasync.
+"""Group commit: appends wait here until they are on disk, and one fdatasync serves many of them.
 
-Each partition is flushed on its own: while one flush is under way, what is appended gathers, and the next flush takes
-all of it. The fdatasync itself runs in a small pool of threads, or on the loop when it is small and the disk is quick
-(``flush_policy``); everything else happens on the event loop, which owns the partition logs.
+Each partition is flushed separately. While one flush runs, new appends collect; the next flush covers all of them. The
+fdatasync runs in a small pool of threads, or on the event loop when the flush is small and the disk is fast
+(``flush_policy``). Everything else runs on the event loop, which owns the partition logs.
 
-Order of one round, for one partition: ``start_flush`` (loop) → ``Flush.run`` → ``finish_flush`` (loop), which moves the
-high watermark or takes the partition offline → who waited is told → delayed fetches wake.
+One round for one partition: ``start_flush`` (loop) → ``Flush.run`` → ``finish_flush`` (loop), which raises the high
+watermark or takes the partition offline → the waiting requests are completed → delayed fetches wake.
 
-A checkpoint may be flushing the partition already: one that was begun while its topic had ``flush=os``, and that ends
-with the next checkpoint. Who waits then waits for that one first.
+A checkpoint may already be flushing the partition: the flush began while its topic had ``flush=os``, and it ends with
+the next checkpoint. Then the waiting requests wait for that flush first.
 
-Invariants: at most one flush of a partition is under way; whoever waits for an offset is told exactly once, in the
-order of the offsets; a flush that failed is never tried again.
+Invariants: a partition has at most one flush in progress; each waiting request is completed exactly once, in the order
+of the offsets; a failed flush is never retried.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ANOTHER_FLUSH_CHECK_S: Final = 0.01
 
 
 class _Queue:
-    """What waits for one partition. ``waiting`` is ordered by offset."""
+    """The requests that wait for one partition. ``waiting`` is ordered by offset."""
 
     __slots__ = ("is_scheduled", "log", "waiting")
 
@@ -50,7 +50,7 @@ class _Queue:
 
 
 class _Worker:
-    """A thread that syncs, and what it has been given. Each has a queue of its own: one put wakes one thread."""
+    """A thread that runs syncs, with its own queue: one put wakes one thread."""
 
     __slots__ = ("pending", "thread", "work")
 
@@ -62,7 +62,7 @@ class _Worker:
 
 
 class _Finished(NamedTuple):
-    """A flush that a thread has done, how it went, and how long it took."""
+    """A flush that a thread has run, with its error and its duration."""
 
     worker: _Worker
     queue: _Queue
@@ -72,7 +72,7 @@ class _Finished(NamedTuple):
 
 
 class GroupCommit:
-    """Makes appended records durable. Methods are called on the event loop; ``advanced`` is called there, too."""
+    """Makes appended records durable. All methods and ``advanced`` are called on the event loop."""
 
     def __init__(
         self, advanced: Callable[[PartitionLog], None], meters: Meters | None = None, threads: int = FLUSH_THREADS
@@ -87,7 +87,7 @@ class GroupCommit:
         self._workers = [_Worker(self._run_flushes, f"mainstem-flush-{number}") for number in range(threads)]
 
     def appended(self, log: PartitionLog) -> None:
-        """Say that ``log`` has new records: they are flushed, unless they count as committed already."""
+        """Schedule a flush of the new records of ``log``, unless they already count as committed."""
         if log.high_watermark == log.log_end_offset:
             self._advanced(log)
             return
@@ -97,12 +97,13 @@ class GroupCommit:
         if not queue.is_scheduled:
             queue.is_scheduled = True
             self._scheduled += 1
-            # At the end of this turn of the loop, so that all requests that it brings share the flush.
+            # At the end of this turn of the loop, so that all requests of the turn share the flush.
             self._loop.call_soon(self._start, queue)
 
     def when_durable(self, log: PartitionLog, next_offset: int, done: Done) -> None:
-        """Call ``done`` once everything before ``next_offset`` is durable (at once, if it is), or with why it is
-        not.
+        """Call ``done`` once everything before ``next_offset`` is durable (at once, if it already is).
+
+        If it cannot become durable, ``done`` gets the error.
         """
         if log.high_watermark >= next_offset:
             done(None)
@@ -114,7 +115,7 @@ class GroupCommit:
         queue.waiting.append((next_offset, done))
 
     async def durable(self, log: PartitionLog, next_offset: int) -> None:
-        """Wait until everything before ``next_offset`` is durable. Raises the error that came in between."""
+        """Wait until everything before ``next_offset`` is durable. Raises the error that prevents it."""
         future: asyncio.Future[None] = self._loop.create_future()
 
         def done(error: MainstemError | None) -> None:
@@ -129,13 +130,13 @@ class GroupCommit:
         await future
 
     def forget(self, log: PartitionLog) -> None:
-        """The partition was deleted: whoever waits for it is told so."""
+        """Drop a deleted partition: every request that waits for it gets an error."""
         queue = self._queues.pop(log, None)
         if queue is not None:
             self._tell(queue, PartitionOfflineError(f"{log.topic_partition} was deleted"))
 
     async def stop(self) -> None:
-        """Flush what is there, tell everyone who waits, and end the threads."""
+        """Flush what remains, complete all waiting requests, and end the threads."""
         self._is_stopping = True
         while any(queue.is_scheduled for queue in self._queues.values()):
             idle = self._loop.create_future()
@@ -169,7 +170,7 @@ class GroupCommit:
             self._tell(queue, PartitionOfflineError(f"{log.topic_partition}: {log.offline_reason or 'the log stops'}"))
 
     def _run_here(self, queue: _Queue, flush: Flush) -> None:
-        """The only partition that waits, and a quick disk: to wait here is shorter than to hand it to a thread."""
+        """Run the flush on the event loop: no other partition waits, and a fast disk takes less time than a thread."""
         began_s = time.monotonic()
         error = _run(queue.log, flush)
         ended_s = time.monotonic()
@@ -177,7 +178,7 @@ class GroupCommit:
         self._settle(queue, flush, error, ended_s - began_s)
 
     def _run_flushes(self, worker: _Worker) -> None:
-        """What a thread does: fdatasync, and nothing else."""
+        """Run one thread: it calls fdatasync and nothing else."""
         while (work := worker.work.get()) is not None:
             queue, flush = work
             began_s = time.monotonic()
@@ -192,7 +193,7 @@ class GroupCommit:
             self._settle(queue, flush, error, seconds)
 
     def _settle(self, queue: _Queue, flush: Flush, error: StorageError | None, seconds: float) -> None:
-        """A flush has ended, wherever it ran."""
+        """Process the end of a flush, wherever it ran."""
         self._meters.flushed(seconds, failed=error is not None)
         log = queue.log
         log.finish_flush(flush, error)
@@ -237,7 +238,7 @@ def _pending_of(worker: _Worker) -> int:
 
 
 def _run(log: PartitionLog, flush: Flush) -> StorageError | None:
-    """Run a flush; what went wrong, whatever it is: an error that got away would leave every writer waiting."""
+    """Run a flush and return any error. An exception that escaped would leave every writer waiting."""
     try:
         flush.run()
     except StorageError as error:

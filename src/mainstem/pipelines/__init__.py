@@ -1,4 +1,4 @@
-"""What a user declares: an App with its topics, pipelines and views, as frozen definitions. Imports no PySpark.
+"""The user's declarations: an App with its topics, pipelines and views, as frozen definitions. Imports no PySpark.
 
 * ``app``: ``App``
 * ``definitions``, ``kinds``, ``folds``: topics, pipelines, views and folds as values
@@ -7,7 +7,7 @@
 * ``changes``: the choices for a changed pipeline
 * ``function_digest``: whether a function is the same as before
 * ``udf_types``: UDFs without a Spark session
-* ``metric_names``: names of figures in Prometheus
+* ``metric_names``: Prometheus names of metrics
 * ``progress``, ``state``, ``losses``: records that pipelines keep in the log
 * ``entries``: reads these records, and steps over damaged ones
 * ``overview``: all pipelines of a log

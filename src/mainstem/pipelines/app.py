@@ -80,8 +80,8 @@ class App:
         order; it stays callable as it is. ``mode`` is Spark's output mode; a topic derived by ``update`` or
         ``complete`` holds changing rows, so it needs a ``key`` and is compacted. ``key`` and ``partitions`` are those
         of the topics that are not declared; default: no key, and as many partitions as the first streamed input.
-        At input records that are in the log and cannot be read it stops, or, with ``on_damaged="skip"``, goes on behind
-        them and notes their offsets in the progress topic.
+        When input records in the log cannot be read, the pipeline stops. With ``on_damaged="skip"`` it skips them and
+        records their offsets in the progress topic.
         """
         wanted = (into,) if isinstance(into, Topic | str) else tuple(into)
 
@@ -121,9 +121,9 @@ class App:
     ) -> Callable[[_Function], _Function]:
         """Declare the decorated function to be called with each micro-batch of ``source``: a DataFrame, and its id.
 
-        For what no pipeline can do: writing elsewhere. After a crash a micro-batch comes again, with the same id and
-        the same rows. ``into``: the topics, declared before, that the function appends to; it then returns the
-        position after its records, or None when it appended none, so that positions travel on through these topics.
+        Use it to write to other systems. After a crash a micro-batch is repeated with the same id and the same rows.
+        ``into``: the topics, declared before, that the function appends to. It then returns the position after its
+        records, or None when it appended none, so that positions propagate through these topics.
         ``on_damaged`` is as for a pipeline.
         """
         wanted = (into,) if isinstance(into, Topic | str) else tuple(into)
@@ -156,8 +156,8 @@ class App:
     def view(self, name: str, topic: Topic | str, kind: Kind, *, on_damaged: OnDamaged = "stop") -> View:
         """Declare a view of ``kind`` over a topic, derived ones included.
 
-        At records that are in the log and cannot be read it stops, or, with ``on_damaged="skip"``, goes on behind them
-        and names their offsets in a dead letter.
+        When records in the log cannot be read, the view stops. With ``on_damaged="skip"`` it skips them and writes
+        their offsets in a dead letter.
         """
         where = _caller()
         _check_on_damaged(on_damaged, where)
@@ -183,7 +183,7 @@ class App:
         return topic
 
     def _new_pipeline(self, function: Callable[..., Any], name: str | None) -> tuple[str, str]:
-        """Where the function stands, and what its pipeline is called."""
+        """The function's place in the source, and its pipeline's name."""
         code = getattr(function, "__code__", None)
         if code is None:
             raise DefinitionError(f"{_caller()}: a pipeline is a function declared with def, not {function!r}")
@@ -222,7 +222,7 @@ class App:
         return self._declared_output(topic, where)
 
     def _declared_output(self, topic: Topic, where: str) -> Topic:
-        """``topic``; refused where it has a writer already, or a reader: then there would be a circle."""
+        """``topic``. Refused if it already has a writer, or a reader, since that would form a cycle."""
         for other in self._pipelines.values():
             if any(output.name == topic.name for output in other.outputs):
                 raise DefinitionError(f"{where}: topic {topic.name} is written by pipeline {other.name} already")

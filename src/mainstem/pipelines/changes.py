@@ -1,4 +1,4 @@
-"""What becomes of a pipeline that was changed since its checkpoint was written: the choices an operator has."""
+"""The operator's choices for a pipeline that was changed since its checkpoint was written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mainstem.errors import ConfigError
 
 
 class Choice(enum.StrEnum):
-    """What becomes of a changed pipeline."""
+    """A choice for a changed pipeline."""
 
     RESUME = "resume"
     """Go on from the checkpoint, with the state that it holds; Spark refuses where it cannot."""

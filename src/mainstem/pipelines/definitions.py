@@ -1,4 +1,4 @@
-"""What an App is made of: topics, tables, pipelines and views, as frozen definitions.
+"""The parts of an App: topics, tables, pipelines and views, as frozen definitions.
 
 Nothing here touches a log or Spark: a definition only says what shall be, and where in the user's file it says so
 (``where``, ``flights.py:12``), so that every later error can point there.

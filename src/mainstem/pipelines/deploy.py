@@ -1,11 +1,11 @@
-"""``deploy``: make a log ready for an App. Idempotent: what exists is left as it is, and no topic is ever deleted.
+"""``deploy``: make a log ready for an App. Idempotent: it leaves existing topics as they are and deletes none.
 
 It creates the system's three topics (progress, states and schemas, all compacted, one partition), the App's topics,
 those that its pipelines derive, and one dead-letter topic for each view; then it registers the schemas that the App
 declares. A derived topic's schema is known only to Spark; the pipelines' process registers it.
 
-Only the progress of a pipeline that the App has no more, though it derived a topic which another one derives now, is
-dropped: it will not move again, and whoever waited for it to cover a position would wait for ever.
+It drops one thing: the progress of a pipeline that the App no longer has, when another pipeline now derives one of its
+topics. That progress will not move again, so a reader that waits for it to cover a position would wait for ever.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ def _drop_progress_of_former_pipelines(app: App, log: Log) -> None:
 
 
 def differences(app: App, log: Log) -> list[str]:
-    """What topics that were there before the App differ in from what it declares, and what to do, a line each.
+    """The differences between existing topics and the App's declarations, a line each, with what to do.
 
-    ``deploy`` leaves topics as they are, so records go on lying where they lay: `mainstem load` before the first run
-    makes a topic of one partition whose records have no key, unless it is told otherwise.
+    ``deploy`` leaves existing topics as they are, and their records stay in their partitions. For example, `mainstem
+    load` before the first run creates by default a topic with one partition, whose records have no key.
     """
     found = []
     topics = log.topics()

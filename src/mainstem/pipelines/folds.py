@@ -1,7 +1,7 @@
 """Folds: functions ``state = f(state, record)`` that turn the records of each key into a state. Definitions only.
 
-A fold has to be a function of its two arguments alone: no clock, no randomness, no I/O. It is called again for the same
-records when a view is rebuilt or verified, and has to give the same state.
+A fold must depend only on its two arguments: no clock, no randomness, no I/O. When a view is rebuilt or verified, the
+fold is called again for the same records and must return the same state.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ class FoldRecord(NamedTuple):
 
 
 Fold: TypeAlias = Callable[[Any, FoldRecord], Any]
-"""The state that was, or the initial one, and a record of the key; the state that is, or None to delete the key."""
+"""Takes the state before (initially ``initial``) and a record; returns the state after, or None to delete the key."""
 
 
 def place_of(function: Fold) -> str:
-    """What the function is called, and where it stands: ``balance (bank.py:12)``."""
+    """The function's name and its place in the source: ``balance (bank.py:12)``."""
     code = getattr(function, "__code__", None)
     name = getattr(function, "__qualname__", type(function).__qualname__)
     return name if code is None else f"{name} ({Path(code.co_filename).name}:{code.co_firstlineno})"
 
 
 def fault_of(function: Any, initial: Any) -> str | None:
-    """What is wrong with a fold and its initial state; None when nothing is."""
+    """The fault of a fold and its initial state; None when they are valid."""
     if function is None:
         return None if initial is None else "initial= is the state that a fold begins with: give fold= too"
     if not callable(function):
@@ -55,7 +55,7 @@ def fault_of(function: Any, initial: Any) -> str | None:
         inspect.signature(function).bind(None, None)
     except TypeError as error:
         return f"the fold {place_of(function)} cannot be called with a state and a record: {error}"
-    except ValueError:  # a built-in function that does not tell its signature
+    except ValueError:  # a built-in function without a readable signature
         return None
     return None
 

@@ -5,11 +5,11 @@ A view is an index over one topic. Its kind says which questions it answers; `ma
 What every kind has:
 
 * ``kind``: its name; ``columns``: the topic's columns that it needs to find.
-* ``reads``: what it reads of a record beside key, value, partition and offset, which every view needs.
-* ``fault``: what is wrong with the definition, for the error that names the user's line; None when nothing is.
-* ``document()``: itself as JSON. It is stored with what was built for it: a view whose document is another one than the
-  stored asks for a rebuild. So a default that is added later stays out of the document, and functions go into it by
-  what they do (`pipelines.function_digest`).
+* ``reads``: the parts of a record that it reads beside key, value, partition and offset, which every view needs.
+* ``fault``: the fault of the definition, for the error that names the user's line; None when it is valid.
+* ``document()``: the definition as JSON. It is stored with the view's data: when the document differs from the stored
+  one, the view needs a rebuild. So a default that is added later stays out of the document, and a function is in it as
+  a digest of its code (`pipelines.function_digest`).
 
 A new kind joins ``Kind``, and gets a store in `views.stores.store_kinds`.
 """
@@ -24,14 +24,14 @@ from mainstem.pipelines.folds import Fold, document_of, fault_of
 from mainstem.pipelines.metric_names import name_fault
 
 BUCKETS: Final = (0.0, *(float(f"{digit}e{power}") for power in range(-3, 6) for digit in ("1", "2.5", "5")))
-"""The upper bounds of histograms that are not told theirs: 0, and 1, 2.5 and 5 from a thousandth to 500,000."""
+"""The default upper bounds of histograms: 0, and 1, 2.5 and 5 from a thousandth to 500,000."""
 _BUCKETS_MAX: Final = 200
 _MINUTES_MAX: Final = 1_440
 _LABELS_MAX: Final = 10_000
 
 
 class _KindOfView:
-    """What a kind is that needs no more than key and value: the others say what they have beyond it."""
+    """The defaults of every kind: it needs only key and value. Kinds that need more override them."""
 
     kind: ClassVar[str]
 
@@ -42,12 +42,12 @@ class _KindOfView:
 
     @property
     def reads(self) -> frozenset[str]:
-        """What it reads of a record beside key, value, partition and offset."""
+        """The parts of a record that this kind reads beside key, value, partition and offset."""
         return frozenset()
 
     @property
     def fault(self) -> str | None:
-        """What is wrong with the definition."""
+        """The fault of the definition; None when it is valid."""
         return None
 
     def document(self) -> dict[str, Any]:
@@ -69,12 +69,12 @@ class KeyValue(_KindOfView):
 
     @property
     def reads(self) -> frozenset[str]:
-        """What it reads of a record beside key, value, partition and offset."""
+        """The parts of a record that this kind reads beside key, value, partition and offset."""
         return frozenset() if self.fold is None else frozenset({"timestamp", "headers"})
 
     @property
     def fault(self) -> str | None:
-        """What is wrong with the definition."""
+        """The fault of the definition; None when it is valid."""
         return fault_of(self.fold, self.initial)
 
     def document(self) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class Search(_KindOfView):
 
     @property
     def fault(self) -> str | None:
-        """What is wrong with the definition."""
+        """The fault of the definition; None when it is valid."""
         return None if self.fields else 'say which fields to search, e.g. Search("name", "city")'
 
     def document(self) -> dict[str, Any]:
@@ -135,13 +135,13 @@ class Graph(_KindOfView):
 
 @dataclass(frozen=True)
 class Lake(_KindOfView):
-    """An archive of every record in Parquet files, an Iceberg table: any SELECT, and whoever reads Parquet."""
+    """An archive of every record in Parquet files, an Iceberg table: any SELECT, and any Parquet reader."""
 
     kind: ClassVar[str] = "lake"
 
     @property
     def reads(self) -> frozenset[str]:
-        """What it reads of a record beside key, value, partition and offset."""
+        """The parts of a record that this kind reads beside key, value, partition and offset."""
         return frozenset({"headers", "timestamp", "timestamp_type"})
 
 
@@ -173,12 +173,12 @@ class Metrics(_KindOfView):
 
     @property
     def reads(self) -> frozenset[str]:
-        """What it reads of a record beside key, value, partition and offset."""
+        """The parts of a record that this kind reads beside key, value, partition and offset."""
         return frozenset({"timestamp"})
 
     @property
     def fault(self) -> str | None:
-        """What is wrong with the definition."""
+        """The fault of the definition; None when it is valid."""
         if list(self.buckets) != sorted(set(self.buckets)) or not all(map(math.isfinite, self.buckets)):
             return "buckets= are finite upper bounds in rising order; the last bucket, without a bound, comes by itself"
         if not self.buckets or len(self.buckets) > _BUCKETS_MAX:
@@ -207,5 +207,5 @@ KINDS: Final[tuple[type, ...]] = get_args(Kind)
 
 
 def needs_every_record(kind: Kind) -> bool:
-    """Whether a row is made of many records, so that a replay of the latest ones alone gives another row."""
+    """Whether a row is made of many records, so that a replay of only the latest ones gives a different row."""
     return isinstance(kind, Metrics) or (isinstance(kind, KeyValue) and kind.fold is not None)

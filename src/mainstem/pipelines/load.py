@@ -1,4 +1,4 @@
-"""``load_app``: the App that a user's file declares, with one clear error for each way in which it may not.
+"""``load_app``: the App that a user's file declares, or one clear error for each way to fail.
 
 The file is imported like a script: under its own name, with its directory on ``sys.path`` so that it can import its
 neighbors. A file is imported once; a second call gives the same App.

@@ -1,8 +1,8 @@
-"""Lost offsets: what a stream could not read since it was removed before, kept in the progress topic.
+"""Lost offsets: ranges that were removed before a stream read them, recorded in the progress topic.
 
-A stream with ``failOnDataLoss=false`` goes on where its log begins, and appends one record for each range that it
+A stream with ``failOnDataLoss=false`` continues at the log start offset and appends one record for each range that it
 missed: key ``loss:<reader>:<topic>/<partition>:<start>-<end>:<topic id>``, value this document. The key names the
-range, so that saying it again after a crash adds nothing, and compaction keeps each of them.
+range: a repeated record after a crash replaces the first, and compaction keeps every range.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _PREFIX = b"loss:"
 class Loss:
     """The offsets [start, end) of a partition, which ``reader`` (a consumer group) never read, and what removed them.
 
-    ``end`` is None for all that a former life of the topic still had: nobody knows where that ended. ``topic_id`` is
-    the life of the topic that they belonged to; ``noticed_ms`` when the reader noticed.
+    ``end`` is None for all unread offsets of a deleted or recreated topic, whose end is unknown. ``topic_id`` is
+    the id of the topic that held the offsets; ``noticed_ms`` is when the reader noticed the loss.
     """
 
     reader: str
@@ -63,7 +63,7 @@ class Loss:
     def from_record(cls, record: Record) -> Loss | None:
         """Read a record of the progress topic; None for one of another kind, and for a tombstone.
 
-        Raises SchemaError for a loss that cannot be read.
+        Raises SchemaError for a loss that cannot be parsed.
         """
         if record.value is None or not (record.key or b"").startswith(_PREFIX):
             return None
@@ -85,7 +85,7 @@ class Loss:
 
 
 def record_losses(log: Log, losses: Iterable[Loss]) -> None:
-    """Append the records; the progress topic is created where it does not exist yet."""
+    """Append the records. Creates the progress topic if it does not exist."""
     from mainstem.schema.registry import SYSTEM_TOPIC_CONFIGS
 
     log.create_topic(PROGRESS_TOPIC, partitions=1, configs=SYSTEM_TOPIC_CONFIGS, exist_ok=True)
@@ -95,7 +95,7 @@ def record_losses(log: Log, losses: Iterable[Loss]) -> None:
 
 
 def recorded_losses(log: Log, reader: str | None = None) -> list[Loss]:
-    """Every loss on record, or those of one reader, oldest first; none where there is no progress topic."""
+    """Every recorded loss, or those of one reader, oldest first; empty without a progress topic."""
     found: dict[str, Loss] = {}
     try:
         for key, loss in EntryReader(log, PROGRESS_TOPIC, Loss.from_record):

@@ -1,6 +1,6 @@
-"""What a metrics view's figures are called in Prometheus' format, where names are of letters, digits and underscores.
+"""The Prometheus names of a metrics view's figures. They consist of letters, digits and underscores.
 
-Pure. The definition of a view is refused when two of its names would be the same one.
+Pure. A view's definition is refused when two of its names would become the same.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def value_name(view: str, value: str) -> str:
 
 
 def name_fault(by: Sequence[str], values: Sequence[str]) -> str | None:
-    """What is wrong with the names of labels and values; None when nothing is."""
+    """The fault in the names of labels and values; None when they are valid."""
     if both := set(by) & set(values):
         return f"{min(both)!r} is a label and a value; it can be one of them"
     labels = [metric_name(label) for label in by]

@@ -1,8 +1,8 @@
-"""``Overview``: every pipeline of a log as its progress, its state and the log's ends together tell.
+"""``Overview``: the status of every pipeline of a log, from its progress, its state and the log's end offsets.
 
-What the commands, the HTTP gateway and the console show. Each call reads on from where the last one stopped. The lag is
-counted when it is asked for, from the pipeline's progress to the ends of its inputs, so it is right though the driver
-is dead. Thread-safe.
+The commands, the HTTP gateway and the console show it. Each call reads on from where the last one stopped. Each call
+computes the lag, from the pipeline's progress to the ends of its inputs, so it is right even if the driver is dead.
+Thread-safe.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.pipelines.state import STATES_TOPIC, MicroBatch, PipelineState
 
 NOT_SEEN = "not seen"
-"""The status of a pipeline whose driver has fallen silent, or that has never told of itself."""
+"""The status of a pipeline whose driver sends no heartbeats any longer, or that has never published its state."""
 
 
 class _Named(Protocol):
@@ -33,7 +33,7 @@ _Entry = TypeVar("_Entry", bound=_Named)
 
 
 class Overview:
-    """See the module."""
+    """The status of every pipeline of one log."""
 
     def __init__(self, log: Log, clock: Clock | None = None) -> None:
         self._log = log
@@ -92,7 +92,7 @@ class _Latest(Generic[_Entry]):
 
 
 def _lag(progress: Progress | None, ends: Position) -> int | None:
-    """How many records of the inputs lie beyond what the pipeline has read; None when that is not known."""
+    """The number of input records that the pipeline has not read yet; None when unknown."""
     if progress is None or not set(progress.inputs) <= ends.topics:
         return None
     inputs = ends.restrict(progress.inputs)

@@ -1,17 +1,17 @@
 """The progress record: how a derived topic carries the positions of its sources.
 
 After each micro-batch a pipeline appends one record to the compacted topic ``__mainstem_progress``: its key is the
-pipeline's name, its value this document. Whoever has applied a derived topic past its part of ``sink`` covers
-``source``. A pipeline that derives several topics says so of all of them in one record: they move together.
+pipeline's name, its value this document. A reader that has applied a derived topic past its part of ``sink`` covers
+``source``. A pipeline that derives several topics writes one record for all of them: they move together.
 
 Invariant: all three positions are complete and cumulative (every partition, not only those that one micro-batch
 touched), and the records of one pipeline never go back. ``batch_id`` is -1 in the record that is written when a query
-first starts, so that its coverage is known before its first micro-batch. ``rebuilt`` is there once the pipeline was
-rebuilt: its topics hold rows of an older version then, and what replaced them, so that only the latest value of a key
-says what it derives.
+first starts, so that its coverage is known before its first micro-batch. ``rebuilt`` is set once the pipeline was
+rebuilt: its topics then hold rows of an older version and the rows that replaced them, so only the latest value of
+each key counts.
 
-A key with a colon in it, which no pipeline's name has, belongs to a record of another kind (``losses.py``); who reads
-progress passes it over.
+A key with a colon, which pipeline names cannot contain, marks a record of another kind (``losses.py``); readers of
+progress skip it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mainstem.model import Position, Record
 
 PROGRESS_TOPIC = "__mainstem_progress"
 OF_ANOTHER_KIND = b":"
-"""What stands in the keys of records of this topic that are not a pipeline's progress."""
+"""Marks the keys of records in this topic that are not a pipeline's progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Progress:
     def from_record(cls, record: Record) -> Progress | None:
         """Read a record of the progress topic; None for a tombstone (the pipeline was dropped), and for another kind.
 
-        Raises SchemaError when the record is none of ours.
+        Raises SchemaError when the record is not a valid progress record.
         """
         if record.value is None or OF_ANOTHER_KIND in (record.key or b""):
             return None

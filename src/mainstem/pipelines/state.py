@@ -1,11 +1,11 @@
-"""The state record: how a pipeline's query goes, told through the log.
+"""The state record: the state of a pipeline's query, published in the log.
 
 The driver appends one record for each pipeline to the compacted topic ``__mainstem_pipeline_states``: its key is the
-pipeline's name, its value this document. It does so when something has changed, at most about once a second, and as a
-heartbeat every ``HEARTBEAT_MS`` when nothing has. So whoever reads the topic knows how every query goes, on whichever
-machine it runs, and a driver that died is known by its silence: ``is_lost``.
+pipeline's name, its value this document. It appends when something has changed, at most about once a second, and
+otherwise a heartbeat every ``HEARTBEAT_MS``. So a reader of the topic knows the state of every query on every machine.
+A driver that died sends no heartbeats: ``is_lost``.
 
-Counts are those of the driver's present run. Times are milliseconds since the epoch, by the driver's clock.
+Counts start with the driver's current run. Times are milliseconds since the epoch, by the driver's clock.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ RECENT_MAX: Final = 20
 
 
 class Status(enum.StrEnum):
-    """How a query is."""
+    """The status of a query."""
 
     STARTING = "starting"
     RUNNING = "running"
-    """It works on records."""
+    """It processes records."""
     WAITING = "waiting"
-    """It has derived all that there is."""
+    """It has processed all records and waits for new ones."""
     RESTARTING = "restarting"
-    """It failed, and is started again after a pause."""
+    """It failed and restarts after a pause."""
     FAILED = "failed"
-    """It failed, and is not started again."""
+    """It failed and does not restart."""
     STOPPED = "stopped"
     FINISHED = "finished"
-    """It has derived all that there was when it started, and ended, as it was asked to."""
+    """It processed all records that existed when it started, then ended, as requested."""
 
     @property
     def is_over(self) -> bool:
-        """Whether no more is heard of the query until it is started anew."""
+        """Whether the query has ended: it publishes nothing until it is started again."""
         return self in (Status.FAILED, Status.STOPPED, Status.FINISHED)
 
 
@@ -66,7 +66,7 @@ class MicroBatch:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What made the query fail last. ``next_try_ms`` is None when it runs again, or will not."""
+    """The query's last failure. ``next_try_ms`` is None when the query runs again, or will not restart."""
 
     text: str
     at_ms: int
@@ -75,7 +75,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What the query did since the driver started, and what it holds."""
+    """Counters of the query since the driver started, and the size of its state."""
 
     micro_batches: int = 0
     input_rows: int = 0
@@ -86,7 +86,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class PipelineState:
-    """How one pipeline is; see the module. ``input_rows_per_second`` is Spark's, of the last micro-batch.
+    """The state of one pipeline. ``input_rows_per_second`` is Spark's, of the last micro-batch.
 
     ``watermark_held_by`` says in words which of several inputs holds the watermark back; None when none does.
     """
@@ -105,7 +105,7 @@ class PipelineState:
     recent: tuple[MicroBatch, ...] = field(default=())
 
     def is_lost(self, now_ms: int) -> bool:
-        """Whether its driver should have been heard of since, and was not."""
+        """Whether the driver's heartbeat is overdue."""
         return not self.status.is_over and now_ms - self.seen_ms > LOST_AFTER_MS
 
     def to_record(self) -> tuple[bytes, bytes]:
@@ -118,7 +118,7 @@ class PipelineState:
     def from_record(cls, record: Record) -> PipelineState | None:
         """Read a record of the topic; None for a tombstone (the pipeline was dropped).
 
-        Raises SchemaError when the record is none of ours.
+        Raises SchemaError when the record is not a valid state record.
         """
         if record.value is None:
             return None

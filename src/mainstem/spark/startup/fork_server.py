@@ -1,17 +1,17 @@
-"""A process that has imported all that Spark's Python processes need, and forks them: ahead, instead of in a second.
+"""A server process that imports everything Spark's Python processes need, and forks them in milliseconds.
 
 On one machine Spark starts some ten Python processes for a handful of queries (planners, a runner for each source, the
-workers), and each would import pyspark, Arrow, numpy and the native decoder by itself: a second of processor time each,
-and again after a minute of idleness, when Spark lets its workers go. ``ForkServer`` starts one process that imports
-them once, while the JVM starts; ``python`` is the command that Spark is given in place of Python (see ``fork_client``).
+workers). Each would import pyspark, Arrow, numpy and the native decoder by itself. That takes a second of processor
+time each, and again after a minute of idleness, when Spark ends its workers. ``ForkServer`` starts one process that
+imports them once, while the JVM starts; ``python`` is the command that Spark runs in place of Python (``fork_client``).
 
-A fork takes some 20 ms, since the tables of all that was imported are copied. So one is made ahead, a little after the
-last was given away, and waits for what it is to become: a stream's micro-batch starts a process or two.
+A fork takes some 20 ms, since it copies the page tables of all imports. So the server forks one spare process ahead, a
+little after it used the last, which waits for its request: a stream's micro-batch starts a process or two.
 
-What a forked process must not share is made anew: standard streams, environment, signal handlers, numpy's random
-numbers. The collector is frozen first, so that a worker's collections do not walk what was imported. The server has one
-thread, ends when its standard input does, and takes with it what it forked. Only for Linux and macOS. With a cluster it
-serves the driver's machine alone.
+A forked process gets its own standard streams, environment, signal handlers and numpy random state. The garbage
+collector is frozen first, so that a worker's collections skip the imported modules. The server has one thread. It ends
+when its standard input closes, and kills the processes that it forked. Only for Linux and macOS. With a cluster it
+serves only the driver's machine.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class ForkServer:
         self.python.chmod(0o700)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(str(self._socket_path))
-        listener.listen(128)  # whoever asks before the imports are done waits here
+        listener.listen(128)  # clients that connect before the imports are done wait here
         environment = {**os.environ, **_SINGLE_THREADED, "PYTHONHASHSEED": "0"}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "mainstem.spark.startup.fork_server", str(listener.fileno())],
@@ -93,7 +93,7 @@ class ForkServer:
 
     @property
     def variables(self) -> dict[str, str]:
-        """By which ``mainstem-python``, the stand-in that is at the same place on all machines, finds the server."""
+        """The variables by which ``mainstem-python``, installed at the same place on all machines, finds the server."""
         return {"MAINSTEM_FORK_CLIENT": str(_CLIENT), "MAINSTEM_FORK_SERVER": str(self._socket_path)}
 
     @property
@@ -121,20 +121,20 @@ class _Child:
 
 
 class _Spare:
-    """A process that was forked ahead, and the connection by which it is told what to become."""
+    """A process that was forked ahead, and the connection that brings its request."""
 
     def __init__(self, pid: int, connection: socket.socket) -> None:
         self.pid = pid
         self._connection = connection
 
     def become(self, request: bytes, streams: list[int]) -> None:
-        """Let it go. Raises OSError when it is no more."""
+        """Send the request to the process. Raises OSError when the process has died."""
         with self._connection as connection:
             socket.send_fds(connection, [len(request).to_bytes(_CODE_BYTES, sys.byteorder)], streams)
             connection.sendall(request)
 
     def drop(self) -> None:
-        """It ends when nobody can tell it anything."""
+        """Close the connection, which ends the process."""
         self._connection.close()
 
 
@@ -150,7 +150,7 @@ class _Server:
         self._waker.setblocking(False)
 
     def serve(self) -> None:
-        """Until standard input ends."""
+        """Serve requests until standard input closes."""
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
         self._selector.register(sys.stdin.fileno(), selectors.EVENT_READ, "input")
@@ -174,7 +174,7 @@ class _Server:
 
     def _accept(self) -> None:
         if self._spare is None:
-            self._spare = self._forked()  # before there is something of this request that it would inherit
+            self._spare = self._forked()  # before this request opens anything that the fork would inherit
         connection, _ = self._listener.accept()
         try:
             connection.settimeout(_ASK_TIMEOUT_S)
@@ -191,7 +191,7 @@ class _Server:
         self._tell(child, pid)
 
     def _started(self, request: bytes, streams: list[int]) -> int:
-        """The id of the process that becomes what is asked for: the spare one, if that lives."""
+        """The id of the process that runs the request: the spare one if it is alive."""
         spare, self._spare = self._spare, None
         if spare is not None:
             with contextlib.suppress(OSError):
@@ -211,7 +211,7 @@ class _Server:
         return _Spare(pid, ours)
 
     def _become(self, told: socket.socket) -> None:
-        """In the fork: wait, then be the Python process that is asked for. Does not return."""
+        """In the fork: wait for a request, then run it as a Python process. Does not return."""
         code = _FAILED
         try:
             signal.set_wakeup_fd(-1)
@@ -262,7 +262,7 @@ class _Server:
                 self._forget(child)
 
     def _abandon(self, child: _Child) -> None:
-        """The client is gone: so must be what it stood for."""
+        """Kill the forked process of a client that is gone."""
         if self._children.get(child.pid) is child:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child.pid, signal.SIGKILL)
@@ -284,7 +284,7 @@ class _Server:
 
 
 def _read_request(connection: socket.socket) -> tuple[bytes, list[int]]:
-    """What is asked for (arguments, environment, directory), marshalled, and the standard streams."""
+    """The marshalled request (arguments, environment, directory) and the standard streams."""
     head, streams, _, _ = socket.recv_fds(connection, _CODE_BYTES, 3)
     if len(head) < _CODE_BYTES or len(streams) != 3:
         raise EOFError
@@ -298,7 +298,7 @@ def _read_request(connection: socket.socket) -> tuple[bytes, list[int]]:
 
 
 def _run_module(arguments: list[str]) -> int:
-    """What ``python -m MODULE ARGUMENT…`` does."""
+    """Run a module like ``python -m MODULE ARGUMENT…``."""
     options = [number for number, argument in enumerate(arguments) if argument == "-m"]
     if not options:
         raise SystemExit(f"the fork server runs modules only, not: {shlex.join(arguments)}")

@@ -1,4 +1,4 @@
-"""What a handler file declares: its API, the versions that are really served, and the function that serves them."""
+"""The declaration of an API in a handler file: the API, the versions it serves, and the function that serves them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def _hold_nothing() -> Callable[[], None]:
 
 
 class Call(NamedTuple):
-    """A request with what is known of its sender. ``body`` is the API's request class.
+    """A request with the session of its sender. ``body`` is the API's request class.
 
-    ``client_host`` is the sender's address behind a ``/``, as Kafka shows it. ``hold`` keeps later requests on the same
-    connection from being begun, until what it returns is called.
+    ``client_host`` is the sender's address behind a ``/``, as Kafka shows it. ``hold`` delays later requests on the
+    same connection until the function that it returns is called.
     """
 
     api_key: int
@@ -42,17 +42,17 @@ class Call(NamedTuple):
 
     @property
     def principal(self) -> Principal:
-        """Who asks."""
+        """The sender's principal."""
         return self.session.principal
 
     @property
     def advertised(self) -> tuple[str, int]:
-        """The address of this node that the sender is told: that of the listener by which it came."""
+        """The address of this node that the sender gets: that of the listener by which it came."""
         return self.session.advertised
 
 
 Answer: TypeAlias = Message | None
-"""A response; None when the protocol says that there is none (Produce with acks=0)."""
+"""A response; None when the protocol sends none (Produce with acks=0)."""
 Handler: TypeAlias = "Callable[[Node, Call], Answer | Awaitable[Answer]]"
 
 
@@ -60,12 +60,12 @@ Handler: TypeAlias = "Callable[[Node, Call], Answer | Awaitable[Answer]]"
 class Api:
     """One API as it is served.
 
-    ``advertised`` are the versions that ApiVersions lists, where they are not those that are served. A request whose
-    API is ``pipelined`` is begun while earlier ones of its kind on the same connection still wait for their answers;
-    answers leave in the order of the requests all the same.
+    ``advertised`` are the versions that ApiVersions lists, where they differ from the served versions. Requests of a
+    ``pipelined`` API begin while earlier ones on the same connection still wait for their responses; the responses
+    are still sent in the order of the requests.
 
     ``slices``: the array whose items are answered one by one; a long request is then served in slices. A request of an
-    API without them is short: it may hold ``_ELEMENTS_MAX`` array elements.
+    API without ``slices`` is short: it may hold ``_ELEMENTS_MAX`` array elements.
     """
 
     key: ApiKey
@@ -77,5 +77,5 @@ class Api:
 
     @property
     def elements_max(self) -> int:
-        """How many array elements a request may hold."""
+        """Return how many array elements a request may hold."""
         return _ELEMENTS_MAX if self.slices is None else MAX_ELEMENTS

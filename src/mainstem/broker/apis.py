@@ -1,4 +1,4 @@
-"""The table of what is served, made from what the handler files declare: the one place that names them all."""
+"""The table of served APIs, built from the handler files' declarations: the only module that names all of them."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ _ALL: Final = (
 APIS: Final[Mapping[int, Api]] = MappingProxyType({int(api.key): api for api in sorted(_ALL, key=lambda api: api.key)})
 
 unsupported_api_versions: Final = api_versions.UNSUPPORTED
-"""Answers an ApiVersions request of a version that is not served."""
+"""Answers an ApiVersions request of an unsupported version."""
 
 bare_token: Final = sasl_authenticate.BARE_TOKEN
-"""Takes a frame that is a token and no request, after a SaslHandshake of version 0."""
+"""Processes a frame that holds a bare token instead of a request, after a SaslHandshake of version 0."""

@@ -1,6 +1,6 @@
-"""What a broker does beside its requests, for as long as it runs: each chore is watched, and none ends in silence.
+"""The background tasks (chores) of a running broker: they are supervised, so that no failure goes unnoticed.
 
-A chore that fails is logged with its trace, counted (``mainstem_chore_failures_total``), and begun again, after a
+A chore that fails is logged with its stack trace, counted (``mainstem_chore_failures_total``), and restarted, after one
 second at first and after at most a minute. Concurrency: tasks on the event loop.
 """
 
@@ -27,7 +27,7 @@ class Chores:
         self.tasks: list[asyncio.Task[None]] = []
 
     def start(self, name: str, run: Callable[[], Awaitable[None]], retry_s: float = _RETRY_S) -> None:
-        """Run a chore until ``stop``; one that returns is done for good."""
+        """Run a chore until ``stop``; a chore that returns is not restarted."""
         self._failures[name] += 0
         self.tasks.append(asyncio.create_task(self._keep(name, run, retry_s), name=name))
 

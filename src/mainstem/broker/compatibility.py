@@ -1,7 +1,7 @@
-"""What is served beside what Apache Kafka serves, and why where they differ; ``docs/compatibility.md`` is made of it.
+"""Generates ``docs/compatibility.md``: the APIs served beside those of Apache Kafka, and why they differ.
 
-``python -m mainstem.broker.compatibility`` writes the page anew (``make compatibility`` does so, too). Versions come
-from the table of APIs, gaps from what each handler's file says of itself behind the word ``Deliberate:``.
+``python -m mainstem.broker.compatibility`` writes the page (``make compatibility`` does so, too). Versions come from
+the table of APIs, gaps from the text behind the word ``Deliberate:`` in each handler's docstring.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ KAFKA_APIS: Final = MappingProxyType(
     92 DeleteShareGroupOffsets 0-0
     """)
 )
-"""What a broker of Apache Kafka 4.3 lists, in its default configuration."""
+"""The APIs that a broker of Apache Kafka 4.3 lists in its default configuration."""
 
 _TOKENS: Final = "there are no delegation tokens"
 _VOTERS: Final = "there is one node, and no quorum to change"
@@ -142,12 +142,12 @@ NOT_SERVED: Final = MappingProxyType(
         89: _STREAMS,
     }
 )
-"""APIs of Apache Kafka that are not listed here, by intention."""
+"""APIs of Apache Kafka that are deliberately not listed here."""
 
 OTHER_VERSIONS: Final = MappingProxyType(
     {int(ApiKey.LIST_KEY_OFFSETS): "Mainstem's own, listed for clients that call themselves mainstem alone"}
 )
-"""APIs whose listed versions are not Apache Kafka's, by intention, and why."""
+"""APIs whose listed versions deliberately differ from Apache Kafka's, and why."""
 
 _HEAD: Final = f"""# Compatibility with Apache Kafka
 
@@ -181,7 +181,7 @@ answer. These differ by intention:
 
 
 def gap(api: Api) -> str:
-    """What the handler's file says it leaves out by intention; empty when it says nothing."""
+    """Return the deliberate gaps that the handler's docstring states; empty if it states none."""
     module = inspect.getmodule(api.handle)
     text = (module.__doc__ if module is not None else None) or ""
     _, found, after = text.partition("Deliberate: ")
@@ -211,14 +211,14 @@ def _range(versions: VersionRange) -> str:
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     numbers = sorted({*KAFKA_APIS, *APIS})
     answers = "".join(map(_answer, sorted({(row.reason, _api_names(row.reason)) for row in DELIBERATE})))
     return _HEAD + "".join(map(_row, numbers)) + _TAIL + _ANSWERS + answers
 
 
 def _api_names(reason: str) -> str:
-    """The APIs whose answers differ for this reason."""
+    """Return the APIs whose answers differ for this reason."""
     apis = {row.api for row in DELIBERATE if row.reason == reason}
     if "*" in apis:
         return "DescribeConfigs, CreateTopics"

@@ -1,8 +1,8 @@
-"""Where answers differ from Apache Kafka's by intention, and why: the one list of them.
+"""The one list of deliberate differences from Apache Kafka in answers, with the reasons.
 
-The differential test leaves these out, and ``docs/compatibility.md`` shows them. A row names an API (``*`` for any),
-a regular expression for the field's path in the answer, and what is answered here and there (``ANY`` for whatever it
-is). Everything else that differs is a defect.
+The differential test skips these, and ``docs/compatibility.md`` shows them. A row names an API (``*`` for any), a
+regular expression for the field's path in the answer, and the answers of both sides (``ANY`` for any answer). Every
+other difference is a defect.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ ANY: Final = "…"
 class DeliberateDifference(NamedTuple):
     """One row: ``path`` is searched in a path such as ``topics[0].partitions[1].error_code``.
 
-    ``parts``: after such an answer the brokers are in different states, and what they answer is compared no further.
-    ``when``: what else must hold between the two answers.
+    ``parts``: after such an answer the brokers are in different states, and their answers are compared no further.
+    ``when``: an additional condition on the two answers.
     """
 
     api: str
@@ -33,7 +33,7 @@ class DeliberateDifference(NamedTuple):
     when: Callable[[Any, Any], bool] | None = None
 
     def covers(self, api: str, path: str, here: Any, there: Any) -> bool:
-        """Whether this row is about a difference between two answers in this place."""
+        """Whether this row covers a difference between two answers at this path."""
         return (
             self.api in ("*", api)
             and re.search(self.path, path) is not None
@@ -58,7 +58,7 @@ def _is_earlier_lag(here: Any, there: Any) -> bool:
 
 
 def _is_later_check(here: Any, there: Any) -> bool:
-    """What is said of a commit whose epoch was accepted."""
+    """Whether Kafka's answer shows that it accepted the epoch of the commit."""
     return there in (0, 3, 12, 100)
 
 

@@ -1,4 +1,4 @@
-"""The one table that turns Mainstem's errors into the protocol's error codes, at the broker's boundary."""
+"""The one table from Mainstem's errors to the protocol's error codes, used at the broker's boundary."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from mainstem.errors import (
 )
 from mainstem.protocol.errors import ErrorCode, describe
 
-# The first class that fits decides: special ones stand before their bases.
+# The first matching class wins, so subclasses stand before their bases.
 _CODES: Final[tuple[tuple[type[MainstemError], ErrorCode], ...]] = (
     (UnknownTopicError, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     (TopicExistsError, ErrorCode.TOPIC_ALREADY_EXISTS),
@@ -53,14 +53,14 @@ _CODES: Final[tuple[tuple[type[MainstemError], ErrorCode], ...]] = (
     (ProducerError, ErrorCode.UNKNOWN_PRODUCER_ID),
     (InputError, ErrorCode.INVALID_REQUEST),
     (ProtocolError, ErrorCode.INVALID_REQUEST),
-    (IndexNotReadyError, ErrorCode.NOT_ENOUGH_REPLICAS),  # not appended, and to be tried again: the code clients know
+    (IndexNotReadyError, ErrorCode.NOT_ENOUGH_REPLICAS),  # not appended; clients retry on this code
     (UnavailableError, ErrorCode.KAFKA_STORAGE_ERROR),
     (MachineError, ErrorCode.KAFKA_STORAGE_ERROR),
 )
 
 
 def error_code(error: MainstemError) -> ErrorCode:
-    """The code that tells a client what ``error`` says."""
+    """Return the protocol's code for ``error``."""
     if isinstance(error, RemoteError):
         return ErrorCode(error.code)
     for kind, code in _CODES:
@@ -70,7 +70,7 @@ def error_code(error: MainstemError) -> ErrorCode:
 
 
 def refusal(code: ErrorCode, text: str | None = None) -> RemoteError:
-    """The error that is answered with ``code``, for what no class of its own stands for."""
+    """Create an error that is answered with ``code``, for a case without an exception class of its own."""
     return RemoteError(
         text or describe(code).message, code=int(code), name=code.name, retriable=describe(code).retriable
     )

@@ -1,7 +1,7 @@
-"""The features that ApiVersions lists (KIP-584), made from the table of APIs: a feature is on when it is served.
+"""The features that ApiVersions lists (KIP-584), derived from the table of APIs: a feature is on when it is served.
 
-A client reads them to choose its ways: ``transaction.version`` 2 tells a producer that a transaction's partitions need
-not be announced (KIP-890). They are not switched here: whoever runs the node gets all that it serves.
+Clients adapt to them: ``transaction.version`` 2 tells a producer that it need not announce the partitions of a
+transaction (KIP-890). Features cannot be switched off here: every node offers all that it serves.
 Deliberate: ``metadata.version``, ``kraft.version`` and ``eligible.leader.replicas.version`` are about how several nodes
 of Apache Kafka work together, and are not listed.
 """
@@ -16,7 +16,7 @@ from mainstem.protocol.apis import ApiKey
 
 
 class Feature(NamedTuple):
-    """A feature that is on: the levels that could be, and the one that is."""
+    """A feature that is on: its range of levels, and its current level."""
 
     name: str
     first: int
@@ -25,7 +25,7 @@ class Feature(NamedTuple):
 
 
 class _Rule(NamedTuple):
-    """The feature is at ``level`` when ``api`` is served from ``version`` on."""
+    """A rule: the feature is at ``level`` when ``api`` is served from ``version`` on."""
 
     name: str
     level: int
@@ -41,7 +41,7 @@ _RULES: Final = (
 
 
 def features(apis: Mapping[int, Api]) -> list[Feature]:
-    """The features of a node that serves ``apis``, by name."""
+    """Return the features of a node that serves ``apis``."""
     return [
         Feature(rule.name, 0, rule.level, rule.level)
         for rule in _RULES

@@ -1,6 +1,6 @@
-"""What a running broker consists of, as handlers use it: the log, its commit, its groups, and the settings they obey.
+"""The parts of a running broker, as handlers use them: the log, group commit, the coordinators, and the settings.
 
-Concurrency: the event loop only, but for what ``GroupCommit`` and the checkpoint writes do in threads of their own.
+Concurrency: the event loop only, except that ``GroupCommit`` and the checkpoint writes use threads of their own.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Node:
 
     @classmethod
     def open(cls, config: BrokerConfig, disk: Disk, clock: Clock) -> Node:
-        """Open the data directory, recover it, replay the groups and the transactions.
+        """Open the data directory, recover it, and replay groups and transactions.
 
         Raises ConfigError, DirectoryLockedError, StorageError.
         """
@@ -120,18 +120,18 @@ class Node:
         return node
 
     def apply_configs(self) -> None:
-        """Let the settings that may change while the node runs hold as they are now."""
+        """Apply the current values of the settings that can change while the node runs."""
         self.connections_max = min(int(self.configs.get("max.connections")), connections_limit())
         self.log.set_defaults(self.configs.topic_defaults())
         self.fetches.wake_all()  # a config may have moved what is visible
 
     def serve_guarded(self, guard: Guard, api: Api, call: Call) -> Answer | Awaitable[Answer]:
-        """Serve a request as far as its sender may ask for it. Raises FrameError."""
+        """Serve a request as far as its sender is authorized. Raises FrameError."""
         access = Access(self.authorizer, call.principal, call.client_host[1:])
         return run_guarded(guard, self, api, call, access)
 
     def next_producer_id(self) -> int:
-        """An id that no producer ever had. Raises StorageError."""
+        """Return an id that no producer ever had. Raises StorageError."""
         producer_id = next(self._producer_ids, None)
         if producer_id is None:
             self._producer_ids = iter(self.log.metadata.allocate_producer_ids())
@@ -139,7 +139,7 @@ class Node:
         return producer_id
 
     async def delete_topic(self, topic: Topic) -> None:
-        """Delete a topic, tell who waits for it, and forget what groups committed in it. Raises StorageError."""
+        """Delete a topic, wake the requests that wait for it, and drop its committed offsets. Raises StorageError."""
         logs = topic.partitions.opened()
         self.topics.delete(topic)
         self.meters.forget(topic.name)
@@ -150,7 +150,7 @@ class Node:
         await self.groups.topic_deleted(topic.name)
 
     def start_checkpoint(self) -> CheckpointWrite | None:
-        """What the checkpoint files should say now; ``run`` it in a thread."""
+        """Create the write of the checkpoint files from the current state; ``run`` it in a thread."""
         return self.log.directory.start_checkpoint()
 
     def write_checkpoints(self) -> None:
@@ -169,7 +169,7 @@ class Node:
 
 
 def _request_memory(config: BrokerConfig) -> RequestMemory:
-    """The memory of requests; shares that are -1 are half of what they are a share of."""
+    """Create the memory of requests; a share of -1 is half of the larger amount."""
     limit = int(config.get("queued.max.request.bytes"))
     share = int(config.get("mainstem.queued.principal.request.bytes"))
     share = share if share > 0 else limit // 2
@@ -182,7 +182,7 @@ def _windows(config: BrokerConfig, name: str) -> Windows:
 
 
 def _authorizer(config: BrokerConfig, metadata: Metadata) -> Authorizer | None:
-    """The judge of requests; None when the settings name none: then everyone may do everything."""
+    """Return the authorizer; None when the settings name none: then every client may do everything."""
     super_users = config.get("super.users")
     if not config.get("authorizer.class.name") and not super_users:
         return None

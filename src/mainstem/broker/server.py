@@ -52,9 +52,9 @@ class Broker:
         return self._node
 
     async def start(self) -> tuple[str, int]:
-        """Recover, listen, and return the address that clients are told.
+        """Recover, listen, and return the address that clients get.
 
-        Raises AddressInUseError, ConfigError, DirectoryLockedError, StorageError; nothing is left open then.
+        Raises AddressInUseError, ConfigError, DirectoryLockedError, StorageError; then nothing stays open.
         """
         self._node = Node.open(self.config, self._disk, self._clock)
         try:
@@ -75,7 +75,7 @@ class Broker:
         return first.advertised or (first.host, first.port)
 
     async def _listen(self, node: Node, listener: Listener) -> Listener:
-        """Listen there; the listener with the port that it really has. Raises AddressInUseError, ConfigError."""
+        """Listen on the address; return the listener with its real port. Raises AddressInUseError, ConfigError."""
         context = node.security.context(listener)
         bound = listener
         loop = asyncio.get_running_loop()
@@ -106,7 +106,7 @@ class Broker:
         return bound
 
     def _has_room(self, node: Node) -> bool:
-        """Whether one more socket may shake hands; a refusal is logged and counted."""
+        """Whether one more socket may start a handshake; a refusal is logged and counted."""
         count = len(self.connections) + sum(map(len, self._tls_servers))
         if count < node.connections_max:
             return True
@@ -115,7 +115,7 @@ class Broker:
         return False
 
     async def _write_checkpoints(self, node: Node) -> None:
-        """So that a start has little to recover. A disk that refuses is told of once, and asked again."""
+        """Write checkpoints, so that the next start has little to recover. A disk error is logged once and retried."""
         is_refused = False
         while True:
             await asyncio.sleep(_CHECKPOINT_INTERVAL_S)

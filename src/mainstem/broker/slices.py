@@ -1,9 +1,9 @@
 """Long requests in slices: the event loop serves others between any two of them.
 
-An ``Api`` that answers the items of an array one by one, each for itself, says so with ``Slices``. A request with many
-items is then served as many small ones, and their answers are joined; a slice grows while it is quick and shrinks while
-it is slow. What an answer may hold is bounded, and only a few long requests are served at a time, so that their memory
-is bounded, too. Concurrency: the event loop; the joined answer is written in a thread.
+An ``Api`` whose array items are answered independently declares it with ``Slices``. A request with many items is then
+served as many small requests, and their answers are joined. A slice grows while it is fast and shrinks while it is
+slow. The size of an answer and the number of long requests at a time are limited, so memory is bounded.
+Concurrency: the event loop; the joined answer is encoded in a thread.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mainstem.broker.api import Answer, Call
 
 AT_ONCE_ITEMS: Final = 64
-"""A request with that many items is served at once."""
+"""A request with at most that many items is served at once."""
 _WIDE_PARTITIONS: Final = 500
 _QUICK_S: Final = 0.001
 _SLOW_S: Final = 0.004
@@ -34,8 +34,8 @@ Serve = Callable[["Call"], "Answer | Awaitable[Answer]"]
 class Slices(NamedTuple):
     """The array of a request whose items are served one by one, and the array of its answer.
 
-    ``partitions``: the array in an item that may be long itself; it is ``partitions`` in the answer. ``once``: an item
-    that comes again is answered once.
+    ``partitions``: the array in an item that may be long itself; it is ``partitions`` in the answer. ``once``: repeated
+    items are answered once.
     """
 
     asked: str
@@ -44,14 +44,14 @@ class Slices(NamedTuple):
     once: bool = False
 
     def items(self, body: Any) -> Sequence[Any]:
-        """The items of a request; equal ones once, if that is so."""
+        """Return the items of a request, without repetitions if ``once`` is set."""
         items: Sequence[Any] = getattr(body, self.asked) or ()
         if not self.once or len(items) < 2:
             return items
         return list({_identity(item): item for item in items}.values())
 
     def is_long(self, items: Sequence[Any]) -> bool:
-        """Whether a request is to be served in slices."""
+        """Whether a request must be served in slices."""
         if len(items) > AT_ONCE_ITEMS:
             return True
         return bool(self.partitions) and any(len(getattr(item, self.partitions)) > _WIDE_PARTITIONS for item in items)
@@ -60,7 +60,7 @@ class Slices(NamedTuple):
 async def serve_in_slices(
     call: Call, slices: Slices, items: Sequence[Any], serve: Serve, bytes_max: int
 ) -> tuple[Message, Chunks]:
-    """The answer to a long request, and its bytes. Raises FrameError when it would be longer than ``bytes_max``."""
+    """Serve a long request; return the answer and its bytes. Raises FrameError if it exceeds ``bytes_max``."""
     answer: Any = None
     answered: list[Any] = []
     count, at, size_bytes = 1, 0, 0
@@ -98,7 +98,7 @@ async def serve_in_slices(
 
 
 def _bodies(body: Any, slices: Slices, part: Sequence[Any]) -> Iterator[tuple[Any, bool]]:
-    """The requests that a slice consists of, and whether each continues the last item of the one before."""
+    """Yield the requests of a slice, and whether each one continues the last item of the request before."""
     narrow: list[Any] = []
     for item in part:
         numbers = getattr(item, slices.partitions) if slices.partitions else ()
@@ -122,7 +122,7 @@ def _with(struct: Any, field: str, value: Any) -> Any:
 
 
 def _identity(item: Any) -> Any:
-    """What makes an item equal to another one."""
+    """Return the key by which equal items are found."""
     if isinstance(item, Struct):
         return tuple(map(_identity, item.__dict__.values()))
     return tuple(map(_identity, item)) if isinstance(item, (list, tuple)) else item

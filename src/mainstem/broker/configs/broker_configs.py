@@ -1,8 +1,8 @@
-"""The node's settings as they are now: what was set while it ran, over what it was started with, over the defaults.
+"""The node's current settings: values set at run time come first, then those from the start, then the defaults.
 
-As in Kafka there are two places to set one at run time: for this node by its id, and for all nodes by the empty name.
-What is set is kept in the node's metadata and holds at once. Only some settings can change while the node runs
-(``CHANGEABLE``); the others are read once, at its start, and a change of one is refused.
+As in Kafka, run-time values have two places: this node, by its id, and all nodes, by the empty name. They are stored in
+the node's metadata and take effect at once. Only some settings can change while the node runs (``CHANGEABLE``). The
+others are read once, at the start, and a change of them is refused.
 
 Concurrency: the event loop only.
 """
@@ -25,19 +25,19 @@ CHANGEABLE: Final = frozenset(
     {name for name, setting in SETTINGS.items() if setting.topic_config is not None and setting.scale == 1}
     | {"max.connections"}
 )
-"""Settings that can change while the node runs: defaults of topic configs, and what is asked for at each use."""
+"""Settings that can change while the node runs: defaults of topic configs, and settings read at each use."""
 _KIND: Final = "broker-config"
 
 
 class Level(NamedTuple):
-    """A place in which a setting is given, and its text there. ``place`` is None for what the node was started with."""
+    """A place where a setting has a value, and its text. ``place`` is None for values from the node's start."""
 
     place: str | None
     text: str
 
 
 class BrokerConfigs:
-    """The settings of one node. ``changed`` is called when any of them was changed."""
+    """The settings of one node. ``changed`` is called after every change."""
 
     def __init__(self, config: BrokerConfig, metadata: Metadata, changed: Callable[[], None]) -> None:
         self._config = config
@@ -46,7 +46,7 @@ class BrokerConfigs:
         self._own_name = str(config.get("node.id"))
 
     def levels(self, name: str) -> list[Level]:
-        """Where a setting is given, first the place that wins; empty for its default."""
+        """Return the places that give the setting a value, the winning one first; empty if it has its default."""
         levels = [
             Level(place, self.overrides(place)[name])
             for place in (self._own_name, ALL_NODES)
@@ -57,19 +57,19 @@ class BrokerConfigs:
         return levels
 
     def get(self, name: str) -> Any:
-        """The parsed value of a setting, or its default."""
+        """Return the parsed value of a setting, or its default."""
         levels = self.levels(name)
         return self._config.parse(name, levels[0].text) if levels else self._config.get(name)
 
     def overrides(self, place: str) -> Mapping[str, str]:
-        """What was set at run time for this node or for all nodes. Raises RemoteError for another node."""
+        """Return the run-time values for this node or for all nodes. Raises RemoteError for another node."""
         if place not in (self._own_name, ALL_NODES):
             raise refusal(ErrorCode.INVALID_REQUEST, f"this is node {self._own_name}, not {place[:300]}")
         stored = self._metadata.entries(_KIND).get((place,), {})
         return as_stored({name: text for name, text in stored.items() if name in CHANGEABLE}, SETTINGS)
 
     def set(self, place: str, overrides: Mapping[str, str], *, validate_only: bool) -> None:
-        """Replace what is set for this node or for all nodes. Raises RemoteError, ConfigError, StorageError."""
+        """Replace the run-time values for this node or for all nodes. Raises RemoteError, ConfigError, StorageError."""
         for name, text in overrides.items():
             if name not in SETTINGS:
                 raise ConfigError(f"unknown setting {name[:300]!r}{similar(name, SETTINGS)}")
@@ -84,7 +84,7 @@ class BrokerConfigs:
             self._changed()
 
     def topic_defaults(self) -> dict[str, str]:
-        """The topic configs whose default these settings change."""
+        """Return the topic configs whose default these settings change."""
         defaults = self._config.topic_defaults()
         for place in (ALL_NODES, self._own_name):
             for name, text in self.overrides(place).items():

@@ -1,8 +1,8 @@
 """The broker's settings: Kafka's names, types, bounds and defaults, and where a default differs, why.
 
-``SETTINGS`` is the table that DescribeConfigs lists for the broker; ``BrokerConfig`` is one broker's settings, checked
-in one place. A setting that is a topic config's default (``log.retention.ms`` for ``retention.ms``) is handed to the
-log.
+``SETTINGS`` is the table that DescribeConfigs lists for the broker. ``BrokerConfig`` holds one broker's settings and
+checks all of them. A setting that is the default of a topic config (``log.retention.ms`` for ``retention.ms``) is
+passed to the log.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ from mainstem.log.partition.config_values import whole as _int
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One broker setting. ``topic_config`` names the topic config whose default it is, if it is one; ``scale`` is how
-    many of that config's units one of this is.
+    """One broker setting.
+
+    ``topic_config`` names the topic config whose default it is, if any; ``scale`` is the number of that config's units
+    in one unit of this setting.
     """
 
     name: str
@@ -330,7 +332,7 @@ _SECURITY: Final = tuple(_own(row.name, row.type, row.default, row.parse, row.do
 
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
-# As Kafka reads them: milliseconds win over minutes, and minutes over hours.
+# As in Kafka, milliseconds win over minutes, and minutes over hours.
 _COARSE: Final = tuple(
     Setting(
         name,
@@ -360,11 +362,11 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """What one broker runs with.
+    """The settings of one broker.
 
     It listens on ``listeners``, or else in plaintext on ``host`` and ``port``. Port 0 takes a free one. ``advertised``
-    is the address that clients of the latter are told, by default the one that is listened on. ``settings`` are Kafka's
-    names and values as text. Raises ConfigError for what cannot be.
+    is the address that clients of ``host`` and ``port`` get; by default the one it listens on. ``settings`` are Kafka's
+    names and values as text. Raises ConfigError for invalid settings.
     """
 
     data_dir: Path
@@ -384,11 +386,11 @@ class BrokerConfig:
 
     @property
     def all_listeners(self) -> tuple[Listener, ...]:
-        """Where it listens; the first is for the node's own processes."""
+        """The addresses it listens on; the node's own processes use the first."""
         return self.listeners or (Listener(Protocol.PLAINTEXT, self.host, self.port, self.advertised),)
 
     def _refuse_open(self, listener: Listener) -> None:
-        """Who can be reached from elsewhere asks who is there, and encrypts. Raises ConfigError."""
+        """Refuse a listener that other machines can reach without authentication or encryption. Raises ConfigError."""
         knows_clients = listener.protocol.has_sasl or self.get("ssl.client.auth") == "required"
         if listener.protocol.has_tls and knows_clients:
             return
@@ -405,7 +407,7 @@ class BrokerConfig:
 
     @staticmethod
     def parse(name: str, text: str) -> Any:
-        """What ``text`` gives the setting ``name``. Raises ConfigError."""
+        """Parse ``text`` as a value of the setting ``name``. Raises ConfigError."""
         setting = SETTINGS.get(name)
         if setting is None:
             hint = similar(name, SETTINGS) or "; settings have Kafka's names, such as num.partitions (docs/limits.md)"
@@ -418,15 +420,15 @@ class BrokerConfig:
             raise ConfigError(f"setting {name}={text!r}: {reason(error, setting.type)}") from error
 
     def get(self, name: str) -> Any:
-        """The parsed value of a setting, or its default."""
+        """Return the parsed value of a setting, or its default."""
         return self.parse(name, self.text(name))
 
     def text(self, name: str) -> str:
-        """The value of a setting as text, or its default."""
+        """Return the value of a setting as text, or its default."""
         return self.settings.get(name, SETTINGS[name].default)
 
     def topic_defaults(self) -> dict[str, str]:
-        """The topic configs whose default these settings change."""
+        """Return the topic configs whose default these settings change."""
         defaults = {}
         for setting in (*_COARSE, *_TOPIC_DEFAULTS):
             if setting.topic_config is not None and setting.name in self.settings:
@@ -435,5 +437,5 @@ class BrokerConfig:
 
 
 def scaled(text: str, scale: int) -> str:
-    """A setting's value in the units of its topic config; -1 stays what it is."""
+    """Convert a setting's value to the units of its topic config; -1 stays -1."""
     return text if scale == 1 or int(text) < 0 else str(int(text) * scale)

@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs have in common: each resource is changed or refused on its own."""
+"""The common part of AlterConfigs and IncrementalAlterConfigs: each resource is changed or refused independently."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Changed(NamedTuple):
-    """How it went for one resource."""
+    """The result for one resource."""
 
     error_code: ErrorCode
     error_message: str | None
@@ -31,7 +31,7 @@ def change_configs(
     *,
     validate_only: bool,
 ) -> list[Changed]:
-    """Change the configs of each resource of a request to what ``change`` makes of them; ``validate_only`` tries it."""
+    """Change the configs of each resource of a request as ``change`` computes; ``validate_only`` changes nothing."""
     counts = Counter((each.resource_type, each.resource_name) for each in resources)
     results = []
     for asked in resources:
@@ -50,7 +50,7 @@ def change_configs(
 
 
 def value_of(config: Any) -> str:
-    """The value that a request gives a config. Raises RemoteError when it gives none."""
+    """Return the value that a request gives a config. Raises RemoteError when it gives none."""
     if config.value is None:
         raise refusal(ErrorCode.INVALID_REQUEST, f"config {config.name} has no value")
     return str(config.value)

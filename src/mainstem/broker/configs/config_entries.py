@@ -1,4 +1,4 @@
-"""Configs as the protocol shows them: value, where it comes from, type, documentation and synonyms."""
+"""Configs as the protocol shows them: value, source, type, documentation and synonyms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ResourceType(enum.IntEnum):
-    """What has configs, by Kafka's numbers."""
+    """The types of resources with configs, by Kafka's numbers."""
 
     TOPIC = 2
     BROKER = 4
@@ -30,7 +30,7 @@ class ResourceType(enum.IntEnum):
 
 
 class ConfigSource(enum.IntEnum):
-    """Where a config's value comes from, by Kafka's numbers."""
+    """The sources of a config's value, by Kafka's numbers."""
 
     DYNAMIC_TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -59,11 +59,11 @@ _SETTING_OF: Final = {
 
 
 _WITHOUT_DEFAULT: Final = frozenset({"log.retention.ms", "log.roll.ms", "log.roll.jitter.ms", "log.flush.interval.ms"})
-"""Settings without a default in Kafka: one in coarser units stands for them. They are synonyms where they are set."""
+"""Settings without a default in Kafka; a setting in coarser units replaces them. They are synonyms where set."""
 
 
 class Synonym(NamedTuple):
-    """A place that a config's value may come from; the first one that is set wins."""
+    """A place that can give a config its value; the first one that is set wins."""
 
     name: str
     value: str
@@ -84,12 +84,12 @@ class ConfigEntry:
 
     @property
     def is_sensitive(self) -> bool:
-        """Whether it is a secret, whose value nobody is told."""
+        """Whether the config is a secret, whose value is never shown."""
         return self.type == _TYPES["password"]
 
 
 def topic_entries(configs: BrokerConfigs, overrides: Mapping[str, str]) -> list[ConfigEntry]:
-    """Every config of a topic that has these overrides."""
+    """Return every config of a topic with these overrides."""
     entries = []
     for name, definition in CONFIGS.items():
         synonyms = []
@@ -109,7 +109,7 @@ def topic_entries(configs: BrokerConfigs, overrides: Mapping[str, str]) -> list[
 
 
 def group_entries(broker_configs: BrokerConfigs, configs: GroupConfigs, group_id: str) -> list[ConfigEntry]:
-    """Every config of a group."""
+    """Return every config of a group."""
     overrides = configs.overrides(group_id)
     entries = []
     for name, definition in GROUP_CONFIGS.items():
@@ -126,7 +126,7 @@ def group_entries(broker_configs: BrokerConfigs, configs: GroupConfigs, group_id
 
 
 def broker_entries(configs: BrokerConfigs, place: str) -> list[ConfigEntry]:
-    """Every setting of the node; of ``ALL_NODES`` those that are set for all nodes."""
+    """Return every setting of the node; for ``ALL_NODES`` only those that are set for all nodes."""
     entries = []
     for name, setting in SETTINGS.items():
         synonyms = _broker_synonyms(configs, name)
@@ -153,13 +153,13 @@ def _broker_synonyms(configs: BrokerConfigs, name: str) -> list[Synonym]:
 
 
 def _effective(first: Synonym, scale: int = 1) -> str:
-    """The value that the first synonym gives, in the units of the config that it is a synonym of."""
+    """Convert the value of the first synonym to the units of the config."""
     setting = SETTINGS.get(first.name)
     return first.value if setting is None else scaled(first.value, setting.scale // scale)
 
 
 def _coarser(configs: BrokerConfigs, name: str) -> list[Synonym]:
-    """The same in other units (``log.retention.hours`` for ``log.retention.ms``), if the node was started with it."""
+    """Return the setting in coarser units (``log.retention.hours`` for ``log.retention.ms``), if set at the start."""
     setting = SETTINGS[name]
     if setting.topic_config is None or setting.scale != 1:
         return []
@@ -172,10 +172,10 @@ def _coarser(configs: BrokerConfigs, name: str) -> list[Synonym]:
 
 @dataclass(frozen=True, slots=True)
 class ChangeableConfigs:
-    """The configs of a topic, a group or the node, as a request may change them: what is set, and how it is replaced.
+    """The changeable configs of a topic, a group or the node: the current values, and the way to replace them.
 
-    ``definitions`` say the type and the default of every config that can be set. ``replace`` takes all that is to be
-    set, and whether that is only tried; it raises ConfigError, RemoteError, StorageError.
+    ``definitions`` give the type and the default of every config that can be set. ``replace`` takes all values to set
+    and whether to validate only; it raises ConfigError, RemoteError, StorageError.
     """
 
     overrides: Mapping[str, str]
@@ -184,14 +184,14 @@ class ChangeableConfigs:
 
 
 def changeable_configs(node: Node, resource_type: int, name: str) -> ChangeableConfigs:
-    """What is to be changed. Raises RemoteError for a resource without configs to change, UnknownTopicError."""
+    """Return the configs of a resource. Raises RemoteError for one without changeable configs, UnknownTopicError."""
     if resource_type == ResourceType.TOPIC:
 
         def replace_of_topic(overrides: Mapping[str, str], validate_only: bool) -> None:
             if not name:
                 raise refusal(ErrorCode.INVALID_REQUEST, "the resource has no name: give the name of a topic")
             node.topics.set_configs(name, overrides, validate_only=validate_only)
-            node.fetches.wake_all()  # a config may have moved what is visible
+            node.fetches.wake_all()  # a config may have changed which records are visible
 
         topic = node.topics.get(name)
         return ChangeableConfigs({} if topic is None else topic.configs, CONFIGS, replace_of_topic)

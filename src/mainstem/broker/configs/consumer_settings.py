@@ -1,4 +1,4 @@
-"""The broker's settings that consumer groups (KIP-848) obey: Kafka's names and defaults, as rows of the table."""
+"""The broker's settings for consumer groups (KIP-848): Kafka's names and defaults, as rows of the table."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """The configs of groups: Kafka's names, types, bounds and defaults, and the values that were set for each group.
 
-A config that a group does not set has the value of the broker's setting named in its definition. Bounds are settings,
-too: so an operator says how far groups may go. A group need not be there to have configs: they wait for it.
+A config that is not set for a group has the value of the broker's setting that its definition names. The bounds are
+broker settings, too, so the operator limits what groups may set. A group need not exist to have configs.
 
-Every change is durable when the call returns: the node's metadata log says so first. Concurrency: the event loop only.
+Every change is durable when the call returns: it is written to the node's metadata log first. Concurrency: the event
+loop only.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ _ISO_8601: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class GroupConfigDef:
-    """One config of a group. ``setting`` is the broker's setting that gives its default, if there is one; ``bounds``
-    are the settings between which it must lie.
+    """One config of a group. ``setting`` is the broker's setting that gives its default, if any; ``bounds`` are the
+    settings for its least and greatest value.
     """
 
     name: str
@@ -46,7 +47,7 @@ class GroupConfigDef:
 
 
 def parse_offset_reset(text: str) -> str | timedelta:
-    """``latest``, ``earliest``, or how long ago for ``by_duration:PnDTnHnMn.nS``. Raises ValueError."""
+    """Parse ``latest``, ``earliest``, or a duration ``by_duration:PnDTnHnMn.nS``. Raises ValueError."""
     text = text.strip()
     if text in ("latest", "earliest"):
         return text
@@ -59,14 +60,14 @@ def parse_offset_reset(text: str) -> str | timedelta:
 
 
 def _share(name: str, doc: str) -> GroupConfigDef:
-    """A number that a broker's setting of nearly the same name gives a default and bounds."""
+    """Define a numeric config; a broker's setting of nearly the same name gives its default and bounds."""
     word = name.removeprefix("share.")
     bounds = (f"group.share.min.{word}", f"group.share.max.{word}")
     return GroupConfigDef(name, "int", "", doc, integer, f"group.{name}", bounds)
 
 
 def _consumer(name: str, doc: str) -> GroupConfigDef:
-    """The same of a consumer group."""
+    """Define a numeric config of consumer groups, with default and bounds from the broker's settings."""
     word = name.removeprefix("consumer.")
     bounds = (f"group.consumer.min.{word}", f"group.consumer.max.{word}")
     return GroupConfigDef(name, "int", "", doc, integer, f"group.{name}", bounds)
@@ -113,32 +114,32 @@ GROUP_CONFIGS: Final[Mapping[str, GroupConfigDef]] = MappingProxyType(
 
 
 class GroupConfigs:
-    """What is set for each group."""
+    """The configs that are set for each group."""
 
     def __init__(self, config: BrokerConfig, metadata: Metadata) -> None:
         self._config = config
         self._metadata = metadata
 
     def get(self, group_id: str, name: str) -> Any:
-        """The parsed value of a config, or its default."""
+        """Return the parsed value of a config, or its default."""
         definition = GROUP_CONFIGS[name]
         text = self.overrides(group_id).get(name)
         return definition.parse(self.default(definition) if text is None else text)
 
     def default(self, definition: GroupConfigDef) -> str:
-        """What the config is where no group sets it."""
+        """Return the value of a config for groups that do not set it."""
         return self._config.text(definition.setting) if definition.setting is not None else definition.default
 
     def overrides(self, group_id: str) -> Mapping[str, str]:
-        """What is set for a group."""
+        """Return the configs that are set for a group."""
         return as_stored(self._metadata.entries(_KIND).get((group_id,), {}), GROUP_CONFIGS)
 
     def group_ids(self) -> list[str]:
-        """The groups for which anything is set."""
+        """Return the groups with at least one config."""
         return [str(group_id) for (group_id,) in self._metadata.entries(_KIND)]
 
     def set(self, group_id: str, overrides: Mapping[str, str], *, validate_only: bool) -> None:
-        """Replace what is set for a group. Raises RemoteError, ConfigError, StorageError."""
+        """Replace the configs of a group. Raises RemoteError, ConfigError, StorageError."""
         if not group_id:
             raise refusal(ErrorCode.INVALID_REQUEST, "a group has a name")
         for name, text in overrides.items():

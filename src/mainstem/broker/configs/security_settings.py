@@ -1,4 +1,4 @@
-"""The broker's settings of security and quotas: Kafka's names and defaults, as rows of the settings table."""
+"""The broker's settings for security and quotas: Kafka's names and defaults, as rows of the settings table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAutho
 
 
 class Row(NamedTuple):
-    """One setting: its name, type, default, how its text is read, and what it is."""
+    """One setting: its name, type, default, parser and documentation."""
 
     name: str
     type: str

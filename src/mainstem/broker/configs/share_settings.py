@@ -1,4 +1,4 @@
-"""The broker's settings that share groups obey: Kafka's names, bounds and defaults, as rows of the settings table."""
+"""The broker's settings for share groups: Kafka's names, bounds and defaults, as rows of the settings table."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""AlterShareGroupOffsets (91), version 0: lets a share group without members begin anew where it is told.
+"""AlterShareGroupOffsets (91), version 0: sets the start offsets of a share group without members.
 
-What was in flight in these partitions is forgotten, with its delivery counts. A group that is not there is made, as in
+The records in flight in these partitions and their delivery counts are dropped. An unknown group is created, as in
 Kafka. Durable when answered. Deliberate: an offset that is not in the log is OFFSET_OUT_OF_RANGE.
 """
 
@@ -54,7 +54,7 @@ async def handle(node: Node, call: Call) -> AlterShareGroupOffsetsResponse:
 def _check(
     node: Node, name: str, item: AlterShareGroupOffsetsRequestPartition, offsets: dict[tuple[UUID, int], int]
 ) -> AlterShareGroupOffsetsResponsePartition:
-    """Take down what can be altered, and answer for what cannot."""
+    """Collect the offsets that can be altered, and answer for the others."""
     answer = AlterShareGroupOffsetsResponsePartition(partition_index=item.partition_index, error_code=ErrorCode.NONE)
     try:
         topic = node.topics.existing(name)

@@ -1,6 +1,6 @@
 """AlterUserScramCredentials (51), version 0: adds, replaces and removes users' credentials; durable when answered.
 
-Passwords come salted and hashed, never as they are. What is wrong with one change of a user refuses all of that user's.
+Passwords arrive salted and hashed, never in plain text. One invalid change of a user refuses all changes of that user.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def handle(node: Node, call: Call) -> AlterUserScramCredentialsResponse:
 
 
 def _credential(asked: ScramCredentialDeletion | ScramCredentialUpsertion, mechanism: str) -> ScramCredential | None:
-    """What an upsertion sets; None for a deletion. Raises RemoteError for a mechanism or a salt that cannot be."""
+    """Return the credential to set; None for a deletion. Raises RemoteError for a bad mechanism or salt."""
     if isinstance(asked, ScramCredentialDeletion):
         return None
     if not mechanism:

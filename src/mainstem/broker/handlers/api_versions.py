@@ -1,9 +1,9 @@
-"""ApiVersions (18), versions 0–4: which APIs, versions and features are served, straight from the table of handlers.
+"""ApiVersions (18), versions 0–4: the served APIs, versions and features, from the table of handlers.
 
-A version that is not served is answered in version 0 with UNSUPPORTED_VERSION and the same list, so that any client,
-however new, finds a version to go on with (KIP-511). A client that names itself by what no name can be is refused with
-INVALID_REQUEST. Version 3 leaves out features whose lowest level is 0: its clients could not read them (KIP-1022).
-APIs of Mainstem's own are listed for clients that call themselves mainstem, so that they confuse nobody else.
+An unsupported version is answered in version 0 with UNSUPPORTED_VERSION and the same list, so that any newer client
+finds a version that both support (KIP-511). A client with an invalid software name is refused with INVALID_REQUEST.
+Version 3 leaves out features whose lowest level is 0: its clients cannot read them (KIP-1022). Mainstem's own APIs are
+listed only for clients that call themselves mainstem, so that they do not confuse other clients.
 """
 
 from __future__ import annotations

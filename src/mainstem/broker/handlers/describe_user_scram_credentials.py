@@ -1,6 +1,6 @@
 """DescribeUserScramCredentials (50), version 0: which mechanisms users have, and with how many iterations.
 
-Without names: all users. Nothing that a password could be guessed by is told.
+Without names: all users. The answer holds nothing from which a password could be guessed.
 """
 
 from __future__ import annotations

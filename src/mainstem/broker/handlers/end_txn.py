@@ -1,8 +1,8 @@
 """EndTxn (26), versions 0–5: commits or aborts a transaction; answered when every partition has its marker durably.
 
-From version 5 the end raises the producer's epoch, which the answer names; a repeat of the request is told the same,
-and ends nothing (KIP-890). Before version 5 a repeat that is delayed into the producer's next transaction
-cannot be told from its own end.
+From version 5 the end raises the producer's epoch, and the answer carries the new one. A repeated request gets the same
+answer and ends nothing (KIP-890). Before version 5, a repeat that is delayed into the producer's next transaction
+looks the same as that transaction's own end.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ _PARTED: Final = -2
 
 
 def handle(node: Node, call: Call) -> Answer | Awaitable[Answer]:
-    """Serve one request as the module's docstring describes."""
+    """Serve one request; the top of the file says how."""
     body: FetchRequest = call.body
     try:
         session = _session(node, call)

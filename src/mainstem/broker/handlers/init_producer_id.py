@@ -45,7 +45,7 @@ async def handle(node: Node, call: Call) -> InitProducerIdResponse:
 
 
 def _wish(node: Node, body: InitProducerIdRequest) -> Init:
-    """What is asked for. Raises RemoteError for what cannot be."""
+    """Return the request as an ``Init``. Raises RemoteError for invalid fields."""
     settings = node.transactions.settings
     expected = None
     if body.producer_id != NO_ID:

@@ -1,14 +1,14 @@
-"""Produce (0), versions 3–13: record batches, appended as they came.
+"""Produce (0), versions 3–13: appends record batches as they arrive.
 
-acks=all (-1) and acks=1 are answered when the records are on the disk; acks=0 is never answered, and an error then
-closes the connection. In every case no reader sees a record before it is on the disk. So acks=1 means the same as all,
-as on an Apache Kafka of one node: who was answered can read what he wrote, and finds it before the end.
-Versions 0–2 are listed, as Apache Kafka 4 does for the sake of librdkafka, and refused: their record formats are gone.
-Records of a transaction are written when the transaction's log names their partition durably: from version 12 on they
-name it themselves, before it has to be named already (``transactions.producing`` says more).
-Every record is checked before anything is appended (``append_checks``, ``log/append_records``). While a request's
-records are checked in a thread, its connection's later requests wait, so that they are appended in their order.
-A refusal carries the log start offset where Kafka's does: not for what the request or the disk is refused for.
+acks=all (-1) and acks=1 are answered when the records are on disk. acks=0 is never answered; an error then closes the
+connection. No reader ever sees a record before it is on disk. So acks=1 means the same as acks=all, as on a one-node
+Apache Kafka: after the answer, the producer can read its records below the high watermark.
+Versions 0–2 are listed, as Apache Kafka 4 does for librdkafka, and refused: their record formats are not supported.
+Records of a transaction are written after the transaction's log durably names their partition. From version 12 on the
+request itself adds the partition; before, it must have been added already (see ``transactions.producing``).
+Every record is checked before anything is appended (``append_checks``, ``log/append_records``). While a thread checks
+a request's records, later requests on its connection wait, so that the order of appends is kept.
+A refusal carries the log start offset where Kafka's does: not when the request itself or the disk is the reason.
 Deliberate: ``error_message`` is always set; Kafka sets it together with ``record_errors`` only. At most 1,000 records
 are named there. ``timeout_ms`` is not needed, having no replicas to wait for. Internal topics take no records from
 clients (INVALID_TOPIC_EXCEPTION).
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from mainstem.broker.node import Node
 
 _Place: TypeAlias = tuple[int, int]
-"""Where a partition stands in a request: its topic's index, and its own among the topic's."""
+"""The place of a partition in a request: the index of its topic, and its own index in the topic."""
 _Checks: TypeAlias = dict[_Place, Outcome | AppendCheck]
 _WITHOUT_LOG_START: Final = frozenset(
     {
@@ -59,7 +59,7 @@ _WITHOUT_LOG_START: Final = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""The refusals of the log that Kafka answers without the log start offset."""
+"""The errors of the log that Kafka answers without the log start offset."""
 _NEWEST: Final = 13
 _ALL: Final = -1
 _ACKS: Final = (0, 1, _ALL)
@@ -67,7 +67,7 @@ _BY_ID_FROM: Final = 13
 
 
 class _Waiting:
-    """A request that is answered: which partitions wait for the disk, and the answer that is sent when none does."""
+    """A request in progress: the partitions that wait for the disk, and the answer to send when none does."""
 
     def __init__(self) -> None:
         self.future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -101,7 +101,7 @@ def handle(node: Node, call: Call) -> Answer | asyncio.Future[Answer]:
 
 
 def _begin_checks(node: Node, call: Call) -> _Checks:
-    """Check the records of each partition that is there, as far as that is quick."""
+    """Check the records of each existing partition, as far as that is fast."""
     body: ProduceRequest = call.body
     checks: _Checks = {}
     for at, data in enumerate(body.topic_data):
@@ -123,7 +123,7 @@ def _begin_checks(node: Node, call: Call) -> _Checks:
 async def _serve_checked(
     node: Node, call: Call, checks: _Checks, future: asyncio.Future[Answer], release: Callable[[], None]
 ) -> None:
-    """Finish the checks that take time, and serve the request; the connection's next ones are held until then."""
+    """Finish the slow checks, and serve the request; later requests on the connection are held until then."""
     try:
         for place, check in checks.items():
             if isinstance(check, AppendCheck):
@@ -166,7 +166,7 @@ def _serve(node: Node, call: Call, checks: _Checks) -> Answer | asyncio.Future[A
         if error is not None:
             codes: Mapping[TopicPartition, ErrorCode] = dict.fromkeys(producers, error_code(error))
         else:
-            # What has happened to the transaction meanwhile counts, and what was refused before stays so.
+            # The transaction's current state counts; earlier refusals stay.
             again = admit_records(node.transactions, transactional_id, producers, call.api_version, adds=False)
             codes = {**again.codes, **admission.codes}
         _append_later(node, call, checks, codes, future)
@@ -184,7 +184,7 @@ def _has_transactional_records(body: ProduceRequest) -> bool:
 
 
 def _refuse_all(body: ProduceRequest, code: ErrorCode) -> Answer:
-    """Refuse every partition of the request, whatever it is."""
+    """Refuse every partition of the request with the same code."""
     responses = [
         TopicProduceResponse(
             name=data.name,
@@ -201,7 +201,7 @@ def _refuse_all(body: ProduceRequest, code: ErrorCode) -> Answer:
 
 
 def _transactional_producers(node: Node, call: Call) -> dict[TopicPartition, Producer]:
-    """The partitions that are there and are sent records of a transaction, and whose."""
+    """Return the existing partitions that get records of a transaction, each with its producer."""
     body: ProduceRequest = call.body
     producers = {}
     for data in body.topic_data if body.acks in _ACKS else ():
@@ -221,7 +221,7 @@ def _append_later(
     refused: Mapping[TopicPartition, ErrorCode],
     future: asyncio.Future[Answer],
 ) -> None:
-    """Append what had to wait; requests that waited for the same do so in the order in which they came."""
+    """Append the partitions that had to wait; requests that waited for the same thing append in order of arrival."""
     if future.done():
         return
     try:
@@ -263,7 +263,7 @@ def _append_all(
 
 
 def _check_unanswered(response: ProduceResponse) -> None:
-    """With acks=0 nothing but the end of the connection tells the producer that its records were refused."""
+    """Raise FrameError if records were refused: with acks=0 only a closed connection reports it to the producer."""
     for topic in response.responses:
         for partition in topic.partition_responses:
             if partition.error_code:
@@ -300,7 +300,7 @@ def _append(
         if isinstance(checked, MainstemError):
             raise checked
         if not isinstance(checked, CheckedAppend) or not log.is_current(checked):
-            # The topic was made, or its configs were changed, since the check.
+            # The topic was created, or its configs were changed, since the check.
             checked = log.start_append(only_batch(item.records, _NEWEST)).run()
         is_in_transaction = checked.sent[0].is_transactional
         result = log.append_checked(checked, begins_at_zero=begins_at_zero and is_in_transaction)

@@ -1,10 +1,10 @@
-"""ShareFetch (78), versions 1–2: gives a member records to hold, and takes its word on those that it holds already.
+"""ShareFetch (78), versions 1–2: acquires records for a member, and takes acknowledgements of those it holds.
 
-Share sessions: epoch 0 begins one, with the partitions that are named; later requests name what changes; -1 ends it and
-gives back what is held. Acknowledgements that come along are taken first and are durable when answered. What is
-acquired is bounded by ``max_records`` (whole batches, unless version 2 counts records exactly), by ``max_bytes``
-except for the first batch, and by the group's limit of locks. Without anything to give, the answer waits.
-Version 2 can renew locks, in a request that says so and fetches nothing.
+Share sessions: epoch 0 begins a session with the named partitions; later requests name only changes; epoch -1 ends it
+and releases the held records. Acknowledgements in the request are processed first and are durable when answered. The
+acquired records are bounded by ``max_records`` (whole batches; version 2 can count records exactly), by ``max_bytes``
+except for the first batch, and by the group's limit of locks. Without records, the request waits. Version 2 can renew
+locks, in a request that says so and fetches nothing.
 Deliberate: the answer leaves as soon as one record is there: ``min_bytes`` is taken as 1. That a delivery was counted
 is written, but not waited for: a power cut may forget it, never an acknowledgement.
 """
@@ -61,7 +61,7 @@ def handle(node: Node, call: Call) -> Answer | Awaitable[Answer]:
 
 
 def _check(body: ShareFetchRequest) -> None:
-    """Whether the request can be meant. Raises RemoteError."""
+    """Check that the request is valid. Raises RemoteError."""
     acknowledges = any(item.acknowledgement_batches for topic in body.topics for item in topic.partitions)
     if acknowledges and body.share_session_epoch == INITIAL_EPOCH:
         raise refusal(ErrorCode.INVALID_REQUEST, "nothing is held when a session begins")
@@ -72,7 +72,7 @@ def _check(body: ShareFetchRequest) -> None:
 
 
 def _session(node: Node, call: Call, key: SessionKey) -> ShareSession:
-    """The member's session, with what the request changes. Raises RemoteError."""
+    """Return the member's session with the request's changes applied. Raises RemoteError."""
     body: ShareFetchRequest = call.body
     sessions = node.share.sessions
     if body.share_session_epoch == INITIAL_EPOCH:
@@ -110,13 +110,13 @@ async def _serve(node: Node, body: ShareFetchRequest, session: ShareSession) -> 
 
 
 async def _fetch(node: Node, body: ShareFetchRequest, session: ShareSession) -> dict[SharedPartition, PartitionData]:
-    """What there is to tell of the session's partitions: records or errors, at the latest when the time is over."""
+    """Return new records or errors of the session's partitions, at the latest when the time is over."""
     deadline_s = node.clock.monotonic_s() + body.max_wait_ms / 1000
     while True:
         logs: list[PartitionLog] = []
         found = _look(node, body, session, logs)
         left_s = deadline_s - node.clock.monotonic_s()
-        # No turn of the loop passes between the look and the wait, so that nothing is missed.
+        # The loop runs nothing else between the look and the wait, so no change is missed.
         if found or not logs or left_s <= 0 or not await node.fetches.wait(logs, left_s) or session.is_closed:
             return found
 

@@ -1,7 +1,7 @@
-"""What is counted and measured while requests are served; everything else is looked up when somebody asks.
+"""Counters and histograms updated while requests are served; all other metrics are computed on each scrape.
 
-Made for the hot path: an observation is one bisection and two additions, a count one addition. No locks: the event loop
-only. Numbers begin at zero with the process, as Prometheus expects.
+Built for the hot path: an observation is one bisection and two additions, a count is one addition. No locks: the event
+loop only. Numbers begin at zero with the process, as Prometheus expects.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SECONDS: Final = tuple(digits * scale for scale in (0.0001, 0.001, 0.01, 0.1, 1
 
 
 class Histogram:
-    """How often values fell between bounds: ``counts`` has one more than ``bounds``, for what is above all of them."""
+    """Counts of values between bounds: ``counts`` has one entry more than ``bounds``, for values above all of them."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -44,17 +44,17 @@ class Meters:
         self.fetched_bytes: Counter[str] = Counter()
 
     def answered(self, api_key: int, seconds: float) -> None:
-        """A request's answer is ready, so long after the request was begun."""
+        """Record an answered request and the time since it was begun."""
         histogram = self.request_seconds.get(api_key)
         if histogram is None:
             histogram = self.request_seconds[api_key] = Histogram()
         histogram.observe(seconds)
 
     def forget(self, topic: str) -> None:
-        """The topic is deleted; a new one of that name begins anew."""
+        """Drop the counts of a deleted topic; a new topic of that name begins at zero."""
         del self.appended_bytes[topic], self.fetched_bytes[topic]
 
     def flushed(self, seconds: float, *, failed: bool) -> None:
-        """A flush of one partition is over."""
+        """Record a finished flush of one partition."""
         self.flush_seconds.observe(seconds)
         self.flush_failures += failed

@@ -1,9 +1,8 @@
-"""What ``/metrics`` says: the meters, and what the node's parts tell of themselves when they are asked.
+"""The page ``/metrics``: the meters, and the state of the node's parts at the time of the scrape.
 
-How many lines there are is bounded: topics, partitions and what groups read are listed one by one while there are at
-most ``mainstem.metrics.series.max`` of each; where there are more, sums alone. Partitions that nobody has used since
-the start are not opened for it, and are not listed. The event loop goes on between families, and between slices of
-partitions.
+The number of lines is bounded: topics, partitions and groups' offsets are listed one by one up to
+``mainstem.metrics.series.max`` of each; above that, only sums are listed. Partitions that no client has used since the
+start stay unopened and are not listed. The event loop runs between families, and between slices of partitions.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _STARTED_S: Final = time.time()
 
 
 class _Partition(NamedTuple):
-    """How one open partition stands."""
+    """The state of one open partition."""
 
     name: TopicPartition
     log_start_offset: int
@@ -45,7 +44,7 @@ class _Partition(NamedTuple):
 
 
 async def metrics_page(broker: Broker) -> AsyncIterator[str]:
-    """The page, family by family."""
+    """Yield the page, family by family."""
     node = broker.node
     most = int(node.config.get("mainstem.metrics.series.max"))
     for families in (_process(), _node(broker), _requests(node), _fetches(node)):
@@ -76,7 +75,7 @@ def _process() -> Iterator[str]:
 
 
 def _resident_bytes(peak_kib: int) -> int:
-    """What is resident now; where the system does not tell, the most that ever was."""
+    """Return the resident memory now; where the system does not report it, the peak."""
     statm = Path("/proc/self/statm")
     if statm.exists():
         return int(statm.read_text().split()[1]) * resource.getpagesize()

@@ -1,8 +1,8 @@
 """``/metrics`` over HTTP on a Unix socket that only this user can connect to.
 
 ``curl --unix-socket DATA/metrics.sock http://localhost/metrics``, or the gateway's ``GET /metrics``. One request a
-connection; what is no ``GET /metrics`` is 404. A request may take ``_REQUEST_S`` and ``_REQUEST_BYTES_MAX``; at most
-``_READERS_MAX`` are served at once.
+connection; everything except ``GET /metrics`` gets 404. A request is limited by ``_REQUEST_S`` and
+``_REQUEST_BYTES_MAX``; at most ``_READERS_MAX`` are served at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _READERS_MAX: Final = 8
 
 
 class MetricsServer:
-    """The socket of one broker. If none can be made there, that is told, and the log is served all the same."""
+    """The socket of one broker. If it cannot be created, a warning is logged, and the broker serves without it."""
 
     def __init__(self, broker: Broker, path: Path) -> None:
         self._broker = broker
@@ -39,7 +39,7 @@ class MetricsServer:
         self._readers = 0
 
     async def start(self) -> None:
-        """Listen, in place of what a killed process left; the data directory's lock says that nobody lives there."""
+        """Listen, replacing a killed process's socket: the data directory's lock proves that no process uses it."""
         try:
             self._path.unlink(missing_ok=True)
             listening = _bound(self._path)

@@ -1,11 +1,11 @@
-"""One client's connection: frames in, answers out, in the order of the requests.
+"""One client's connection: reads requests, and sends responses in the order of the requests.
 
-As in Kafka, a connection's next request is begun when the one before it is answered. Requests of a pipelined API
-(Produce) are the exception: they are begun as they come, so that all of them share the flush that they wait for.
+As in Kafka, a connection begins its next request when the one before is answered. Requests of a pipelined API (Produce)
+are the exception: they begin as they arrive, so that they share one flush.
 
-Nothing piles up: reading pauses while the client does not read its answers, while more than ``_BEGUN_MAX`` requests
-wait, and while requests in flight fill ``RequestMemory``. A request that comes too slowly closes its connection, and
-sooner while others of its share wait for room to receive, which it holds.
+Memory is bounded. Reading pauses while the client does not read its responses, while more than ``_BEGUN_MAX`` requests
+wait, and while requests in flight fill ``RequestMemory``. The connection is closed when a request arrives too slowly,
+and sooner while other connections of its share wait for room to receive.
 
 Concurrency: one event loop; a handler's future may be completed from it only.
 """
@@ -65,11 +65,11 @@ _CHANGES: Final = frozenset(
         ApiKey.DELETE_SHARE_GROUP_OFFSETS,
     }
 )
-"""Who asked for one of these is told at INFO; of other requests at DEBUG."""
+"""Requests of these APIs are logged at INFO; other requests at DEBUG."""
 
 
 class _InFlight:
-    """A request that was begun, in its place in the order of the answers."""
+    """A request that was begun, with its place in the order of the responses."""
 
     __slots__ = ("began_s", "charge", "chunks", "is_done", "is_pipelined", "size_bytes")
 
@@ -110,7 +110,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def requests_in_flight(self) -> int:
-        """Requests that were begun and whose answers are not sent."""
+        """The number of requests that were begun and whose responses are not sent."""
         return len(self._begun)
 
     # ---- the transport's side
@@ -169,7 +169,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """The bytes of answers that the client has not read."""
+        """The bytes of responses that the client has not read."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def pause_writing(self) -> None:
@@ -182,7 +182,7 @@ class Connection(asyncio.BufferedProtocol):
         self._advance()
 
     def close_if_idle(self, now_s: float) -> None:
-        """Close it when nothing has come for too long and nothing is owed to the client."""
+        """Close the connection when nothing has arrived for too long and no response is due."""
         silent_s = now_s - self._last_seen_s
         is_open_s = now_s - self._opened_s
         if self._auth_required and not self._is_authenticated and is_open_s > self._node.security.timeout_s:
@@ -198,7 +198,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close()
 
     def _comes_too_slowly(self, now_s: float, silent_s: float) -> bool:
-        """Whether a request that has begun to come stands still, or is below the rate that a request must have."""
+        """Whether an arriving request has stopped, or arrives below the minimum rate."""
         if not self._frame_since_s:
             return False
         allowed_s = self._node.stall_s_max
@@ -218,7 +218,7 @@ class Connection(asyncio.BufferedProtocol):
     # ---- requests
 
     def _advance(self) -> None:
-        """Begin every request that may begin now, and read on only if the next one could begin soon."""
+        """Begin every request that may begin now; read on only if the next one could begin soon."""
         try:
             while self._transport is not None and self._take_next() and self._may_begin():
                 assert self._next is not None
@@ -230,7 +230,7 @@ class Connection(asyncio.BufferedProtocol):
         self._regulate()
 
     def _take_next(self) -> bool:
-        """Whether there is a next request; it is then in ``_next``."""
+        """Take the next request into ``_next``; return whether there is one."""
         if self._next is not None:
             return True
         frame = self._receiver.next_frame()
@@ -253,7 +253,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @staticmethod
     def _unsupported(header: RequestHeader) -> Api:
-        """The protocol can say so for ApiVersions only. Raises FrameError for every other API."""
+        """Return the API that answers an unsupported version; only ApiVersions can. Raises FrameError for others."""
         if header.api_key == ApiKey.API_VERSIONS:
             return unsupported_api_versions
         name = ApiKey(header.api_key).name if header.api_key in ApiKey._value2member_map_ else "unknown API"
@@ -278,20 +278,20 @@ class Connection(asyncio.BufferedProtocol):
             self._begin_bare_token(slot, header, frame)
             return
         if api is unsupported_api_versions:
-            # Nothing is known of the body of a version that is not known: it is not read.
+            # The body of an unknown version cannot be read.
             call = Call(*header[:4], self._client_host, None)
             self._answered(slot, call, cast("Message", api.handle(self._node, call)), version=0)
             return
         try:
             request = decode_request(frame, header, _AT_ONCE_ELEMENTS)
         except LargeFrameError:
-            slot.is_pipelined = False  # what comes behind it waits until it is read
+            slot.is_pipelined = False  # later requests wait until this one is read
             self._follow(self._begin_large(slot, api, header, frame), self._large_begun)
             return
         self._serve(slot, api, self._call(slot, request))
 
     async def _begin_large(self, slot: _InFlight, api: Api, header: RequestHeader, frame: Buffer) -> None:
-        """Read a request with many elements while others are served; only a few are read at a time."""
+        """Parse a request with many elements while others are served; only a few are parsed at a time."""
         async with self._node.long_requests:
             request = await asyncio.to_thread(decode_request, frame, header, api.elements_max)
         if self._transport is None:
@@ -317,7 +317,7 @@ class Connection(asyncio.BufferedProtocol):
         return Call(*request[:4], self._client_host, request.body, self._session, hold)
 
     def _hold(self, slot: _InFlight) -> Callable[[], None]:
-        """Begin no other request until the returned function is called, although this one is pipelined."""
+        """Begin no other request until the returned function is called, although this request is pipelined."""
         slot.is_pipelined = False
 
         def release() -> None:
@@ -343,7 +343,7 @@ class Connection(asyncio.BufferedProtocol):
         self._follow(answer, lambda done: self._task_done(slot, call, done))
 
     def _follow(self, answer: Awaitable[Any], done: Callable[[asyncio.Future[Any]], None]) -> None:
-        """Call ``done`` when something ends that the connection waits for; it is cancelled with the connection."""
+        """Call ``done`` when ``answer`` completes; it is cancelled when the connection closes."""
         task = asyncio.ensure_future(answer) if not inspect.iscoroutine(answer) else asyncio.create_task(answer)
         self._tasks.add(task)
         task.add_done_callback(done)
@@ -361,7 +361,7 @@ class Connection(asyncio.BufferedProtocol):
     async def _in_slices(
         self, slot: _InFlight, guard: Guard | None, api: Api, call: Call, items: Sequence[Any]
     ) -> Answer:
-        """Serve a long request in slices; its answer is written here, where others are served meanwhile."""
+        """Serve a long request in slices; its response is encoded here, while others are served."""
         assert api.slices is not None
 
         def serve(part: Call) -> Answer | Awaitable[Answer]:
@@ -406,7 +406,7 @@ class Connection(asyncio.BufferedProtocol):
             self._follow_authentication()
 
     def _about(self, call: Call, **more: object) -> dict[str, Any]:
-        """An event's fields: who asked for what. Nothing of the request's body."""
+        """Return the fields of a log event: the client and the request, without the request's body."""
         return fields(
             connection=self._peer,
             api=ApiKey(call.api_key).name,
@@ -417,7 +417,7 @@ class Connection(asyncio.BufferedProtocol):
         )
 
     def _send(self) -> None:
-        """Send the answers that are due: those of the oldest requests, up to the first that still waits."""
+        """Send the responses that are due: from the oldest request up to the first that still waits."""
         chunks: Chunks = []
         freed = 0
         while self._begun and self._begun[0].is_done:
@@ -432,7 +432,7 @@ class Connection(asyncio.BufferedProtocol):
     # ---- quotas
 
     def _throttle(self, slot: _InFlight, charge: Charge, call: Call, answer: Message | None) -> None:
-        """Who has had more than its quota is answered at once, told so, and then not read from for a while."""
+        """Answer a client over its quota at once, with throttle_time_ms set; then mute the connection for that time."""
         throttle_ms = charge.throttle_ms(sum(map(len, slot.chunks)))
         if throttle_ms <= 0:
             return
@@ -455,13 +455,13 @@ class Connection(asyncio.BufferedProtocol):
         return self._session.authentication is not None and self._session.authentication.takes_bare_tokens
 
     def _follow_authentication(self) -> None:
-        """Who is proven may send what everyone may; who is not, and cannot be any more, is let go with the answer."""
+        """Lift the limits of an authenticated connection; close one whose authentication has failed."""
         authentication = self._session.authentication
         assert authentication is not None
         if authentication.state is SaslState.DONE:
             self._receiver.frame_bytes_max = self._node.frame_bytes_max
             self._node.unauthenticated.discard(self)
-            if self._memory.share.memory is not self._node.request_memory:  # else it would lose its place among waits
+            if self._memory.share.memory is not self._node.request_memory:  # else it would lose its place in the queue
                 self._memory.move(self._node.request_memory, str(authentication.principal))
         elif authentication.state is SaslState.FAILED and self._transport is not None:
             _LOG.warning("authentication failed", extra=fields(connection=self._peer))
@@ -471,7 +471,7 @@ class Connection(asyncio.BufferedProtocol):
     # ---- flow
 
     def _regulate(self) -> None:
-        """Read while the next request is not here yet, and stop when it is but may not begin."""
+        """Read while the next request is incomplete; pause while it is complete but may not begin."""
         if self._transport is None:
             return
         receiver = self._receiver
@@ -489,7 +489,7 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def _bare_answer(answer: Any) -> Chunks:
-    """What answers a bare token: a frame that is the server's; nothing for a refusal, which ends the connection."""
+    """Return the frame that answers a bare token; empty for a refusal, which ends the connection."""
     if answer.error_code:
         return []
     token = bytes(answer.auth_bytes)

@@ -1,8 +1,8 @@
-"""Finding requests in what a socket delivers: a receive buffer that hands out whole frames. No I/O.
+"""A receive buffer that splits the bytes of a socket into whole frames. No I/O.
 
-The socket reads into a scratch buffer that all connections share, and whole frames are copied out of it. A frame that
-is not whole gets a buffer of its own, into which the socket reads on. Such a buffer grows with the bytes that have
-really come, and what it holds, never what its length announces, is counted in ``RequestMemory``.
+The socket reads into a scratch buffer that all connections share, and whole frames are copied out of it. An incomplete
+frame gets its own buffer, into which the socket reads on. That buffer grows with the bytes that have arrived.
+``RequestMemory`` counts its real size, never the announced length.
 
 Used by one connection, on the event loop only.
 """
@@ -25,9 +25,9 @@ _LENGTH: Final = struct.Struct(">i")
 class FrameReceiver:
     """Cuts a stream of bytes into frames: four bytes of length, then as many bytes.
 
-    ``scratch`` is shared by all receivers of an event loop: between two reads it belongs to nobody, so an idle
+    ``scratch`` is shared by all receivers of an event loop. Between two reads no receiver holds it, so an idle
     connection holds no buffer. ``frame_bytes_max`` may change between two frames. After ``wrote``, call ``next_frame``
-    until it gives None, then ``release_buffer``.
+    until it returns None, then ``release_buffer``.
     """
 
     __slots__ = (
@@ -54,22 +54,22 @@ class FrameReceiver:
 
     @property
     def is_inside_frame(self) -> bool:
-        """Whether a frame has begun to come and is not whole yet."""
+        """Whether a frame has begun to arrive and is incomplete."""
         return self._frame is not None or self._at < len(self._data)
 
     @property
     def came_bytes(self) -> int:
-        """How many bytes have come of what is not taken yet."""
+        """The number of bytes that have arrived and were not taken yet."""
         return self._frame_filled_to if self._frame is not None else len(self._data) - self._at
 
     def writable(self) -> memoryview:
-        """Where the next bytes go; never empty. Not to be called while the receiver is blocked."""
+        """Return where the next bytes go; never empty. Do not call it while the receiver is blocked."""
         if self._frame is None:
             return self._scratch
         return memoryview(self._frame)[self._frame_filled_to :]
 
     def wrote(self, count: int) -> None:
-        """Say how many bytes were put into what ``writable`` returned."""
+        """Record how many bytes were put into what ``writable`` returned."""
         if self._frame is not None:
             self._frame_filled_to += count
         elif self._at < len(self._data):
@@ -79,15 +79,14 @@ class FrameReceiver:
             self._data, self._at = self._scratch[:count], 0
 
     def release_buffer(self) -> None:
-        """Keep what is not taken yet, and let go of the scratch buffer."""
+        """Keep the bytes that were not taken yet, and release the scratch buffer."""
         if isinstance(self._data, memoryview):
             self._data, self._at = bytes(self._data[self._at :]), 0
 
     def next_frame(self) -> Buffer | None:
-        """The next whole frame, whose bytes are now taken from the memory; None when more must come first.
+        """Return the next whole frame, now counted in the request memory; None when it is incomplete or not admitted.
 
-        ``is_blocked`` then says whether it is memory that must come. Raises FrameError for a length that no request
-        has.
+        ``is_blocked`` then says whether the receiver waits for memory. Raises FrameError for an invalid frame length.
         """
         self.is_blocked = False
         if self._frame is not None:
@@ -109,7 +108,7 @@ class FrameReceiver:
         return bytes(self._data[start : self._at])
 
     def _own_frame(self, frame: bytearray) -> Buffer | None:
-        """The frame that has a buffer of its own, if it is whole; else the buffer grows when it is full."""
+        """Return the frame of the own buffer if it is complete; else grow the buffer when it is full."""
         if self._frame_filled_to == self._frame_bytes:
             if self._memory.try_take(self._frame_bytes):
                 self._frame = None
@@ -126,7 +125,7 @@ class FrameReceiver:
         return None
 
     def _begin_frame(self, start: int, length: int) -> None:
-        """The frame is not whole: it gets a buffer of its own, which the socket then reads into, if there is room."""
+        """Give an incomplete frame its own buffer, into which the socket then reads, if there is room."""
         came = len(self._data) - start
         size = min(length, max(_GROWTH * came, _FRAME_BUFFER_START_BYTES))
         if not self._memory.try_grow(size):
@@ -138,5 +137,5 @@ class FrameReceiver:
         self._data, self._at = b"", 0
 
     def close(self) -> None:
-        """Let go of a frame that never became whole."""
+        """Release the buffer of an incomplete frame."""
         self._frame, self._data, self._at = None, b"", 0

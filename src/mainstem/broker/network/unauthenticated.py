@@ -1,9 +1,8 @@
-"""Connections without a user: TLS handshakes that are not done, and clients that have not logged in.
+"""Connections without a user: unfinished TLS handshakes, and clients that have not logged in.
 
-There are at most ``connections_max`` of both together: one more closes the one that has been there longest, so that
-those who only connect keep no others out. ``TlsServer`` accepts the sockets of a listener with TLS itself: a server of
-asyncio tells of a connection only when its handshake is done, so that handshakes that stand still would not be counted.
-Concurrency: the event loop only.
+Their number is at most ``connections_max``. One more closes the oldest of them, so that clients that only connect
+cannot keep others out. ``TlsServer`` accepts the sockets of a TLS listener itself. A server of asyncio reports a
+connection only after its handshake, so stalled handshakes would not be counted. Concurrency: the event loop only.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class Waiting(Protocol):
 
 
 class Unauthenticated:
-    """The connections without a user, in the order in which they came."""
+    """The connections without a user, oldest first."""
 
     def __init__(self, connections_max: int) -> None:
         self._connections_max = connections_max
@@ -40,7 +39,7 @@ class Unauthenticated:
         return len(self._waiting)
 
     def add(self, connection: Waiting) -> None:
-        """Count a connection, and close the one that has been there longest when there are too many."""
+        """Add a connection, and close the oldest one when there are too many."""
         self._waiting[connection] = None
         if len(self._waiting) > self._connections_max:
             oldest = next(iter(self._waiting))
@@ -48,12 +47,12 @@ class Unauthenticated:
             oldest.close("more connections without a user than mainstem.unauthenticated.connections.max came after it")
 
     def discard(self, connection: Waiting) -> None:
-        """The connection has a user now, or is closed."""
+        """Remove a connection that has a user now, or is closed."""
         self._waiting.pop(connection, None)
 
 
 class TlsServer:
-    """Accepts the sockets of one listener with TLS. ``made`` makes the protocol that goes on after a handshake.
+    """Accepts the sockets of one TLS listener. ``made`` makes the protocol that takes over after a handshake.
 
     ``has_room`` says whether one more socket may be open.
     """
@@ -76,7 +75,7 @@ class TlsServer:
         self._handshakes: dict[_Handshake, None] = {}
 
     async def listen(self, host: str, port: int, backlog: int) -> int:
-        """Accept from now on; the port. Raises OSError, and listens nowhere then."""
+        """Start to accept; return the port. Raises OSError, and then listens nowhere."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         try:
@@ -91,11 +90,11 @@ class TlsServer:
         return int(self._sockets[0].getsockname()[1])
 
     def __len__(self) -> int:
-        """How many handshakes are not done."""
+        """Return the number of unfinished handshakes."""
         return len(self._handshakes)
 
     def close(self) -> None:
-        """Accept no more, and end the handshakes."""
+        """Stop accepting, and end the handshakes."""
         for task in self._accepting:
             task.cancel()
         for handshake in list(self._handshakes):

@@ -1,8 +1,8 @@
-"""Answers that wait because their clients do not read them: counted over all connections, and bounded.
+"""Responses that wait because their clients do not read them: counted over all connections, and bounded.
 
-A connection is here while its socket takes no more. Above ``limit_bytes`` the connection that has read the slowest is
-closed, and then the next, until the others fit; those that have only just begun are spared until twice as much waits.
-A connection that reads nothing at all for ``idle_s_max`` is closed in any case. Concurrency: the event loop only.
+A connection is listed here while its socket accepts no more data. Above ``limit_bytes`` the slowest readers are closed,
+one after the other, until the rest fits. New entries are spared until twice the limit waits. A connection that reads
+nothing for ``idle_s_max`` is closed in any case. Concurrency: the event loop only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Reader(Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """The bytes of answers that the socket has not taken."""
+        """The bytes of responses that the socket has not accepted."""
         ...
 
     def close(self, reason: str = "") -> None:
@@ -26,7 +26,7 @@ class Reader(Protocol):
 
 
 class _Stand:
-    """How one connection reads: what waited at first, what waits now, and when it last took something."""
+    """How one connection reads: the bytes that waited first, the bytes that wait now, and the last progress."""
 
     __slots__ = ("began_bytes", "began_s", "moved_s", "size_bytes")
 
@@ -35,12 +35,12 @@ class _Stand:
         self.began_s = self.moved_s = now_s
 
     def rate(self, now_s: float) -> float:
-        """Bytes that were read in a second."""
+        """Return the bytes read per second."""
         return (self.began_bytes - self.size_bytes) / max(now_s - self.began_s, 1e-9)
 
 
 class UnreadAnswers:
-    """The unread answers of one node."""
+    """The unread responses of one node."""
 
     def __init__(self, limit_bytes: int, idle_s_max: float) -> None:
         self.limit_bytes = limit_bytes
@@ -51,11 +51,11 @@ class UnreadAnswers:
 
     @property
     def total_bytes(self) -> int:
-        """What waited when it was last looked."""
+        """The bytes that waited at the last check."""
         return self._total_bytes
 
     def paused(self, reader: Reader, now_s: float) -> None:
-        """The socket of a connection takes no more for now."""
+        """Add a connection whose socket accepts no data for now."""
         stand = _Stand(reader.unsent_bytes, now_s)
         self._stands[reader] = stand
         self._total_bytes += stand.size_bytes
@@ -63,13 +63,13 @@ class UnreadAnswers:
             self.check(now_s)
 
     def resumed(self, reader: Reader) -> None:
-        """The socket takes more again, or is closed."""
+        """Remove a connection whose socket accepts data again, or is closed."""
         stand = self._stands.pop(reader, None)
         if stand is not None:
             self._total_bytes -= stand.size_bytes
 
     def check(self, now_s: float) -> None:
-        """Look at all who do not read, and close those that must go."""
+        """Check all connections that do not read, and close those over the limits."""
         for reader, stand in list(self._stands.items()):
             size_bytes = reader.unsent_bytes
             if size_bytes < stand.size_bytes:

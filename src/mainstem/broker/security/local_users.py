@@ -1,4 +1,4 @@
-"""The users of a data directory that no log process has open: how the first of them is made, before anyone can log in.
+"""The users of a data directory that no log process has open: to create the first user before any login is possible.
 
 The directory is opened as the log itself opens it, locked and recovered, and closed cleanly.
 """

@@ -1,4 +1,4 @@
-"""Who sends a request: a kind and a name, as Kafka writes them, e.g. ``User:alice``."""
+"""Principals: the sender of a request as a kind and a name, as Kafka writes them, e.g. ``User:alice``."""
 
 from __future__ import annotations
 
@@ -28,4 +28,4 @@ class Principal(NamedTuple):
 
 
 ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
-"""Everyone on a listener that asks for no authentication."""
+"""The principal of every client on a listener without authentication."""

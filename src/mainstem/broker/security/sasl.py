@@ -1,12 +1,12 @@
-"""Authentication of one connection: which mechanism, whose turn it is, and for how long the answer holds.
+"""SASL authentication of one connection: its mechanism, its state, and how long the session lasts.
 
     CHOOSING ──handshake──► PROVING ──the last token──► DONE ──handshake, if sessions end──► PROVING …
         any wrong step or token ──► FAILED: the answer says so, and the connection ends
 
-Before it is done a connection may ask for ApiVersions, SaslHandshake and SaslAuthenticate alone, in small frames, and
-for a limited time. After a handshake of version 0 tokens come as bare frames, without a request around them. A user
-who authenticates again must be the same, by the same mechanism. No answer tells whether it was the name or the
-password that was wrong. Concurrency: the event loop only; passwords are hashed in threads.
+Before it is done, a connection may send only ApiVersions, SaslHandshake and SaslAuthenticate, in small frames, and for
+a limited time. After a handshake of version 0, tokens arrive as bare frames, without a request around them. A client
+that authenticates again must use the same user and the same mechanism. No answer reveals whether the name or the
+password was wrong. Concurrency: the event loop only; passwords are hashed in threads.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _BEFORE: Final = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.S
 
 @dataclass(frozen=True, slots=True)
 class SaslSettings:
-    """What all connections of a node share. A session of 0 ms never ends.
+    """The settings that all connections of a node share. A session of 0 ms never ends.
 
-    ``hashing`` are the threads that hash passwords: they are few and have no other work, so that a flood of logins
-    holds up nothing but logins.
+    ``hashing`` are the threads that hash passwords. They are few and do no other work, so a flood of logins delays only
+    logins.
     """
 
     mechanisms: tuple[str, ...]
@@ -47,7 +47,7 @@ class SaslSettings:
 
 
 class SaslState(enum.Enum):
-    """Where an authentication stands."""
+    """The state of an authentication."""
 
     CHOOSING = "choosing"
     PROVING = "proving"
@@ -56,14 +56,14 @@ class SaslState(enum.Enum):
 
 
 class SaslProgress(NamedTuple):
-    """The server's next token, and how long the session then lasts: 0 while it is not proven, or without an end."""
+    """The server's next token, and the session's duration: 0 before authentication is done, or without an end."""
 
     token: bytes
     session_ms: int
 
 
 class Authentication:
-    """The authentication of one connection; see the module's docstring."""
+    """The authentication of one connection: a state machine over its handshakes and tokens."""
 
     def __init__(self, settings: SaslSettings, credentials: Credentials, clock: Clock) -> None:
         self.settings = settings
@@ -79,11 +79,11 @@ class Authentication:
 
     @property
     def is_done(self) -> bool:
-        """Whether the user has ever been proven on this connection."""
+        """Whether this connection has ever been authenticated."""
         return self.principal is not ANONYMOUS
 
     def admit(self, api_key: int) -> None:
-        """Whether such a request may be served now. Raises FrameError: the connection is then of no use."""
+        """Check that such a request may be served now. Raises FrameError: then the connection must be closed."""
         if api_key in _BEFORE:
             return
         if self.state is not SaslState.DONE:
@@ -92,7 +92,7 @@ class Authentication:
             raise FrameError(f"the session of {self.principal} has ended, and the client did not authenticate again")
 
     def choose(self, mechanism: str, version: int) -> ErrorCode:
-        """SaslHandshake: the client names its mechanism."""
+        """Process SaslHandshake: the client names its mechanism."""
         may_choose = self.state is SaslState.CHOOSING or (
             self.state is SaslState.DONE and self.settings.session_ms_max > 0
         )
@@ -107,9 +107,9 @@ class Authentication:
         return ErrorCode.NONE
 
     async def prove(self, token: bytes) -> SaslProgress:
-        """SaslAuthenticate: the client's next token.
+        """Process SaslAuthenticate: the client's next token.
 
-        Raises AuthenticationError, after the time that a failure takes: then the connection has to end.
+        Raises AuthenticationError, after the delay for failures: then the connection must be closed.
         """
         try:
             if self.state is not SaslState.PROVING:

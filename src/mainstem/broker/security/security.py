@@ -1,4 +1,4 @@
-"""How connections are secured: the TLS of the listeners, the users, and the session that a new connection begins with.
+"""The security of connections: the TLS of the listeners, the users, and a new connection's session.
 
 Concurrency: the event loop only.
 """
@@ -28,7 +28,7 @@ _HASHING_THREADS: Final = 2
 
 
 class Security:
-    """The security of one node. Raises ConfigError when a listener wants a certificate that cannot be used."""
+    """The security of one node. Raises ConfigError when a listener needs a certificate that cannot be used."""
 
     def __init__(self, config: BrokerConfig, metadata: Metadata, clock: Clock) -> None:
         self.credentials = Credentials(metadata)
@@ -49,14 +49,14 @@ class Security:
             _LOG.warning("there are no users yet: make one with mainstem users add NAME --data %s", config.data_dir)
 
     def context(self, listener: Listener) -> ssl.SSLContext | None:
-        """The TLS of a listener; None for one without."""
+        """Return the TLS context of a listener; None for a listener without TLS."""
         return self._tls.context if self._tls is not None and listener.protocol.has_tls else None
 
     def session(self, listener: Listener, transport: asyncio.Transport) -> Session:
-        """What a connection begins with. Raises AuthenticationError for a certificate that no rule fits."""
+        """Create the session of a new connection. Raises AuthenticationError for a certificate that no rule matches."""
         advertised = listener.advertised or (listener.host, listener.port)
         if listener.advertised is None and is_wildcard(listener.host):
-            # The address by which the client has reached this machine is one by which it can.
+            # The client has reached this machine by this address, so it can use it again.
             advertised = transport.get_extra_info("sockname")[0], listener.port
         if listener.protocol.has_sasl:
             authentication = Authentication(self._sasl, self.credentials, self._clock)
@@ -66,11 +66,11 @@ class Security:
         return Session(advertised)
 
     def close(self) -> None:
-        """Let the threads go; a password that is being hashed is nobody's any more."""
+        """End the threads; passwords that are being hashed are dropped."""
         self._hashing.shutdown(wait=False, cancel_futures=True)
 
     def renew_certificates(self) -> None:
-        """Take certificates whose files have changed, for new connections; what is wrong with them is told once."""
+        """Load certificates whose files have changed, for new connections; an error is logged once per change."""
         try:
             if self._tls is not None and self._tls.renew():
                 _LOG.info("the certificates were read again")

@@ -1,6 +1,6 @@
-"""What is known of a connection beside its requests: who is at its other end, and the address that it came to.
+"""The state of a connection besides its requests: its principal, and the address by which the client came.
 
-One for each connection, owned by it; requests carry it. Concurrency: the event loop only.
+Each connection owns one session; its requests carry it. Concurrency: the event loop only.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from mainstem.broker.security.sasl import Authentication
 
 
 class Session:
-    """A connection's state. ``advertised`` is the address that this client is told of the node.
+    """A connection's state. ``advertised`` is the address of the node that this client gets.
 
-    ``authentication`` is there on listeners that ask for a user.
+    ``authentication`` is set on listeners that require a login.
     """
 
     __slots__ = ("_at_end", "_principal", "advertised", "authentication")
@@ -33,23 +33,23 @@ class Session:
 
     @property
     def principal(self) -> Principal:
-        """Who is at the other end, as far as it is proven."""
+        """The authenticated principal; anonymous before authentication."""
         return self._principal if self.authentication is None else self.authentication.principal
 
     def when_closed(self, what: object, call: Callable[[], None]) -> None:
-        """Make ``call`` when the connection is closed; it replaces an earlier one for the same thing."""
+        """Register ``call`` to run when the connection closes; it replaces an earlier call for the same ``what``."""
         self._at_end[what] = call
 
     def forget(self, what: object) -> None:
-        """Do not make the call for ``what`` any more."""
+        """Remove the call for ``what``."""
         self._at_end.pop(what, None)
 
     def close(self) -> None:
-        """The connection is closed: say so to everyone who asked."""
+        """Run all registered calls: the connection is closed."""
         calls, self._at_end = self._at_end, {}
         for call in calls.values():
             call()
 
 
 NO_SESSION: Final = Session(("", 0))
-"""For requests that come over no connection."""
+"""The session of requests that come over no connection."""

@@ -1,11 +1,11 @@
-"""The check of the records in a Produce request: at once where that is quick, else in a thread.
+"""The check of the records in a Produce request: at once when it is fast, else in a thread.
 
-What takes longer than a millisecond or two never runs on the event loop: large batches, compressed ones, batches that
-are to be compressed again. A connection has one batch at a time in the threads, so a client that sends expensive ones
-delays others by one batch, not by all of its own.
+Work longer than a millisecond or two never runs on the event loop: large batches, compressed batches, and batches that
+must be recompressed. A connection has at most one batch in the threads, so a client that sends expensive batches delays
+others by one batch, not by all of its own.
 
-The native walk over records is loaded at the start, in a millisecond. The first log on a machine that has to check many
-records compiles it, in a thread and a process of their own; until then the plain reader walks them.
+The native record walker is loaded at the start, in a millisecond. If a machine has no compiled one, the first log that
+checks many records compiles it, in a thread and a separate process. Until then the plain reader walks the records.
 
 ``only_batch`` holds the rules of the request: one whole batch for a partition, of the current format.
 
@@ -42,14 +42,14 @@ _THREADS: Final = 2
 _LENGTH = struct.Struct(">i")
 _UP_TO_MAGIC_BYTES: Final = MAGIC_AT + 1
 _LENGTH_MIN: Final = 14
-"""The least length that any of Kafka's formats has had."""
+"""The smallest length of a batch in any of Kafka's formats."""
 _ZSTD_FROM: Final = 7
 _PLAIN_RECORDS: Final = 2_000
-"""After so many records the native walk is compiled where this machine has none, which takes some seconds, once."""
+"""After so many records the native walker is compiled if this machine has none; it takes some seconds, once."""
 
 
 class RequestRefusal(NamedTuple):
-    """Why a partition of a request gets no further than the request: no log has looked at its records."""
+    """An error for a partition of a request that no log has checked: the request itself is wrong."""
 
     error: MainstemError
 
@@ -68,7 +68,7 @@ class AppendChecks:
         load_kept()
 
     def begin(self, log: PartitionLog, records: memoryview) -> Outcome | AppendCheck:
-        """Check them if that is quick; else the check, for ``finish``."""
+        """Check the records if that is fast; else return the check, for ``finish``."""
         if any(records[:BATCH_LENGTH_AT]):
             return InvalidRecordError("a produced record batch begins at offset 0: the log assigns the offsets")
         try:
@@ -91,19 +91,19 @@ class AppendChecks:
             return error
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do what follows on checks, also when the connection that asked for it ends meanwhile."""
+        """Run work that follows a check, even if its connection ends meanwhile."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def stop(self) -> None:
-        """Drop what has not begun, and wait for the rest."""
+        """Drop checks that have not begun, and wait for the rest."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
 def only_batch(records: object, version: int) -> memoryview:
-    """The one batch that a partition is sent. As in Kafka, a batch behind it that is cut off is passed over.
+    """Return the one batch for a partition. As in Kafka, an incomplete batch behind it is ignored.
 
     Raises InvalidRecordError, CorruptBatchError, RemoteError (UNSUPPORTED_COMPRESSION_TYPE).
     """
@@ -123,7 +123,7 @@ def only_batch(records: object, version: int) -> memoryview:
 
 
 def _batch_bytes(records: memoryview) -> int | None:
-    """The size of the whole batch at the beginning; None when there is none. Raises CorruptBatchError."""
+    """Return the size of the whole batch at the beginning; None when there is none. Raises CorruptBatchError."""
     if len(records) < _UP_TO_MAGIC_BYTES:
         return None
     (length,) = _LENGTH.unpack_from(records, BATCH_LENGTH_AT)

@@ -1,9 +1,9 @@
 """Fetches that wait for data, and the partitions that wake them.
 
-``DelayedFetches`` knows who watches which partition log, and tells them when it moves its high watermark, is deleted or
-changes otherwise. ``DelayedFetch`` is one request that waits: it looks again, once in a turn of the loop, when a
-partition of its session has changed, and answers with what there is when its time is over. Nobody polls. On the event
-loop only.
+``DelayedFetches`` knows the watchers of each partition log, and notifies them when its high watermark rises, when it is
+deleted or changes otherwise. ``DelayedFetch`` is one waiting request. When a partition of its session has changed, it
+reads again, at most once per turn of the loop. When its time is over, it returns what there is. Nothing polls. On the
+event loop only.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from mainstem.protocol.schema import Message
 
 
 class DelayedFetches:
-    """Who watches which partition."""
+    """The watchers of each partition log."""
 
     def __init__(self) -> None:
         self._watchers: dict[PartitionLog, dict[Watcher, None]] = {}
         self._waiting = 0
 
     def watch(self, log: PartitionLog, watcher: Watcher) -> None:
-        """Tell ``watcher`` of every change of ``log`` from now on."""
+        """Notify ``watcher`` of every change of ``log`` from now on."""
         self._watchers.setdefault(log, {})[watcher] = None
 
     def unwatch(self, log: PartitionLog, watcher: Watcher) -> None:
-        """Tell ``watcher`` no more."""
+        """Stop notifying ``watcher``."""
         watchers = self._watchers.get(log)
         if watchers is not None:
             watchers.pop(watcher, None)
@@ -36,14 +36,14 @@ class DelayedFetches:
                 del self._watchers[log]
 
     def wake(self, log: PartitionLog) -> None:
-        """``log`` has changed."""
+        """Notify the watchers of ``log``, which has changed."""
         watchers = self._watchers.get(log)
         if watchers is not None:
             for watcher in list(watchers):
                 watcher.log_changed()
 
     def wake_all(self) -> None:
-        """Any log may have changed."""
+        """Notify all watchers: any log may have changed."""
         for log in list(self._watchers):
             self.wake(log)
 
@@ -66,8 +66,10 @@ class DelayedFetches:
     def delay(
         self, session: FetchSession, look: Callable[[bool], Message | None], timeout_s: float
     ) -> asyncio.Future[Message]:
-        """The answer to a fetch of ``session``, when there is one: ``look`` is asked for it when a partition has
-        changed, and at the end of the time with True, when it must have one. A cancelled fetch is forgotten.
+        """Return the future response to a fetch of ``session``.
+
+        ``look`` is called when a partition has changed, and with True at the end of the time; then it must return a
+        response. A cancelled fetch is dropped.
         """
         fetch = DelayedFetch(session, look, timeout_s)
         self._waiting += 1
@@ -78,12 +80,12 @@ class DelayedFetches:
         self._waiting -= 1
 
     def statistics(self) -> dict[str, int]:
-        """How many fetches wait, and how many partitions are watched, by those and by sessions between fetches."""
+        """Return how many fetches wait, and how many partitions are watched, also by sessions between fetches."""
         return {"waiting": self._waiting, "partitions": len(self._watchers)}
 
 
 class DelayedFetch:
-    """One fetch that waits; ``future`` is its answer. A session that is not kept ends with it, also if cancelled."""
+    """One waiting fetch; ``future`` is its response. It ends a session that is not kept, also when cancelled."""
 
     def __init__(self, session: FetchSession, look: Callable[[bool], Message | None], timeout_s: float) -> None:
         self._loop = asyncio.get_running_loop()
@@ -96,7 +98,7 @@ class DelayedFetch:
         session.listen(self._changed)
 
     def _changed(self) -> None:
-        """At the end of this turn of the loop, so that all partitions that it moves are seen at once."""
+        """Schedule a read at the end of this turn of the loop, so that it sees all partitions changed in the turn."""
         if not self._is_scheduled:
             self._is_scheduled = True
             self._loop.call_soon(self._look, False)
@@ -121,7 +123,7 @@ class DelayedFetch:
 
 
 class _Waiter:
-    """Who waits once for any of several logs."""
+    """A watcher that waits once for any of several logs."""
 
     __slots__ = ("_future",)
 

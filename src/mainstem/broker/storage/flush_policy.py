@@ -1,9 +1,9 @@
-"""Where the next sync runs: on the event loop while the disk is quick, in a thread of its own when it was slow.
+"""Chooses where the next sync runs: on the event loop while the disk is fast, in a thread after it was slow.
 
-Handing a sync to a thread and its end back to the loop takes longer than many a disk takes to sync a few kilobytes. So
-a small sync runs where it is asked for, and everyone who comes meanwhile waits no longer than for the thread; until one
-of them takes longer than ``SLOW_S``. Then syncs go to the threads for twice as long as that one took, and twice that
-each time when it happens again soon: a disk that is always slow holds the loop up for a moment in ten seconds.
+Passing a sync to a thread and back often takes longer than a disk needs to sync a few kilobytes. So a small sync runs
+on the event loop, and other requests wait no longer than they would for the thread. If a sync takes longer than
+``SLOW_S``, syncs run in threads for twice that time. The pause doubles each time this happens again soon: a disk that
+is always slow blocks the loop for a moment in ten seconds.
 
 Pure; owned by the event loop.
 """
@@ -16,7 +16,7 @@ SLOW_S: Final = 0.001
 _PAUSE_FACTOR: Final = 2
 _PAUSE_S_MAX: Final = 10.0
 _QUICK_IN_A_ROW: Final = 16
-"""After so many quick ones a slow one is an accident, and the next pause is short again."""
+"""After so many fast syncs a slow one counts as an accident, and the next pause is short again."""
 
 
 class FlushExecutorPolicy:
@@ -32,7 +32,7 @@ class FlushExecutorPolicy:
         return now_s >= self._not_before_s
 
     def ran(self, duration_s: float, now_s: float) -> None:
-        """A sync on the loop took so long, and has just ended."""
+        """Record the duration of a sync on the loop that has just ended."""
         if duration_s <= SLOW_S:
             self._quick_in_a_row += 1
             return

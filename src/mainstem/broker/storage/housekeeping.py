@@ -1,6 +1,6 @@
-"""What a broker does to its old records while it serves: rounds of retention, of segments and of committed offsets.
+"""Housekeeping while the broker serves: rounds of retention, of segments and of committed offsets.
 
-Concurrency: a task on the event loop, which gives way to everybody else every few milliseconds.
+Concurrency: a task on the event loop, which yields to other work every few milliseconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TURN_S: Final = 0.002
 
 
 async def keep_retention(node: Node) -> None:
-    """A round of retention every ``log.retention.check.interval.ms``; the first soon after the start, as in Kafka."""
+    """Apply retention every ``log.retention.check.interval.ms``; the first time soon after the start, as in Kafka."""
     interval_s = int(node.config.get("log.retention.check.interval.ms")) / 1000
     retention = Retention(node.log.directory, node.clock, node.log.config_of)
     await asyncio.sleep(min(interval_s, _FIRST_ROUND_AFTER_S))
@@ -29,7 +29,7 @@ async def keep_retention(node: Node) -> None:
 
 
 async def keep_offsets(node: Node) -> None:
-    """Every ``offsets.retention.check.interval.ms`` committed offsets whose time is over are forgotten."""
+    """Remove expired committed offsets every ``offsets.retention.check.interval.ms``."""
     interval_s = int(node.config.get("offsets.retention.check.interval.ms")) / 1000
     retention_ms = int(node.config.get("offsets.retention.minutes")) * 60_000
     while True:
@@ -38,7 +38,7 @@ async def keep_offsets(node: Node) -> None:
 
 
 async def _in_turns(steps: Iterator[None]) -> None:
-    """All steps, a few milliseconds of them at a time."""
+    """Run all steps, a few milliseconds of them at a time."""
     loop = asyncio.get_running_loop()
     turn_ends_s = loop.time() + _TURN_S
     for _ in steps:

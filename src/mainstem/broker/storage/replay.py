@@ -1,4 +1,4 @@
-"""An internal topic read whole, as the coordinator whose state it is does at start."""
+"""Reads an internal topic from the log start, to restore a coordinator's state at start."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _READ_BYTES: Final = 4 * 1024 * 1024
 
 
 def replay(topic: Topic | None, take: Take, log: logging.Logger, what: str) -> set[PartitionLog]:
-    """Give every batch to ``take``, in order, with its records from the log start on; a topic that is None has none.
+    """Pass every batch with its records to ``take``, in order, from the log start on; None counts as an empty topic.
 
-    Returns the partitions that are damaged, batches or records: what comes after the damage is not known, and to go on
-    without it could take back what was told, so ``what`` they keep is not served. It is said to ``log``.
+    Returns the partitions with damaged batches or records; the damage is logged to ``log``. The state after the damage
+    is unknown. Going on without it could undo answers that clients already have, so the caller must not serve ``what``
+    these partitions keep.
     """
     damaged = set()
     for partition in topic.logs if topic is not None else ():

@@ -1,4 +1,4 @@
-"""A topic's partitions, each opened when it is first asked for: what can be said without opening any, is.
+"""A topic's partitions, each opened on first use; what is known without opening them is answered without.
 
 Concurrency: the event loop only.
 """
@@ -14,7 +14,7 @@ from mainstem.model import TopicPartition
 
 
 class TopicPartitions(Sequence["PartitionLog | None"]):
-    """Their logs by number; None for one that the disk does not let be opened: it is offline."""
+    """Partition logs by number; None for a partition that cannot be opened: it is offline."""
 
     __slots__ = ("_count", "_directory", "_logs", "_topic")
 
@@ -28,7 +28,7 @@ class TopicPartitions(Sequence["PartitionLog | None"]):
         return self._count
 
     def __getitem__(self, number: int) -> PartitionLog | None:  # type: ignore[override]
-        """Open it, if it is not. Raises UnknownTopicError when the topic was deleted."""
+        """Return the log, opened if necessary. Raises UnknownTopicError when the topic was deleted."""
         log = self._logs.get(number)
         if log is None:
             if not 0 <= number < self._count:
@@ -41,16 +41,16 @@ class TopicPartitions(Sequence["PartitionLog | None"]):
         return log
 
     def opened(self) -> list[PartitionLog]:
-        """The logs of those that are open."""
+        """Return the open logs."""
         names = (TopicPartition(self._topic, number) for number in range(self._count))
         found = (self._directory.partitions.get(name) for name in names)
         return [log for log in found if log is not None]
 
     def leader_epoch(self, number: int) -> int | None:
-        """The leader epoch of a partition, None when it is offline; it is not opened for that.
+        """Return a partition's leader epoch without opening the partition; None when it is offline.
 
-        One that waits to be opened has the node's: no lower one is given out, and if its log knows a higher one, a
-        client that uses this is told to ask again.
+        For an unopened partition this is the node's epoch; the node never gives out a lower one. If the partition's log
+        has a higher epoch, a client that uses the node's epoch gets an error and asks again.
         """
         name = TopicPartition(self._topic, number)
         log = self._directory.partitions.get(name)

@@ -1,6 +1,7 @@
-"""The topics as handlers see them: by name, by id, with their partition logs; and what changes them.
+"""The topics as handlers see them: by name and by id, with their partition logs, and the changes of topics.
 
-Every change is durable when the call returns: the node's metadata log says so first. Concurrency: the event loop only.
+Every change is durable when the call returns: it is written to the node's metadata log first. Concurrency: the event
+loop only.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _INTERNAL_MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """One topic as it is now; a change makes a new one. Its partitions are opened when they are asked for."""
+    """One topic at one moment; a change creates a new ``Topic``. Partitions are opened on first use."""
 
     name: str
     topic_id: UUID
@@ -42,21 +43,21 @@ class Topic:
 
     @property
     def is_internal(self) -> bool:
-        """Whether the node itself writes it, and clients may not."""
+        """Whether only the node writes the topic, and clients may not."""
         return self.name in INTERNAL_TOPICS
 
     @property
     def logs(self) -> list[PartitionLog]:
-        """The partitions that are not offline, all of them opened."""
+        """Open all partitions; return those that are not offline."""
         return [log for log in self.partitions if log is not None]
 
     def require(self, number: int) -> None:
-        """See that there is such a partition, offline or not. Raises UnknownTopicError."""
+        """Check that there is such a partition, offline or not. Raises UnknownTopicError."""
         if not 0 <= number < len(self.partitions):
             raise UnknownTopicError(f"topic {self.name!r} has no partition {number}")
 
     def partition(self, number: int) -> PartitionLog:
-        """One partition. Raises UnknownTopicError, PartitionOfflineError."""
+        """Return one partition. Raises UnknownTopicError, PartitionOfflineError."""
         self.require(number)
         log = self.partitions[number]
         if log is None:
@@ -83,7 +84,7 @@ class Topics:
                     "segment.bytes": config.text("transaction.state.log.segment.bytes"),
                 },
             ),
-            # Not compacted: an update is nothing without those before it. What is old is deleted by its owner.
+            # Not compacted: an update needs those before it. The owner deletes old records.
             SHARE_STATE_TOPIC: (
                 int(config.get("share.coordinator.state.topic.num.partitions")),
                 {
@@ -99,11 +100,11 @@ class Topics:
         for topic in log.metadata.topics.values():
             self._keep(topic)
 
-    # ---- what there is
+    # ---- lookups
 
     @property
     def creates_on_demand(self) -> bool:
-        """Whether a topic is created when a client asks for one that is not there."""
+        """Whether a request for an unknown topic creates it."""
         return self._auto_create
 
     def all(self) -> Iterable[Topic]:
@@ -116,21 +117,21 @@ class Topics:
         return self._by_id.get(topic_id)
 
     def find(self, name: str) -> Topic:
-        """The topic of that name. Raises UnknownTopicError, RemoteError for a name that no topic can have."""
+        """Return the topic of that name. Raises UnknownTopicError, RemoteError for an invalid name."""
         topic = self._by_name.get(name)
         if topic is None:
             _check_name(name)
         return self.existing(name)
 
     def existing(self, name: str) -> Topic:
-        """The topic of that name. Raises UnknownTopicError, also for a name that no topic can have."""
+        """Return the topic of that name. Raises UnknownTopicError, also for an invalid name."""
         topic = self._by_name.get(name)
         if topic is None:
             raise UnknownTopicError(f"there is no topic {name!r}")
         return topic
 
     def find_or_create(self, name: str) -> Topic:
-        """The topic of that name, created if that is allowed. Raises what ``find`` and ``create`` raise."""
+        """Return the topic of that name; create it if that is allowed. Raises what ``find`` and ``create`` raise."""
         topic = self._by_name.get(name)
         if topic is None and name in INTERNAL_TOPICS:
             self.ensure_internal(name)
@@ -139,23 +140,23 @@ class Topics:
         return self.find(name)
 
     def partition(self, name: str, number: int) -> PartitionLog:
-        """One partition. Raises UnknownTopicError, PartitionOfflineError, and what ``find`` raises."""
+        """Return one partition. Raises UnknownTopicError, PartitionOfflineError, and what ``find`` raises."""
         return self.find(name).partition(number)
 
     # ---- changes
 
     def check_new(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
-        """Whether a topic could be created. Raises RemoteError, TopicExistsError, ConfigError."""
+        """Check that a topic could be created. Raises RemoteError, TopicExistsError, ConfigError."""
         self.check_new_configs(name, configs)
         if not 1 <= partitions <= PARTITIONS_MAX:
             raise refusal(ErrorCode.INVALID_PARTITIONS, f"{partitions} partitions: from 1 to {PARTITIONS_MAX} can be")
 
     def check_new_configs(self, name: str, configs: Mapping[str, str]) -> None:
-        """Whether a topic of that name and with these configs could be created. Raises what ``check_new`` raises."""
+        """Check that a topic of that name with these configs could be created. Raises what ``check_new`` raises."""
         _check_name(name)
         if name in self._by_name:
             raise TopicExistsError(f"topic {name!r} already exists")
-        # Metric names made of topic names cannot tell "." from "_": Kafka refuses a topic that differs in them alone.
+        # Metric names do not distinguish "." from "_", so Kafka refuses a topic that differs only in them.
         if ("." in name or "_" in name) and any(
             other.replace(".", "_") == name.replace(".", "_") for other in self._by_name
         ):
@@ -168,7 +169,7 @@ class Topics:
         return self._keep(self._create(name, partitions, configs))
 
     def _create(self, name: str, partitions: int, configs: Mapping[str, str]) -> TopicMetadata:
-        """All of the topic, or none of it: what a full disk left half made is taken back, now or at the next try."""
+        """Create the whole topic or nothing: what a full disk leaves half made is removed, now or at the next try."""
         if name in self._log.metadata.topics:
             self._log.delete_topic(name)
         try:
@@ -180,7 +181,7 @@ class Topics:
             raise
 
     def ensure_internal(self, name: str) -> Topic:
-        """An internal topic, which is created when it is not there. Raises StorageError."""
+        """Return an internal topic; create it if it does not exist. Raises StorageError."""
         topic = self._by_name.get(name)
         if topic is None:
             partitions, special = self._internal[name]
@@ -193,15 +194,15 @@ class Topics:
         return topic
 
     def add_partitions(self, topic: Topic, count: int) -> Topic:
-        """Let a topic have ``count`` partitions in all. Raises RemoteError, StorageError."""
+        """Increase the topic's partitions to ``count``. Raises RemoteError, StorageError."""
         if count > PARTITIONS_MAX:
             raise refusal(ErrorCode.INVALID_PARTITIONS, f"{count} partitions: from 1 to {PARTITIONS_MAX} can be")
         return self._keep(self._log.create_partitions(topic.name, count))
 
     def set_configs(self, name: str, configs: Mapping[str, str], *, validate_only: bool) -> None:
-        """Replace the configs that are set on a topic. Raises ConfigError, UnknownTopicError, StorageError.
+        """Replace the configs of a topic. Raises ConfigError, UnknownTopicError, StorageError.
 
-        In Kafka's order: the name, the configs, and only then whether there is such a topic.
+        Checks in Kafka's order: the name, the configs, and then whether the topic exists.
         """
         topic = self._by_name.get(name)
         _check_name(name)
@@ -211,9 +212,9 @@ class Topics:
             self._keep(self._log.set_topic_configs(topic.name, configs))
 
     def delete(self, topic: Topic) -> None:
-        """Delete a topic with all that it holds. Raises StorageError: then it is not deleted.
+        """Delete a topic and its data. Raises StorageError: then it is not deleted.
 
-        Files that the disk does not let go stay until the next start, or the next topic of that name.
+        Files that the disk does not remove stay until the next start, or until a topic of that name is created.
         """
         try:
             self._log.delete_topic(topic.name)

@@ -1,12 +1,14 @@
-"""Before any query starts: which pipelines were changed since their checkpoints were written, and what becomes of them.
+"""Finds pipelines that were changed since their checkpoints were written, and applies the user's choice for each.
+
+This runs before any query starts.
 
 1. Each query's fingerprint is compared with the one beside its checkpoint. One that never ran, or has no fingerprint
    yet, is taken as it is.
-2. When one differs and there is no choice for it, nothing starts: one error names them all, with the choices.
-3. ``fresh``: the transactions that its sink left open are resolved, then its checkpoint is removed: first renamed, so
-   that no half of one is ever gone on from.
-   ``rebuild``: what cannot be rebuilt is refused; the rest is left to the run (``rebuilding``), fingerprints too.
-   Of a rebuild that is not wanted any more nothing is kept.
+2. When one differs and the user made no choice for it, nothing starts: one error names them all, with the choices.
+3. ``fresh``: its sink's open transactions are ended, then its checkpoint is removed. It is renamed first, so that a
+   query never continues from half a checkpoint.
+   ``rebuild``: a pipeline that cannot be rebuilt is refused; the run does the rest (``rebuilding``), fingerprints too.
+   The remains of an abandoned rebuild are removed.
 4. The fingerprints are written. From here on a restart finds them equal, and goes on without a choice.
 """
 

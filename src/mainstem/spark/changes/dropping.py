@@ -1,10 +1,10 @@
-"""Drop a pipeline for good: nothing of it stays open or known. The topics that it derived stay.
+"""Drop a pipeline for good: its open transactions, its checkpoint and its records. The topics that it derived stay.
 
-1. What its sink left open is resolved: what was decided is committed, the rest aborted. An open transaction would hold
-   its topics' last stable offsets.
-2. Its checkpoint is removed, and what a rebuild that was cut short has left.
-3. Its progress and its state are said to be gone.
-Each step may be repeated: a drop that was cut short is run again. No run may hold the App's checkpoints meanwhile.
+1. Its sink's open transactions are ended: decided ones are committed, the rest aborted. An open transaction would hold
+   back its topics' last stable offsets.
+2. Its checkpoint is removed, and everything that an interrupted rebuild left.
+3. Tombstones are appended for its progress and its state.
+Each step may be repeated: an interrupted drop is run again. No run may hold the App's checkpoints meanwhile.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mainstem.spark.sink.transactions import resolve_abandoned
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """What a drop found to do."""
+    """The result of a drop."""
 
     transactions: int
     checkpoint: bool
@@ -37,8 +37,8 @@ class Dropped:
 def drop(log: Log, checkpoints: Path, pipeline: str) -> Dropped:
     """Drop a pipeline whose App keeps its checkpoints in ``checkpoints``.
 
-    Raises DirectoryLockedError while it runs, InputError when nothing is known of it or for what is no pipeline's name
-    (an empty one would lead to the checkpoints of all), LogUnavailableError.
+    Raises DirectoryLockedError while it runs, InputError for an unknown pipeline or an invalid name (an empty name
+    would mean the checkpoints of all), LogUnavailableError.
     """
     require_name("a pipeline", pipeline)
     checkpoint = checkpoints / pipeline
@@ -70,7 +70,7 @@ def _outputs(options: LogOptions, pipeline: str) -> tuple[str, ...]:
 
 
 def _is_told(log: Log, topic: str, pipeline: str) -> bool:
-    """Whether the topic's last record of the pipeline is no tombstone."""
+    """Whether the topic's last record of the pipeline is a value, not a tombstone."""
     last = None
     try:
         for record in log.read(topic, key=pipeline, every_partition=True, on_damaged="skip"):

@@ -1,12 +1,12 @@
-"""What a checkpoint belongs to: the fingerprint of the pipeline that wrote it, in ``<checkpoint>/mainstem.json``.
+"""The fingerprint of the pipeline that a checkpoint belongs to, in ``<checkpoint>/mainstem.json``.
 
-A checkpoint holds offsets and state of one plan; another plan that goes on from it may fail, or silently mix what two
-versions derived. So the fingerprint is written before a query first starts, and compared before it starts again.
+A checkpoint holds offsets and state of one plan. Another plan that continues from it may fail, or silently mix the rows
+of two versions. So the fingerprint is written before a query first starts, and compared before it starts again.
 
-It says what is derived: the plan (``plan_text``), the Python functions in it (``function_digest``), the inputs, the
+It covers what is derived: the plan (``plan_text``), the Python functions in it (``function_digest``), the inputs, the
 outputs with their keys and columns, the output mode. Settings that state depends on (the number of shuffle partitions,
-the state store) are not in it: Spark keeps them in the checkpoint and goes by those. Versions of Spark and Python are
-kept to explain a difference; they make none by themselves.
+the state store) are not in it: Spark keeps them in the checkpoint and uses those. Versions of Spark and Python are kept
+only to explain a difference; a new version alone is not a difference.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BEFORE_CHARS: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """See the module. ``functions`` are digests, in the order in which the plan names the functions."""
+    """A pipeline's fingerprint. ``functions`` are digests, in the order in which the plan names the functions."""
 
     plan: str
     functions: tuple[str, ...]
@@ -64,7 +64,7 @@ class Fingerprint:
         )
 
     def differences(self, now: Fingerprint) -> list[str]:
-        """What is not as it was, each in a few words; none when the pipeline derives what it did."""
+        """The differences, each in a few words; empty when the pipeline derives the same as before."""
         found = []
         if self.inputs != now.inputs:
             found.append(f"the inputs were {', '.join(self.inputs)}, now {', '.join(now.inputs)}")

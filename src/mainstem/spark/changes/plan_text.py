@@ -1,10 +1,10 @@
 """A DataFrame's logical plan as text that stays the same as long as the plan does.
 
-From Spark's analyzed plan is taken what changes from run to run, or says how and not what: ids of expressions (numbered
-anew, in order of appearance), objects' addresses, UUIDs, seeds that Spark drew, names of lambda variables and of Python
-functions, hints, the log's address and the other options of a source. Of a topic's columns only those are kept that the
-plan uses: one that is added to the topic changes no plan that does not read it. Python functions are given beside it:
-their code is not in the text. One line for each node, in the order of a walk from the result to the sources.
+The text omits everything in Spark's analyzed plan that changes from run to run, or does not affect the result: ids of
+expressions (renumbered in order of appearance), objects' addresses, UUIDs, seeds that Spark drew, names of lambda
+variables and of Python functions, hints, the log's address and the other options of a source. It keeps only the topic's
+columns that the plan uses: a new column of the topic does not change a plan that does not read it. Python functions are
+returned beside the text: their code is not in it. One line for each node, from the result to the sources.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BRANCHES: Final = re.compile(r"^[\s:+|-]*[~!']?")
 _ID: Final = re.compile(r"#(-?\d+)")
 _UUID: Final = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _ADDRESS: Final = re.compile(r"@[0-9a-f]{4,}\b")
-# Spark draws a seed where none is given, anew each time.
+# Spark draws a new seed each time when the user gives none.
 _SEED: Final = re.compile(r"(\b(?:rand|randn|uuid|shuffle|randstr|uniform)\([^()]*?(?:Some\()?)-?\d{12,20}\b")
 _LAMBDA: Final = re.compile(r"\blambda \w+#")
 _PYTHON: Final = ("PythonUDF", "PythonUDAF", "PythonUDTF")

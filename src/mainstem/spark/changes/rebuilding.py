@@ -1,28 +1,28 @@
-"""Rebuild: a changed pipeline derives its whole topic again beside the old one; then the old one is made equal to it.
+"""Rebuild: a changed pipeline derives its topics again into shadow topics, then appends what differs to the old ones.
 
-Readers go on undisturbed: the topic, its offsets and its old records stay, and what differs is appended to it.
-In brackets what ``Steps`` is told.
+Readers are not disturbed: the topic, its offsets and its old records stay.
+The names in brackets are those that ``Steps`` is called with.
 
 1. Beside the topics that the pipeline derives, shadow topics are made (``__mainstem_rebuild.<topic>``), and a
    checkpoint of its own (``__rebuild-<pipeline>``) with the new version's fingerprint. What another version left of
-   these is removed [rebuild:begun]. No topic and no pipeline of an App has a name that begins so, so that nothing of
-   anybody's is ever taken for a shadow.
-2. The new version derives all that there is into the shadow topics [rebuild:derived].
-3. What the old version's sink, the new one's, or an earlier swap left open in the topics is ended, so that all of them
-   can be read to their ends; where they cannot, because somebody else has a transaction open, nothing is compared.
-   Each is compared with its shadow, by the latest value of each key. Where rows cannot be told apart by their key, the
-   rebuild is refused, and nothing was changed [rebuild:compared].
+   these is removed [rebuild:begun]. These prefixes are reserved: no topic or pipeline of an App can have them, so a
+   user's topic is never taken for a shadow.
+2. The new version derives all records into the shadow topics [rebuild:derived].
+3. Transactions that the old version's sink, the new one's, or an earlier swap left open in the topics are ended, so
+   that all of them can be read to their ends. If another producer has a transaction open, nothing is compared.
+   Each is compared with its shadow, by the latest value of each key. If keys do not identify rows, the rebuild is
+   refused before any change [rebuild:compared].
 4. The difference is appended in a transaction (in several, where it is large) [rebuild:appended].
-5. A marker is written beside the new checkpoint: from here on the swap is finished, whatever happens [rebuild:marked].
+5. A marker is written beside the new checkpoint: from here on a restart finishes the swap [rebuild:marked].
 6. The old checkpoint is removed [rebuild:removed], the new one takes its place: its query goes on in the topic itself
    [rebuild:swapped].
-7. The pipeline's progress is said: what the new version has read, up to the topic's end, and that it was rebuilt
+7. A progress record is appended: what the new version has read, up to the topic's end, and that it was rebuilt
    [rebuild:said].
 8. The shadow topics and their progress are removed [rebuild:cleared], then the marker.
 
-A rebuild that is cut short before 5 goes on where it was when it is asked for again; the difference is counted anew, so
-what was appended already is not appended twice. After 5 the next start finishes it. Nobody else writes meanwhile: the
-run holds the lock of the App's checkpoints.
+A rebuild that is interrupted before 5 resumes when it is requested again. It computes the difference again, so records
+that were already appended are not appended twice. After 5 the next start finishes it. The run holds the lock of the
+App's checkpoints, so no other run of the App writes meanwhile.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _MARKER: Final = "mainstem-swap.json"
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where pipelines live: their log, and the directory of their checkpoints; and who is told of a rebuild's steps."""
+    """The log of the pipelines, the directory of their checkpoints, and the callback for a rebuild's steps."""
 
     log: Log
     options: LogOptions
@@ -149,7 +149,7 @@ def finish_swaps(site: Site) -> None:
 
 
 def abandon(site: Site, pipeline: str, outputs: Iterable[str]) -> None:
-    """Remove what a rebuild that is not wanted any more has left behind; ``outputs`` are the pipeline's topics."""
+    """Remove everything that an abandoned rebuild left behind; ``outputs`` are the pipeline's topics."""
     directory = site.beside(pipeline)
     site.resolve(directory)
     remove_checkpoint(str(directory))
@@ -166,7 +166,7 @@ def _shadow_of(pipeline: Pipeline) -> Pipeline:
 
 
 def _new_version(pipeline: str) -> str:
-    """What a pipeline's new version is called until it takes the old one's place; its checkpoint, too."""
+    """The name of a pipeline's new version, and of its checkpoint, until it takes the old one's place."""
     return _BESIDE + pipeline
 
 

@@ -1,4 +1,4 @@
-"""What a topic lacks to be like another, by the latest value of each key, and the appends that get it there.
+"""The difference of two topics by the latest value of each key, and the appends that make one equal to the other.
 
 Two passes: the first keeps a digest for each key of both topics; the second reads the wanted topic again and appends
 its records of the keys that differ, and a tombstone for each key that it lacks. Memory grows with the number of keys

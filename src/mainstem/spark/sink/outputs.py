@@ -1,8 +1,8 @@
-"""What a pipeline derives, as one DataFrame, and how a task turns its rows into the records of each topic.
+"""A pipeline's outputs as one DataFrame, and how a task turns its rows into the records of each topic.
 
-All outputs of a pipeline are one streaming query: so they share each micro-batch, its offsets, and what decides about
-it. A single output is the DataFrame that the function gave. Several are their union: the column ``_output`` says whose
-a row is, and its columns are the fields of ``_0``, ``_1``, …, of which the others are null.
+All outputs of a pipeline are one streaming query, so they share each micro-batch, its offsets and its commit decision.
+A single output is the DataFrame that the function returned. Several outputs become their union: the column ``_output``
+names the output of a row, whose columns are the fields of ``_0``, ``_1``, …; the structs of the others are null.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """A writing task: Arrow columns into record batches, sent raw, acknowledged by all replicas. Runs in Spark's workers.
 
-Keyed records go where Kafka's own clients send them (murmur2), so that a key stays in its partition whoever writes;
-those without a key go to one partition for each Arrow batch, in turn. Batches carry a producer's stamp: one that is
-sent again, because its answer got lost, is appended once.
+Keyed records go to the same partition as with Kafka's own clients (murmur2), so a key stays in one partition for every
+writer. Records without a key go to one partition for each Arrow batch, in turn. Batches carry the producer's id, epoch
+and sequence: if a response gets lost and the batch is sent again, the log appends it once.
 
-``producing`` is at least once: a task that Spark runs again writes again. ``transactions.prepare`` is exactly once,
+``producing`` is at least once: a repeated task writes its records again. ``transactions.prepare`` is exactly once,
 with a ``Producer`` of its own. ``Producing`` belongs to one task; an idempotent producer is kept in the process from
 task to task.
 """
@@ -71,7 +71,7 @@ class Producer:
         self._sequences: dict[TopicPartition, int] = {}
 
     def stamp(self, client: WireClient, tp: TopicPartition) -> ProducerStamp:
-        """What the next batch for a partition is stamped with."""
+        """The producer's stamp for the next batch of a partition."""
         return ProducerStamp(*self._identity, self._sequences.get(tp, 0), self.transactional_id is not None)
 
     def stamped(self, tp: TopicPartition, records: int) -> None:
@@ -83,7 +83,7 @@ class Producer:
         return False
 
     def renews(self, client: WireClient) -> bool:
-        """Whether the first batches, refused as another producer's, may be stamped anew and sent again."""
+        """Whether the first batches, refused as another producer's, may get a new stamp and be sent again."""
         return False
 
 
@@ -92,7 +92,7 @@ _IDLE: dict[tuple[LogOptions, int], Producer] = {}
 
 @contextmanager
 def producing(options: WriteOptions) -> Iterator[Producing]:
-    """What a task appends with. After an error the identity is given up: nobody knows how far its sequences got."""
+    """The producer of a task. After an error its identity is dropped, since its next sequence is unknown."""
     here = (options.log, os.getpid())
     with borrowed(options.log) as client:
         producer = _IDLE.pop(here, None) or Producer(init_producer_id(client))

@@ -6,17 +6,17 @@ Columns, as Spark's Kafka connector has them: ``value`` (text or bytes), and opt
 With the option ``keyColumn`` rows have any columns: the value is a JSON object of all of them, the key the text of that
 column (several: a JSON array), as in topics of an App.
 
-**A stream** is exactly once, by the steps of ``transactions``. Spark makes the writer anew for each micro-batch, twice:
-in a process that sends it to the tasks, and in one that commits. So a run begins with each commit, and tasks, which do
-not know what is decided, write again what they are asked to; the commit drops that. The sink's id is the query's, which
-tasks are told by Spark. A stream with the option ``pipeline`` leaves a progress record after each micro-batch, so that
-positions travel through it.
+**A stream** is exactly once, by the steps of ``transactions``. Spark creates the writer twice for each micro-batch: in
+a process that sends it to the tasks, and in one that commits. So each commit begins a run. Tasks do not know what is
+decided: they write a repeated micro-batch again, and the commit aborts that. The sink's id is the query's id, which
+Spark passes to the tasks. A stream with the option ``pipeline`` appends a progress record after each micro-batch, so
+that positions propagate through it.
 
-**A batch write** is all or nothing by the same steps, as one micro-batch of a sink of its own. Nobody comes back to it
-when its driver dies, unless it has a name (``writeId``): then running it again finishes what was decided, or writes
-what was not, and never doubles. Its transactions have a time-out, so that a write nobody comes back to is aborted.
+**A batch write** is all or nothing by the same steps, as one micro-batch of a sink of its own. If its driver dies, only
+a write with a name (``writeId``) can be resumed: running it again finishes a decided write or writes an undecided one,
+without duplicates. Its transactions have a time-out, so the log aborts an abandoned write.
 
-``deliveryGuarantee=at_least_once`` does without transactions: what Spark runs again is appended again.
+``deliveryGuarantee=at_least_once`` uses no transactions: when Spark repeats a task, its rows are appended again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _COLUMNS = ("key", "value", "headers", "topic", "partition", "timestamp")
 
 
 class Appended(WriterCommitMessage):
-    """What a task reports: its transaction, and the sink that it belongs to; without transactions where it wrote to."""
+    """A task's report: its transaction and the sink that it belongs to; without transactions, where it wrote to."""
 
     def __init__(self, prepared: Prepared, sink_id: str) -> None:
         self.prepared = prepared
@@ -85,7 +85,7 @@ class LogWriter(DataSourceArrowWriter):
             decide_and_finish(self._run, self._options.write_version, _prepared(messages), steps=self._steps)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Also called when ``commit`` failed; see ``_resolve``."""
+        """Resolve the write's transactions (``_resolve``). Spark calls it also when ``commit`` failed."""
         if self._options.is_exactly_once:
             _resolve(self._run, messages)
 
@@ -124,7 +124,7 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
         self._steps("driver:progress")
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Also called when ``commit`` failed; see ``_resolve``."""
+        """Resolve the write's transactions (``_resolve``). Spark calls it also when ``commit`` failed."""
         run = self._run(messages) if self._options.is_exactly_once else None
         if run is not None:
             _resolve(run, messages)
@@ -180,7 +180,7 @@ def _linger_s(messages: list[WriterCommitMessage | None]) -> float:
 
 
 def _property(name: str) -> str:
-    """What Spark tells a streaming query's tasks."""
+    """A local property that Spark sets for a streaming query's tasks."""
     context = TaskContext.get()
     value = context.getLocalProperty(name) if context is not None else None
     if value is None:

@@ -8,8 +8,8 @@
 The document: ``v`` its version, 1; ``source`` the digest of the source's end offsets; ``topics`` the names that the
 rest refers to by index; ``at`` where what was written ends, as [topic, partition, offset]; ``tx`` the transactions, as
 [transactional id without the group, producer id, epoch, topic, partition, offset], whose last three name one record of
-it: by its fate the transaction's is known for certain. Partitions of an older, longer decision keep their older offset
-and are passed over. Damage is a StorageError: nothing is guessed.
+it: that record's outcome is the transaction's. Partitions of an older, longer decision keep their older offset and are
+skipped. A damaged decision raises StorageError.
 
 Pure values, without I/O.
 """
@@ -45,7 +45,7 @@ class DecidedTransaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MicroBatchCommit:
-    """What was decided last: micro-batch ``batch_id`` counts, and these transactions are committed."""
+    """The last decision: micro-batch ``batch_id`` counts, and these transactions are committed."""
 
     batch_id: int
     source: str

@@ -1,18 +1,18 @@
 """The transactional producers of one Python process: taken for a task, kept for the next micro-batch.
 
 A transactional id belongs to one process for good: ``<group>-<process>-<n>``, where ``process`` is drawn at random. So
-whatever a task does that nobody waits for any more (its driver is gone, its executor was given up), it can fence and
-abort nobody but itself; were ids numbered by task, it could abort what another has prepared, after the decision.
-A process has as many as it prepares transactions in one micro-batch. ``is_task_of`` knows them again: by their whole
+an abandoned task (its driver is gone, its executor was given up) can fence and abort only itself. If ids were numbered
+by task, it could abort a transaction that another task has prepared, after the decision.
+A process has as many ids as it prepares transactions in one micro-batch. ``is_task_of`` recognizes them by their whole
 form, since one group's name may begin with another's.
 
 An id goes from micro-batch to micro-batch like this:
-1. *New*: InitProducerId. Nobody else has the id, so there is nothing to fence.
-2. *Prepared*: a task has reported it. From here on others end its transaction, and it is not touched: an InitProducerId
-   now might abort what was decided.
+1. *New*: InitProducerId. No other process has the id, so there is nothing to fence.
+2. *Prepared*: a task has reported it. From here on the driver ends its transaction and the process leaves it alone: an
+   InitProducerId now might abort a decided transaction.
 3. *Taken again*, by a task of a later micro-batch: Spark begins one only when the one before is finished, so the
-   transaction is ended. Where an end raises the epoch, the next epoch is known and nothing is asked for: records with
-   it are refused unless the transaction has ended. Elsewhere, and when that is refused: InitProducerId.
+   transaction has ended. If ending a transaction raises the epoch, the process knows the next epoch and sends no
+   request: the log refuses records with it unless the transaction has ended. Otherwise, or if refused: InitProducerId.
 4. *Failed* before it was reported: no decision can name it. It is aborted at once, if the log can be reached.
 
 A fork starts with none. Owned by one thread.
@@ -55,7 +55,7 @@ class _Id:
 
 @dataclass(slots=True)
 class _Process:
-    """What this process has; the first use after a fork starts anew."""
+    """The state of this process; the first use after a fork creates a new one."""
 
     pid: int = field(default_factory=os.getpid)
     word: str = field(default_factory=lambda: secrets.token_hex(_WORD_BYTES))
@@ -76,7 +76,7 @@ def terms_of(client: WireClient, log: LogOptions, timeout_ms: int | None) -> Ter
 
 
 class TaskProducer(Producer):
-    """A producer for one task's transaction, which somebody else ends. Asks for its identity with the first record."""
+    """A producer for one task's transaction, which the driver ends. Asks for its identity with the first record."""
 
     def __init__(
         self, log: LogOptions, group: str, batch_id: int, terms: Terms, on_init: Callable[[], None] = lambda: None
@@ -134,7 +134,7 @@ class TaskProducer(Producer):
             try:
                 end_all(client, [self.instance], self._terms, commit=False)
             except MainstemError:
-                return  # the id may still have an open transaction: nobody is to take it for another
+                return  # the id may still have an open transaction: do not use it again
         _give_back(self._key, self._id)
 
     def _begin(self, client: WireClient) -> None:

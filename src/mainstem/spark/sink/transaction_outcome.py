@@ -36,7 +36,7 @@ _SCAN_BYTES: Final = 8 << 20
 def is_aborted(client: WireClient, transaction: DecidedTransaction) -> bool:
     """Whether the log has aborted a transaction that it refuses to end. Waits for its marker up to ``timeout_s``.
 
-    False also when retention or a deleted topic has removed its record: then nobody can read it either way.
+    False also when retention or a deleted topic has removed its record: then no reader can see it either way.
     Raises LogUnavailableError when the transaction has not ended in time, and what a fetch raises.
     """
     tp, offset = transaction.witness, transaction.witness_offset

@@ -1,29 +1,31 @@
-"""Exactly once out of Spark: tasks prepare transactions, the driver decides on them and ends them.
+"""Exactly-once writes from Spark: tasks prepare transactions, the driver decides on them and ends them.
 
-One Kafka transaction cannot span tasks, so each task with rows has its own, and one more, the driver's, makes them one.
-A micro-batch, step by step (the numbers are in the code and in docs/decisions; in brackets what ``Steps`` is told):
+A Kafka transaction cannot span tasks, so each task with rows has its own. One more, the driver's, makes them atomic.
+A micro-batch, step by step (the numbers are in the code and in docs/decisions; in brackets the calls of ``Steps``):
 
-1. *Begin*, once for a run of a query: the driver takes over ``<group>-driver``, which fences the run before; reads the
-   group's decision, and ends what that names; then aborts every other transaction of the group that is open.
+1. *Begin*, once for a run of a query: the driver takes over ``<group>-driver``, which fences the previous run. It reads
+   the group's decision, ends the transactions that it names, and aborts every other open transaction of the group.
 2. *Prepare*, in tasks: records are appended in a transaction of the task's own (``task_producers``)
    [task:initialized, task:appended]. The task waits until they are durable, does **not** end the transaction, and
-   reports who its producer is [task:prepared]. A micro-batch that is decided already is read and not written.
-3. *Decide*: in the driver's transaction, the group's offset becomes the micro-batch + 1, and beside it stand the
+   reports its producer's identity [task:prepared]. If the micro-batch is already decided, tasks read it but write
+   nothing.
+3. *Decide*: in the driver's transaction, the group's offset becomes the micro-batch + 1, and its metadata lists the
    prepared transactions [driver:begun]. When that transaction commits, the micro-batch counts [driver:decided]. A
-   driver that was fenced cannot.
+   fenced driver cannot commit it.
 4. *End*: each of the prepared transactions is committed [driver:ended-first, driver:ended-all].
 5. The caller writes the progress record [driver:progress], and Spark its commit.
 
-A crash before the decision: 1 aborts what was prepared, the micro-batch is run again. After it: 1 does 4 again, tasks
-of the repeated micro-batch write nothing. Why nobody aborts what is decided: whoever aborts has taken over the driver's
-id first (1), so that no older decision can be made any more; has read the decision after that; and aborts only what it
-saw open before it proved, by a request that is fenced, that it is still the newest (``_Driver.sweep``).
+After a crash before the decision, step 1 aborts the prepared transactions and Spark runs the micro-batch again. After a
+later crash, step 1 repeats step 4, and the tasks of the repeated micro-batch write nothing. A decided transaction
+is never aborted: a driver aborts only after it has taken over the driver's id (1), which stops older decisions, and has
+then read the decision. It aborts only transactions that it saw open before a request, which would fail if the driver
+were fenced, proved that this driver is still the newest (``_Driver.resolve``).
 
-Without ``driver`` in its ``SinkRun`` a run begins with each decision: for a writer whose commits are a process each.
+Without ``driver`` in its ``SinkRun`` each decision begins a run: for a writer with a separate process for each commit.
 
 A prepared transaction waits for its end without limit on a Mainstem log (two-phase, KIP-939), elsewhere for at most the
-log's ``transaction.max.timeout.ms``. If a decided transaction was aborted meanwhile, which ``transaction_outcome``
-finds out for certain, that is an error that says what was lost.
+log's ``transaction.max.timeout.ms``. If a decided transaction was aborted meanwhile, an error says what was lost;
+``transaction_outcome`` finds this out for certain.
 
 Functions may be called from one thread at a time for each sink.
 """
@@ -89,13 +91,13 @@ _LINGER_PAUSE_S: Final = 0.5
 
 
 class Steps(Protocol):
-    """Told the name of each step when it is done; a test's may raise, or kill the process. To be pickled."""
+    """A callback with the name of each finished step. A test's may raise, or kill the process. Must be picklable."""
 
     def __call__(self, step: str, /) -> None: ...
 
 
 def no_steps(step: str) -> None:
-    """Nobody wants to know."""
+    """Ignore the step."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -121,7 +123,7 @@ class SinkRun:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a task reports: its open transaction. ``records`` is 0 when it has none, and then nothing else counts."""
+    """A task's report: its open transaction. If ``records`` is 0, it has none, and the other fields do not count."""
 
     transactional_id: str = ""
     producer_id: int = -1
@@ -269,7 +271,9 @@ class _Driver:
         self._is_late = False
         """Whether tasks may have prepared before this run began, so that another one may have aborted that."""
         self._seen_open: frozenset[Instance] = frozenset()
-        """What was open when this run had begun: who aborts that later fences this run first, or finds it decided."""
+        """Transactions open when this run began. A driver that aborts them later has fenced this run, or finds them
+        decided.
+        """
 
     @classmethod
     def begun(cls, client: WireClient, run: SinkRun) -> _Driver:
@@ -375,7 +379,7 @@ class _Driver:
         )
 
     def _end_decided(self, client: WireClient, decision: MicroBatchCommit, steps: Steps) -> None:
-        """Step 4. The first by itself when somebody watches the steps."""
+        """Step 4. Ends the first transaction separately if ``steps`` is observed."""
         instances = [each.instance for each in decision.transactions]
         first = [] if steps is no_steps else instances[:1]
         refused: dict[Instance, MainstemError] = {}
@@ -410,9 +414,9 @@ class _Driver:
                 )
 
     def _strays(self, client: WireClient, chosen: Sequence[Prepared]) -> list[Instance]:
-        """What is open and not chosen, looked for where a task was run again, and from time to time.
+        """The open transactions that were not chosen. Searched after a task was run again, and from time to time.
 
-        To be aborted once the decision has proved that no newer run has begun: until then they are not another's.
+        They may be aborted only after the decision has proved that no newer run has begun, which could own them.
         """
         now_s = time.monotonic()
         if now_s < self._sweep_at_s and not any(each.attempt for each in chosen):
@@ -440,13 +444,13 @@ class _Driver:
         return found
 
     def _open(self, client: WireClient, *, has_asked: bool = False) -> list[Instance]:
-        """What tasks of this sink have open; the name of another sink may begin with this one's."""
+        """The open transactions of this sink's tasks; another sink's name may begin with this one's."""
         found = open_transactions(client, f"{self._run.group}-", has_asked=has_asked)
         return [each for each in found if is_task_of(self._run.group, each.transactional_id)]
 
 
 _DRIVERS: WeakKeyDictionary[SinkRun, tuple[int, _Driver]] = WeakKeyDictionary()
-"""The drivers of the runs that somebody holds, each with the process that it belongs to."""
+"""The driver of each run that is still referenced, with the id of its process."""
 
 
 def _driver_name(run: SinkRun) -> str:
@@ -458,7 +462,7 @@ def _instances(decision: MicroBatchCommit) -> set[Instance]:
 
 
 def _ensure_topic(client: WireClient) -> None:
-    """The topic whose name decisions stand under; it never holds a record."""
+    """Create the topic under whose name decisions are committed; it never holds a record."""
     if SINKS_TOPIC in client.metadata([SINKS_TOPIC]):
         return
     try:

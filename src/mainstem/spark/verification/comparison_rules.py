@@ -1,10 +1,10 @@
-"""What becomes of one key's records when a topic is compared with a batch: equal, held back, or a difference. Pure.
+"""The rules for comparing one key's records in a topic with a batch: equal, held back, or a difference. Pure.
 
-There are two rules. ``MULTISET``, for rows that never change: each record is there as often as the batch gives it.
-``LATEST``, for rows that do: the latest value of the key is one that the batch gives it.
+There are two rules. ``MULTISET``, for rows that never change: the topic has each record as often as the batch.
+``LATEST``, for rows that change: the topic's latest value of the key is one that the batch gives.
 
 Two values are alike when their bytes are the same, or when their JSON differs only in the last digits of floating
-columns: a sum of DOUBLEs depends on the order of its parts, and no two runs have the same one.
+columns: a sum of DOUBLEs depends on the order of its parts, and that order varies from run to run.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 UNKNOWN: Final = datetime.datetime.min.replace(tzinfo=datetime.UTC)
-"""The watermark of which nobody knows how far it is."""
+"""Stands for a watermark whose time is unknown."""
 DOUBLE_TOLERANCE: Final = 1e-9
 FLOAT_TOLERANCE: Final = 1e-6
 _LEAST_MARGIN: Final = FLOAT_TOLERANCE * FLOAT_TOLERANCE
 
 
 class Rule(enum.StrEnum):
-    """How a topic is compared; see the module."""
+    """How a topic is compared."""
 
     MULTISET = "each record"
     LATEST = "the latest value of each key"
 
 
 class Finding(enum.StrEnum):
-    """What was found about records of a key that are not the same bytes on both sides."""
+    """The kind of difference between a key's records when their bytes differ on the two sides."""
 
     ROUNDING = "rounding"
     HELD_BACK = "held back"
@@ -73,11 +73,11 @@ class ComparedKey:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRules:
-    """How a topic is to be judged.
+    """The rules for one topic.
 
-    ``tolerances`` are those of its floating columns. ``watermark``: a row that is missing is held back while the time
-    in ``event_time`` lies behind it. Where no column of the topic tells its time (None), or the watermark is UNKNOWN,
-    it may be, and nothing tells whether it is. Without a watermark (None) nothing is held back.
+    ``tolerances`` are those of its floating columns. ``watermark``: a missing row counts as held back while the
+    watermark has not passed the row's time in the column ``event_time``. If no column has the time (None), or the
+    watermark is UNKNOWN, the row may be held back, and this cannot be decided. Without a watermark (None) no row is.
     """
 
     rule: Rule
@@ -87,13 +87,13 @@ class ComparisonRules:
     not_judged: frozenset[Finding] = frozenset()
 
     def judge(self, key: bytes | None, sides: Sequence[Side]) -> Iterator[ComparedKey]:
-        """What is to be said of one key's records; of those without a key, of all that have a ``shape`` together."""
+        """The findings for one key's records. Records without a key are compared together if they share a ``shape``."""
         found = self._latest(sides) if self.rule is Rule.LATEST else self._multiset(key, sides)
         for one in found:
             yield replace(one, finding=Finding.NOT_JUDGED) if one.finding in self.not_judged else one
 
     def alike(self, one: bytes | None, other: bytes | None) -> bool:
-        """See the module."""
+        """Whether two values are equal within the tolerances."""
         if one == other:
             return True
         if one is None or other is None or not self.tolerances:
@@ -154,7 +154,7 @@ class ComparisonRules:
                     yield from _paired(one, near[at][1], Finding.ROUNDING)
 
     def shape(self, value: bytes | None) -> str:
-        """What two values have in common that are alike, and are not the same bytes."""
+        """The part of a value that is equal in all values alike to it, even when their bytes differ."""
         row = _row(value)
         return json.dumps([(name, each) for name, each in row.items() if name not in self.tolerances])
 
@@ -164,7 +164,7 @@ class ComparisonRules:
         return next((each for each in map(_finite, numbers) if each is not None), 0.0)
 
     def _waits(self, value: bytes | None) -> Finding | None:
-        """What may be said of a row that is missing because of the watermark; None: it is due."""
+        """The finding for a missing row that the watermark may hold back; None when the row is due."""
         if self.watermark is None:
             return None
         if self.event_time is None:
@@ -187,7 +187,7 @@ def _finite(value: Any) -> float | None:
 
 
 def _row(value: bytes | None) -> dict[str, Any]:
-    """The JSON object; an empty one for what is none."""
+    """The JSON object; an empty one if the value is not a JSON object."""
     try:
         row = json.loads(value or b"null")
     except (ValueError, RecursionError):
@@ -197,7 +197,7 @@ def _row(value: bytes | None) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _Left:
-    """What is left of a side while its records are paired with others."""
+    """The records of a side that are not paired yet."""
 
     side: Side
     count: int

@@ -31,7 +31,7 @@ def test_a_chore_that_fails_is_logged_counted_and_begun_again(caplog: pytest.Log
     asyncio.run(scenario())
     assert failures == {"sweeping": 2}
     errors = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert ["sweeping failed" in record.message for record in errors] == [True, True]
+    assert ["sweeping failed" in record.getMessage() for record in errors] == [True, True]
     assert all(record.exc_info for record in errors)
 
 

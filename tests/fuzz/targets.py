@@ -69,7 +69,7 @@ def _taken_apart(data: bytes, step: int) -> list[bytes | str]:
                 memory.give_back(len(frame))
         except FrameError as error:
             return [*found, str(error)]
-        receiver.park()
+        receiver.release_buffer()
     receiver.close()
     return found
 

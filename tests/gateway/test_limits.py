@@ -36,7 +36,7 @@ def test_every_setting_takes_its_default_and_stands_on_the_page_with_it(name: st
         ("mainstem.gateway.requests.max=many", "give a whole number"),
         ("mainstem.gateway.requests.max=-1", "give a whole number"),
         ("mainstem.gateway.requests.max=" + "9" * 5_000, "give a whole number"),
-        ("mainstem.gateway.http.bodies.bytes.max=5000", "no room for one body"),
+        ("mainstem.gateway.bodies.bytes.max=5000", "no room for one body"),
     ],
 )
 def test_a_wrong_setting_is_refused_with_what_to_give(setting: str, says: str) -> None:

@@ -13,23 +13,22 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 _DIALECT = re.compile(
-    r"(?<!there )(?<!There )\bis no [a-z]|\b(?:nobody|whoever|anew|no more|told|said no|as good as|somebody)\b|See the module\."
+    r"(?<!there )(?<!There )\bis no [a-z]"
+    r"|\b(?:nobody|whoever|anew|no more|told|said no|as good as|somebody)\b|See the module\."
     r'|"""What ',
     re.MULTILINE,
 )
 
 # Area → how many places are left. These numbers only shrink.
 LEFT: dict[str, int] = {
-    "ARCHITECTURE.md": 1,
-    "CHANGELOG.md": 3,
     "background": 2,
-    "broker": 254,
+    "broker": 151,
     "cli": 27,
     "client": 64,
     "clock": 1,
     "connectors": 9,
     "console": 25,
-    "docs": 93,
+    "docs": 1,
     "durable_files": 1,
     "errors": 5,
     "exit_codes": 2,
@@ -40,12 +39,12 @@ LEFT: dict[str, int] = {
     "logs": 3,
     "model": 1,
     "node": 13,
-    "pipelines": 37,
+    "pipelines": 3,
     "problems": 1,
     "protocol": 12,
     "record": 21,
     "schema": 5,
-    "spark": 140,
+    "spark": 82,
     "testing": 5,
     "views": 154,
 }

@@ -102,4 +102,4 @@ def test_views_go_on_to_learn_of_progress(log: Log, caplog: pytest.LogCaptureFix
         eventually(lambda: covered() == 5, what="the next progress", within_s=20)
     finally:
         follower.stop()
-    assert len([record for record in caplog.records if f"{PROGRESS_TOPIC}/0:1" in record.message]) == 1
+    assert len([record for record in caplog.records if f"{PROGRESS_TOPIC}/0:1" in record.getMessage()]) == 1

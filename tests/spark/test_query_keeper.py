@@ -163,7 +163,12 @@ def test_a_run_once_goes_on_when_a_python_process_starts_too_slowly(world: Fligh
     world.fly(("UA", 1))
     world.run_once()  # all that Spark waits for without limit is started
     world.fly(("AA", 2))
-    [server] = [server for server in environment._FORK_SERVERS.values() if server.is_running]
+    servers = [server for server in environment._FORK_SERVERS.values() if server.is_running]
+    assert servers
+
+    def send(number: signal.Signals) -> None:
+        for server in servers:
+            os.kill(server.pid, number)
 
     def restarts() -> int:
         states = Overview(world.log).latest()
@@ -173,10 +178,10 @@ def test_a_run_once_goes_on_when_a_python_process_starts_too_slowly(world: Fligh
         try:
             eventually(lambda: restarts() > 0, within_s=60, what="a restart")
         finally:
-            os.kill(server.pid, signal.SIGCONT)
+            send(signal.SIGCONT)
 
     with ThreadPoolExecutor() as beside:
-        os.kill(server.pid, signal.SIGSTOP)
+        send(signal.SIGSTOP)
         goes_on = beside.submit(go_on_after_a_failure)
         world.run_once()
         goes_on.result()

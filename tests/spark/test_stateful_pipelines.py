@@ -182,7 +182,7 @@ def test_a_spark_that_does_not_show_the_inputs_watermarks_derives_without_them(
     events.happen(1, ("y", 191, 4))
     world.run_once()
     assert {"id": "a", "n": 1, "m": 10} in events.derive("joined")
-    said = [record.message for record in caplog.records if "does not show the watermarks" in record.message]
+    said = [record.getMessage() for record in caplog.records if "does not show the watermarks" in record.getMessage()]
     assert len(said) == 2  # one for each run
 
 

@@ -232,7 +232,7 @@ def test_a_decision_is_carried_out_after_an_error_that_nobody_expected(
             assert await visible(client, "t") == [b"v"]
 
     asyncio.run(main())
-    assert ["cannot be ended yet" in record.message for record in caplog.records if record.exc_info] == [True]
+    assert ["cannot be ended yet" in record.getMessage() for record in caplog.records if record.exc_info] == [True]
 
 
 def test_damage_in_the_state_keeps_transactions_from_being_answered(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """Runs an App's pipelines: one Spark session, one query for each pipeline, each restarted by itself when it fails.
 
 A query that fails is started again from its checkpoint after a pause that grows from failure to failure; the others go
-on. What makes no sense to repeat (a pipeline's function that raises, a topic that is not there) ends the run before any
-query starts. How each query goes is told through the log. One run at a time holds an App's checkpoints.
+on. Errors that a retry cannot fix (a pipeline's function that raises, a missing topic) end the run before any query
+starts. The state of each query is published in the log. Only one run at a time holds an App's checkpoints.
 Owned by one thread, but ``stop`` may be called from any.
 """
 
@@ -205,7 +205,7 @@ class Runner:
 
     @contextmanager
     def _queries_stopped(self, states: StatePublisher) -> Iterator[None]:
-        """At the end every query is stopped, and its last state told."""
+        """Stop every query at the end, and publish its last state."""
         try:
             yield
         except (Py4JError, ConnectionError):

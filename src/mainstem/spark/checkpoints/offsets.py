@@ -1,4 +1,4 @@
-"""How far a stream or a scan reads: offsets of every partition, with the life of each topic that they belong to.
+"""How far a stream or a scan reads: offsets of every partition, with the id of each topic that they belong to.
 
 ``StreamOffsets`` is what Spark keeps in its checkpoint for the source. Beside the topics that it streams it carries the
 end positions of the tables that the query joins, so that a micro-batch that is run again joins the same rows. Its JSON
@@ -22,12 +22,12 @@ _NOT_OURS = "it was made by another source or a later version; start the query w
 
 @dataclass(frozen=True, slots=True)
 class StreamOffsets:
-    """The next offset of every partition, and ``topic_ids``: the lives of the topics that the offsets belong to.
+    """The next offset of every partition, and ``topic_ids``: the ids of the topics that the offsets belong to.
 
-    ``starts`` are where partitions begin in the micro-batch that ends here, if not where the one before it ended: those
-    that are new, those whose offsets were lost, and all of a stream's first micro-batch: when that is run again, Spark
-    asks for the initial offsets anew, and ``latest`` would have moved. ``stream`` tells this stream from all others,
-    for its whole life; ``is_initial``: no micro-batch has ended here.
+    ``starts`` are the begin offsets, in the micro-batch that ends here, of partitions that do not begin where the
+    micro-batch before ended: new ones, those with lost offsets, and all in a stream's first micro-batch (when Spark
+    repeats that one, it asks for the initial offsets again, and ``latest`` would have moved). ``stream`` identifies
+    this stream for as long as it exists; ``is_initial``: no micro-batch has ended here.
     """
 
     position: Position

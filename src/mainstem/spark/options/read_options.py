@@ -1,7 +1,7 @@
 """The options of a read, in the words of Spark's own Kafka connector, and a few more of ours.
 
 ``READ_OPTIONS`` names each of them; docs/spark-options.md says what each means, and a test holds the two to each other.
-What another option contradicts is refused, not overruled: of two answers to one question neither is guessed.
+Options that contradict each other are refused.
 Immutable values.
 """
 
@@ -128,7 +128,7 @@ class GroupOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What to read. Of ``topics``, ``pattern`` and ``assigned``, one is given."""
+    """The options of one read. Of ``topics``, ``pattern`` and ``assigned``, one is given."""
 
     log: LogOptions
     topics: tuple[str, ...]

@@ -5,9 +5,9 @@ A program that was written for Spark's own Kafka connector says ``kafka.sasl.jaa
 SCRAM) or a PEM file. What cannot be (Kerberos, OAuth, a Java keystore) is refused with what to do instead; so is an
 option that would do nothing.
 
-Who gives none of these options is taken at the environment's word, at the driver: what is found goes to the tasks with
-the other options, so that a worker elsewhere needs no variables. Nothing said here repeats a secret. Pure but for a
-look at a store's first bytes.
+Without any of these options, the driver uses the environment and sends the result to the tasks with the other options,
+so that a worker on another machine needs no variables. No message repeats a secret. Pure, except that it reads a
+store's first bytes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _BINARY_STORES: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce", b"\x30\x80", 
 
 
 def security_of(given: Mapping[str, str]) -> Security:
-    """What ``given`` (names in lower case, other options among them) says of security, or else the environment.
+    """The security settings in ``given`` (lower-case names, with other options), or else of the environment.
 
     Raises ConfigError, which names the option that is wrong and never shows a secret.
     """
@@ -100,7 +100,7 @@ def _is_binary_store(location: str) -> bool:
         with Path(location).open("rb") as file:
             return file.read(4).startswith(_BINARY_STORES)
     except OSError:
-        return False  # whoever opens it for use says what is wrong with it
+        return False  # opening it for use raises the error
 
 
 def _jaas(text: str, mechanism: str) -> dict[str, str]:

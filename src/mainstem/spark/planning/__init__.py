@@ -1,4 +1,4 @@
-"""What the driver plans for a read.
+"""Planning of reads, on the driver.
 
 * ``batch_reader``: plans a batch read
 * ``stream_reader``: plans each micro-batch of a stream

@@ -41,7 +41,7 @@ class LogReader(DataSourceReader):
             self.pushFilters = _PushFilters(self)  # type: ignore[method-assign]
 
     def narrow(self, filters: Iterable[Filter]) -> None:
-        """Read no more than what these leave."""
+        """Narrow the read by these filters."""
         is_typed = self._options.value_schema is not None
         columns = PLACE_COLUMNS if is_typed else {name: name for name in RECORD_COLUMNS}
         self._narrowing = narrowing(filters, columns)

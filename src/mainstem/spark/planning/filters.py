@@ -48,7 +48,7 @@ class Narrowing:
 
 
 def narrowing(filters: Iterable[Filter], columns: Mapping[str, str]) -> Narrowing:
-    """What all of the filters together leave. ``columns``: a DataFrame's column → the record's column that it is."""
+    """The limits that all filters together set. ``columns``: a DataFrame's column → the record's column that it is."""
     result = Narrowing()
     for each in filters:
         attribute: tuple[str, ...] = getattr(each, "attribute", ())

@@ -25,7 +25,7 @@ _TIMEOUT_S = 5.0
 
 
 class GroupCommits:
-    """See the module. Its thread starts with the first position and is a daemon."""
+    """Commits a stream's positions to its consumer group. Its thread starts with the first position and is a daemon."""
 
     def __init__(self, log: LogOptions, group: str) -> None:
         self.group = group

@@ -1,8 +1,8 @@
-"""How far a stream's partitions reach now: one Fetch to each broker, which asks for next to nothing and waits for news.
+"""The current ends of a stream's partitions: one small Fetch to each broker, which waits for new records.
 
-A Fetch says more in one round trip than ListOffsets: the end, whether the offset is still there, and, as it goes by the
-topic's id, whether the topic is still the one that the offset belongs to. It comes back at once when there is news, and
-with one record batch at most.
+A Fetch says more in one round trip than ListOffsets: the end, whether the offset is still there, and, since it names
+the topic's id, whether the topic is still the same. It returns at once when there are new records, with one record
+batch at most.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from mainstem.model import Position, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class PartitionEnds:
-    """What a look found: the ends of the partitions that answered, and those whose offset is not there any more.
+    """The ends of the partitions that answered, and the partitions whose offset is out of range.
 
-    ``is_former``: a topic is not the one that it was. A partition whose leader does not answer is in neither.
+    ``is_former``: a topic's id has changed. A partition whose leader does not answer is in neither.
     """
 
     ends: Position

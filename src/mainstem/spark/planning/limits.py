@@ -1,7 +1,7 @@
 """Read limits: how much of a backlog one micro-batch takes. Pure.
 
-Shares go by how much each partition has to give, rounded so that no partition starves, and are made of whole offsets. A
-limit in bytes is kept as well as the bytes of an offset can be told from a sample (``sizes``): record batches are never
+Each partition's share is proportional to its backlog, in whole offsets, rounded so that no partition starves. A limit
+in bytes is approximate: the bytes of an offset are estimated from a sample (``sizes``), and record batches are never
 cut, so a micro-batch may be a little over or under it.
 """
 

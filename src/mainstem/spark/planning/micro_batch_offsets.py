@@ -1,8 +1,8 @@
-"""A stream's frontier: where each partition goes on, and how far it reaches, after all that can happen to a log.
+"""The offset range of each partition of a stream: where it continues, and where it ends now.
 
-Partitions appear and begin at their log start; topics vanish, or are made again and begin a new life; offsets are
-removed before they are read, and the partition goes on where its log starts now. What that loses is told by
-``MicroBatchOffsets.losses``; whether it is an error is the caller's to say.
+It handles every change of a log. New partitions begin at their log start. Topics may be deleted, or created again with
+a new id. If offsets were removed before they were read, the partition continues at its log start offset.
+``MicroBatchOffsets.losses`` lists the lost offsets; the caller decides whether they are an error.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ class MicroBatchOffsets:
 
 
 class OffsetRangePlanner:
-    """Finds the frontier again and again. Owned by the stream's one thread."""
+    """Finds the offset ranges for each micro-batch. Owned by the stream's one thread."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._subscription = Subscription(options)
-        # Where partitions begin that no micro-batch has read yet, and the life of the topic that this is true of.
+        # For partitions that no micro-batch has read yet: the topic's id, and the offset where they begin.
         self._new: dict[TopicPartition, tuple[str, int]] = {}
 
     def find(self, client: WireClient, since: StreamOffsets, reader: str, wait_ms: int) -> MicroBatchOffsets:
-        """The frontier; with nothing new, after ``wait_ms`` or as soon as there is.
+        """The offset ranges. Waits up to ``wait_ms`` for new records if there are none.
 
         Raises UnknownTopicError for a topic that is subscribed by its name and gone, LogUnavailableError.
         """
@@ -58,7 +58,7 @@ class OffsetRangePlanner:
                 continue
             ends = {tp: seen.ends.get(tp, begin) for tp, begin in begins.items()}
             gone = {tp: begins[tp] for tp in seen.out_of_range}
-            if any(tp in self._new for tp in gone):  # nothing is lost of what nobody was to read: look again
+            if any(tp in self._new for tp in gone):  # never planned, so nothing is lost: look again
                 self._new = {tp: new for tp, new in self._new.items() if tp not in gone}
                 continue
             for moved in resume(client, reader, found.topic_ids, gone, self._options.isolation) if gone else ():
@@ -85,9 +85,9 @@ class OffsetRangePlanner:
 
 
 def _is_as_known(client: WireClient, found: Subscribed) -> bool:
-    """Whether the client, which may have asked anew, fetched from the same topics.
+    """Whether the client, which may have refreshed its metadata, fetched from the same topics.
 
-    A client forgets a topic some of whose partitions have no leader: that is no new life, so it is asked.
+    A client drops a topic when some of its partitions have no leader. Its id may be the same, so the client asks again.
     """
     names = found.topic_ids
     topics = client.topics if names.keys() <= client.topics.keys() else client.metadata(names)

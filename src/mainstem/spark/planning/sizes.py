@@ -1,4 +1,4 @@
-"""How many bytes an offset takes in the log, told from a sample: what a fetch of a few record batches holds.
+"""Estimates how many bytes an offset takes in the log, from a sample: a fetch of a few record batches.
 
 Bytes are those of record batches as they lie there, compressed or not. A sample needs no right but the reader's own;
 the sizes of whole partitions (DescribeLogDirs) need one on the cluster, and say nothing of a part of them.

@@ -57,7 +57,7 @@ _ADVICE = (
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """See the module."""
+    """Plans the micro-batches of one stream."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         options.require_stream()
@@ -218,7 +218,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Position(client.list_offsets(partitions, LATEST, self._options.isolation))
 
     def _report(self, frontier: MicroBatchOffsets, end: Position) -> None:
-        """What Spark shows as ``latestOffset`` of the query's progress: the ends, and what is left behind ``end``."""
+        """Set ``latestOffset`` of the query's progress in Spark: the ends, and the backlog after ``end``."""
         behind = {tp: count for tp, count in backlog(end, frontier.ends).items() if count}
         self._reported = {
             "position": frontier.ends.to_json(),
@@ -227,6 +227,6 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
 
     def _finish(self) -> None:
-        """With AvailableNow Spark ends the query, and this process, when there is no more: tell the group before."""
+        """Commit to the group before Spark ends the query and this process: with AvailableNow, at the last record."""
         if self._target is not None and self._commits is not None:
             self._commits.flush(_FLUSH_S)

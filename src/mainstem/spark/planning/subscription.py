@@ -1,7 +1,7 @@
-"""What a read is subscribed to: topics by name or by pattern, or single partitions, with the life of each topic.
+"""The subscription of a read: topics by name or by pattern, or single partitions, with each topic's id.
 
-``Subscription`` is a stream's: it looks at the metadata anew every few seconds only, since that is time that a
-micro-batch waits for, and at once when something looks wrong (``expire``). Owned by the stream's one thread.
+``Subscription`` is for streams. It refreshes the metadata only every few seconds, since a micro-batch waits for that,
+and at the next use after ``expire``, when something looks wrong. Owned by the stream's one thread.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _LOOK_AGAIN_S = 0.4
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """The partitions to read, in order, and ``topic_ids``: each topic's id, which is one life of it."""
+    """The partitions to read, in order, and each topic's id: a topic that is created again has a new one."""
 
     partitions: tuple[TopicPartition, ...]
     topic_ids: Mapping[str, str]
 
 
 def subscribed(client: WireClient, options: ReadOptions) -> Subscribed:
-    """What is there now. Raises UnknownTopicError for a topic or partition that is not."""
+    """The current topics and partitions. Raises UnknownTopicError for one that does not exist."""
     names = set(options.topics) | {tp.topic for tp in options.assigned}
     if options.pattern is not None:
         # matched as Kafka's consumers do: the whole name, and never an internal topic
@@ -60,7 +60,7 @@ def _partitions(topic: TopicMetadata, assigned: frozenset[TopicPartition]) -> It
 
 
 class Subscription:
-    """A stream's subscription; see the module."""
+    """A stream's subscription, refreshed every few seconds."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -68,7 +68,7 @@ class Subscription:
         self._until_s = 0.0
 
     def now(self, client: WireClient, read: Iterable[str] = ()) -> Subscribed:
-        """What to read, as of a few seconds ago. ``read`` are the topics that the stream has read so far.
+        """The partitions to read, as of a few seconds ago. ``read`` are the topics that the stream has read so far.
 
         Raises UnknownTopicError for a topic of the option ``subscribe`` or ``assign`` that is not there; one of a
         pattern is simply absent.

@@ -1,9 +1,9 @@
-"""``@app.foreach_batch`` as a streaming query: a function is called with each micro-batch, for what it does by itself.
+"""``@app.foreach_batch`` as a streaming query: it calls a function with each micro-batch.
 
 A micro-batch, step by step:
 1. Spark asks the source for end offsets and writes them to the checkpoint.
-2. The function is called with the rows and the micro-batch's id; it says the position after what it appended.
-3. The driver writes the progress record: from here on what was read is covered.
+2. The function is called with the rows and the micro-batch's id; it returns the position after its appended records.
+3. The driver writes the progress record: from here on the micro-batch's input is covered.
 4. Spark writes its commit. After a crash before this, the function is called again, with the same id and rows.
 """
 
@@ -23,7 +23,7 @@ from mainstem.spark.queries.query import Query, QueryPlace, input_frames
 
 
 class BatchFunctionQuery(Query):
-    """See the module."""
+    """A query that calls a function with each micro-batch."""
 
     def __init__(
         self, spark: SparkSession, pipeline: Pipeline, schemas: Mapping[str, TopicSchema], place: QueryPlace, log: Log

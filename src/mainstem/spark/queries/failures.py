@@ -1,4 +1,4 @@
-"""What made a pipeline's query fail, in a line: the pipeline's own function and line, what was raised, and on what.
+"""The cause of a query's failure in one line: the pipeline's own function and line, the exception, and the input.
 
 Spark wraps what a task raised in several layers of its own errors; their text holds the Python traceback. The
 micro-batch that failed, and the offsets that it read, are in the query's checkpoint.

@@ -51,7 +51,7 @@ def part(
     columns: Sequence[str] = (),
     on_damaged: OnDamaged = "stop",
 ) -> DataFrame:
-    """What one topic held, from its oldest record up to ``end``; with a schema its rows, else its records.
+    """A topic's content from its oldest record up to ``end``; with a schema its rows, else its records.
 
     ``as_table``: the latest value of each key at ``end``. ``columns`` are those of the records to read. ``on_damaged``:
     whether it stops at records that cannot be read, or skips them.

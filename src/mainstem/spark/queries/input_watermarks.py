@@ -54,7 +54,7 @@ class _Input:
 
 
 class InputWatermarks:
-    """See the module."""
+    """Keeps the watermark of each input of one query over restarts."""
 
     def __init__(self, frame: DataFrame, checkpoint: str) -> None:
         self._frame = frame

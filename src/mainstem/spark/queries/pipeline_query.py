@@ -48,7 +48,7 @@ from mainstem.spark.tasks import dead_letters
 
 
 class PipelineQuery(Query):
-    """See the module."""
+    """A query that appends the rows of a pipeline's function to its output topics."""
 
     def __init__(
         self, spark: SparkSession, pipeline: Pipeline, schemas: Mapping[str, TopicSchema], place: QueryPlace, log: Log

@@ -1,4 +1,4 @@
-"""What each pipeline's streaming query has in common: its inputs, its checkpoint, its start, its progress.
+"""The common part of all pipelines' streaming queries: inputs, checkpoint, start, progress.
 
 Two kinds build on it: ``PipelineQuery`` appends what a function derives, ``BatchFunctionQuery`` calls a function with
 each micro-batch. ``write`` runs in the query's own thread; the rest belongs to the thread of the runner.
@@ -30,7 +30,7 @@ BROADCAST_RECORDS_MAX = 500_000
 
 @dataclass(frozen=True, slots=True)
 class QueryPlace:
-    """Where a query runs: its log, and its own checkpoint directory; and who is told of the sink's steps."""
+    """A query's log, its own checkpoint directory, and the callback for the sink's steps."""
 
     log: LogOptions
     checkpoint: str
@@ -38,7 +38,7 @@ class QueryPlace:
 
 
 class Query(ABC):
-    """See the module.
+    """A pipeline's streaming query.
 
     ``schemas`` are those of the topics that it derives, by name; ``written_rows`` counts what it has appended to them.
     """
@@ -71,7 +71,7 @@ class Query(ABC):
 
     @property
     def frame(self) -> DataFrame:
-        """What it writes, as it is declared."""
+        """The outputs as declared."""
         return self._frame
 
     @property

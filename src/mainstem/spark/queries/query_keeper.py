@@ -1,4 +1,4 @@
-"""Keeps one pipeline's query going: starts it, sees when it fails, says why, and starts it again after a pause.
+"""Keeps one pipeline's query running: starts it, reports its failures, and restarts it after a pause.
 
 The pause doubles from failure to failure, up to ``_PAUSE_S_MAX``, and is short again once a micro-batch went through,
 or the query has run for as long as the longest pause. A start that fails counts as a failure of the query. A query that
@@ -29,7 +29,7 @@ _TOO_SLOW = "Python worker failed to connect back"
 
 
 class QueryKeeper:
-    """See the module. ``state`` is what can be told of the query."""
+    """Starts and restarts one query. ``state`` is the query's state for publishing."""
 
     def __init__(self, query: Query, watch: ProgressWatch, clock: Clock) -> None:
         self._query = query

@@ -1,8 +1,8 @@
-"""What one streaming query tells of itself, as the pipeline's state: Spark's progress, read a little at a time.
+"""Turns Spark's progress reports of one streaming query into the pipeline's state.
 
-Spark keeps its last hundred progress reports; a look takes those that are new since the last one. That is a few calls
-to the JVM from the runner's thread: the query's own thread, whose time is the latency, is left alone, as it would not
-be by a listener that is called at each micro-batch. Owned by the runner's thread.
+Spark keeps its last hundred progress reports; each look reads those that are new since the last one. That is a few
+calls to the JVM from the runner's thread. A listener would be called at each micro-batch and take time of the query's
+own thread, which adds latency. Owned by the runner's thread.
 """
 
 from __future__ import annotations

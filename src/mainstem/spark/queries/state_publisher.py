@@ -1,7 +1,7 @@
-"""Publishes pipelines' states into the log, from a thread of its own: a log that is slow or away holds nobody up.
+"""Publishes pipelines' states to the log, from its own thread: a slow or unreachable log does not block callers.
 
-Only the newest state of each pipeline is kept for it. One is appended when it says something new, at most once in
-``every_s``, and again as a heartbeat. What the log does not take is tried again.
+It keeps only the newest state of each pipeline. It appends a state when it has changed, at most once in ``every_s``,
+and again as a heartbeat. It retries failed appends.
 """
 
 from __future__ import annotations

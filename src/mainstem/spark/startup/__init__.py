@@ -1,4 +1,4 @@
-"""What comes before a Spark session: Java, environment, fast start of Python and the JVM.
+"""Preparation of a Spark session: Java, environment, fast start of Python and the JVM.
 
 * ``environment``: checks and completes the environment variables that Spark reads
 * ``java``: finds a Java that Spark can run on

@@ -1,6 +1,6 @@
-"""What Spark reads from the process's environment when it starts: checked, completed, and each fault said in one line.
+"""Checks and completes the environment variables that Spark reads when it starts; each error is one line.
 
-Spark itself would speak of most of these faults in a stack trace of a JVM, or only when the first task runs.
+Spark itself would report most of these errors in a JVM's stack trace, or only when the first task runs.
 
 * ``JAVA_HOME``: a Java that fits (``java.find_java``).
 * ``SPARK_HOME``: PySpark would take other classes than its own from there, so they must be of its version.
@@ -105,7 +105,7 @@ def check_workers_python(command: str) -> None:
 
 
 def check_master(master: str) -> None:
-    """Raises ConfigError for what is no master's URL, UnavailableError when nobody listens there."""
+    """Raises ConfigError for an invalid master URL, UnavailableError when no process listens there."""
     if master.startswith("sc://"):
         raise ConfigError(
             f"{master} is a Spark Connect server, not a master: make the session with "

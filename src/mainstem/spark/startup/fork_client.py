@@ -27,7 +27,7 @@ def main(socket_path: str, python: str, arguments: list[str]) -> int:
         _ask(server, arguments)
         pid = int.from_bytes(_receive(server), sys.byteorder)
     except OSError:
-        os.execv(python, [python, *arguments])  # nobody listens: be what was asked for
+        os.execv(python, [python, *arguments])  # no server listens: become the requested process
     for number in (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP):
         _signal.signal(number, lambda number, _: os.kill(pid, number))
     return int.from_bytes(_receive(server), sys.byteorder)

@@ -57,7 +57,7 @@ def end_java() -> None:
 
 
 def _released_version(home: Path) -> str | None:
-    """What Java's own ``release`` file says: no process is started for it."""
+    """The version in Java's own ``release`` file, read without starting a process."""
     release = home / "release"
     match = re.search(r'^JAVA_VERSION="([^"]+)"', release.read_text(), re.MULTILINE) if release.is_file() else None
     return match[1] if match else None

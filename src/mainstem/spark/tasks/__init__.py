@@ -1,4 +1,4 @@
-"""What runs on executors. Nothing here imports ``pyspark.sql``.
+"""Code that runs on executors. Nothing here imports ``pyspark.sql``.
 
 * ``task_reads``: reads one input partition
 * ``scan``: raw fetches, decoded into Arrow

@@ -4,7 +4,7 @@ Values are bare (one writer's schema for all), or framed as Confluent's serializ
 writer's schema id, the record. Columns are the reader's fields; each takes its value from the writer's field of that
 name (or of an alias), promoted where the types differ as Avro allows. A field that the writer does not have is its
 default, or null; one whose value does not fit its column is null, and ``fits`` says so. A value that its writer's
-schema does not read to the last byte, or whose schema nobody knows, is a row of nulls, and ``is_object`` says so.
+schema does not read to the last byte, or whose schema is unknown, is a row of nulls, and ``is_object`` says so.
 
 Invariant: the native way and the plain one (``schema.avro``) give the same rows. Owned by one task.
 """

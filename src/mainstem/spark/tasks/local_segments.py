@@ -1,8 +1,8 @@
 """Segments of a log on this machine, read from its files instead of fetched: the same rows, with less work.
 
-Only a log that asks for no login and no TLS, at a loopback address, is read like this, only for ranges that are worth
-it, and only as long as every step holds; whatever does not is no error: the caller goes on over the socket from the
-offset that was reached.
+Only a log without login and TLS, at a loopback address, is read like this, only for ranges that are large enough, and
+only as long as every step succeeds. A failed step is not an error: the caller continues over the socket from the offset
+that was reached.
 1. The log says where its data directory is (DescribeLogDirs), once for each log in a process.
 2. The partition's directory is opened, and everything in it by way of that handle, so that no later directory of the
    same name can be meant; its ``partition.metadata`` names the topic's id as the log has it.
@@ -105,7 +105,7 @@ def may_be_read(security: Security) -> bool:
 def read_local(
     client: WireClient, wanted: OffsetRange, columns: frozenset[str], *, committed: bool
 ) -> Iterator[Decoded]:
-    """What can be decoded of the range's beginning from the log's files; nothing when it is not for us to read."""
+    """The beginning of the range, decoded from the log's files; nothing when the files cannot be used."""
     try:
         directory = _data_directory(client, wanted.topic_partition) if len(wanted) >= OFFSETS_MIN else None
         if directory is None:
@@ -118,7 +118,7 @@ def read_local(
 
 
 def _data_directory(client: WireClient, topic_partition: TopicPartition) -> Path | None:
-    """Step 1. An answer that is no directory of this machine is kept too: it will not become one."""
+    """Step 1. An answer that is not a directory of this machine is cached too: it will not become one."""
     bootstrap = client.bootstrap
     if bootstrap not in _DIRECTORIES:
         _DIRECTORIES[bootstrap] = _ask_directory(client, topic_partition)
@@ -239,7 +239,7 @@ class _Records(Protocol):
 
 
 class _MappedRecords:
-    """Of a closed segment. Unmapped when nobody holds it any more."""
+    """The mapped records of a closed segment. Unmapped when the last reference is gone."""
 
     def __init__(self, handle: int, size: int) -> None:
         self.mapping = mmap.mmap(handle, size, access=mmap.ACCESS_READ)
@@ -257,7 +257,7 @@ class _MappedRecords:
 
 
 class _ReadRecords:
-    """Of the active segment."""
+    """The records of the active segment, by read calls."""
 
     def __init__(self, handle: int) -> None:
         """Takes the handle over."""
@@ -356,7 +356,7 @@ class _PartitionFiles:
         return seal
 
     def _aborted(self, number: int, seal: IndexChecksums) -> tuple[_Aborted, ...]:
-        """What the segment's transaction index holds."""
+        """The entries of the segment's transaction index."""
         if seal.transaction_index_bytes == 0:
             return ()
         data = self.read(offset_file(self._bases[number], TRANSACTION_INDEX))

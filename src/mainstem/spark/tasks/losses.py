@@ -1,8 +1,8 @@
 """Lost offsets, as a reader judges them: only by where a partition's log starts and ends, and by the topic's id.
 
-A gap inside of the log is no loss: compaction and transactions leave those. What lies before the log start offset was
-removed, and the topic's configs say by which rule that can have been. Of a topic that was deleted and made again
-nothing is left of what was not read; of one that is shorter than it was, the end is gone.
+A gap inside the log is not a loss: compaction and transactions leave gaps. Offsets before the log start offset were
+removed; the topic's configs say which rule can have removed them. If a topic was deleted and created again, all unread
+offsets are lost; if a log is shorter than before, its end is lost.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _UNLIMITED = ("-1", None, "")
 
 
 def rule_of(client: WireClient, topic: str) -> str:
-    """What can have removed the oldest records of a topic, with its configs' values."""
+    """The rule that can have removed the oldest records of a topic, with its configs' values."""
     try:
         configs = topic_configs(client, topic, _RULES)
     except MainstemError as error:
@@ -78,7 +78,7 @@ def resume(
 
 
 def ended_lives(reader: str, position: Position, then: Mapping[str, str], now: Mapping[str, str]) -> list[Loss]:
-    """What is lost of topics that were deleted since ``then``, made again or not: all that was not read."""
+    """The losses of topics that were deleted since ``then``, recreated or not: all unread offsets."""
     losses = []
     for tp, offset in position.items():
         life = then.get(tp.topic, "")
@@ -101,8 +101,8 @@ def lost_error(losses: Sequence[Loss], advice: str) -> OffsetOutOfRangeError:
 
 
 def note(log: LogOptions | None, losses: Sequence[Loss]) -> None:
-    """Say on standard error what is lost, and keep it in the progress topic. A reading goes on
-    also if that fails.
+    """Print the losses to standard error and record them in the progress topic. The read continues even if that
+    fails.
     """
     for each in losses:
         _say(f"{each}; going on without them")

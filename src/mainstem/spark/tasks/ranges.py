@@ -30,7 +30,7 @@ class OffsetRange:
 
 
 class ScanPartition(InputPartition):
-    """What one task reads: ranges, one after the other.
+    """The input of one task: ranges, read one after the other.
 
     ``reader`` is the name that losses go by, ``topic_ids`` the lives of topics that the offsets belong to.
     """

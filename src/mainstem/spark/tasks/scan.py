@@ -109,7 +109,7 @@ def _decode(fetched: FetchedPartition, tp: TopicPartition, start: int, end: int,
 
 
 def _require_same_topic_id(client: WireClient, tp: TopicPartition, options: ScanOptions) -> None:
-    """A client that looks at the metadata anew goes on with a topic of the same name: not the one that was planned."""
+    """Detect a recreated topic: after a metadata refresh the client would continue with the new topic of that name."""
     planned, fetched = options.topic_ids.get(tp.topic), client.topics.get(tp.topic)
     if planned is not None and fetched is not None and str(fetched.topic_id) != planned:
         raise OffsetOutOfRangeError(
@@ -138,7 +138,7 @@ def _behind_the_loss(client: WireClient, lost: OffsetRange, options: ScanOptions
             f"{tp} has no offset {lost.start}: it was never written, or the topic was deleted and made again"
         )
     next_offset = min(moved[0].start, lost.end)
-    if options.is_table:  # what is removed from its start is simply in it no more
+    if options.is_table:  # records removed from its start no longer belong to the table
         return next_offset
     loss = replace(moved[0].loss, end=next_offset)
     if options.fail_on_data_loss:

@@ -1,4 +1,4 @@
-"""What a reading task does with its input partition: scan ranges or a table, raw or typed. Runs in Spark's workers."""
+"""The read of one input partition by a task: scan ranges or a table, raw or typed. Runs in Spark's workers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A task's reading of typed columns: a stream of a topic's rows, or a topic as a table.
 
-A tombstone is no row. A value that does not parse is, by ``mode`` (Spark's words): a row of nulls (PERMISSIVE), left
+A tombstone gives no row. A value that does not parse is, by ``mode`` (Spark's words): a row of nulls (PERMISSIVE), left
 out and counted on standard error (DROPMALFORMED), or an error that names its offset (FAILFAST). With ``dead_letters``
 it is left out and appended to that topic, before the rows behind it are given. A field that does not fit its column is
 null, whatever the mode. The column ``corrupt``, where it is among those of ``schema``, has the text of what did not
@@ -45,7 +45,7 @@ class ValueDecoder(Protocol):
 
     @property
     def refusal(self) -> str:
-        """What is said of a value that gave no row."""
+        """The message about a value that gave no row."""
 
     def decode(self, values: pa.Array, schema: pa.Schema) -> DecodedRows:
         """A row for each value, none of which is null."""

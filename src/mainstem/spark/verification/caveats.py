@@ -39,7 +39,7 @@ _WATERMARK: Final = re.compile(r"^EventTimeWatermark", re.MULTILINE)
 
 
 class Plan:
-    """What a streaming query's plan says of its function. Immutable."""
+    """Properties of a streaming query's function, from its plan. Immutable."""
 
     def __init__(self, frame: DataFrame) -> None:
         self._text = plan_text(frame)[0]
@@ -65,7 +65,7 @@ class Plan:
         return self.holds_back and not _WAITING_FOR_ANOTHER.search(self._text)
 
     def doubts(self) -> Iterator[str]:
-        """What in the function makes a batch and a stream differ."""
+        """The properties of the function that make a batch and a stream differ."""
         if not self._is_deterministic:
             yield (
                 "the function is not deterministic (rand(), uuid(), or an aggregate such as first() and collect_list() "

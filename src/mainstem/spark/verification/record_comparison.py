@@ -1,10 +1,9 @@
-"""A batch's records and those of the topics, compared by Spark: so neither needs to fit into anybody's memory.
+"""Compares a batch's records with those of the topics, in Spark: neither side needs to fit into memory.
 
 1. Both sides become rows of (topic's number, key, value), counted: one shuffle, whose result is kept on disk.
-2. What is the same on both sides is dropped. The rest is gathered by key and judged in tasks (``comparison_rules``).
-Records
-   without a key are gathered by what those have in common that may be told for one another: all columns but floating
-   ones; so only records that differ in nothing else have to fit into a task's memory together.
+2. Equal rows are dropped. The rest is grouped by key and judged in tasks (``comparison_rules``). Records without a key
+   are grouped by all columns except floating ones: only records that differ in floating columns alone have to fit into
+   a task's memory together.
 3. The driver gets counts, and the first of the differences.
 """
 
@@ -43,7 +42,7 @@ _JUDGED_ARROW: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What was found about one topic: ``expected`` and ``actual`` are how many records (or keys) there are."""
+    """The findings about one topic: ``expected`` and ``actual`` are how many records (or keys) there are."""
 
     expected: int
     actual: int
@@ -77,7 +76,7 @@ def actual_rows(records: DataFrame, whose: int, rule: Rule) -> DataFrame:
 def compare(
     expected: DataFrame, actual: Sequence[DataFrame], terms: Sequence[ComparisonRules], limit: int
 ) -> list[Compared]:
-    """What was found about each topic, with at most ``limit`` examples of differences each."""
+    """The findings about each topic, with at most ``limit`` examples of differences each."""
     sides = functools.reduce(DataFrame.union, actual, expected)
     first = sf.min(sf.when(sf.col("actual") > 0, sf.struct("partition", "offset"))).alias("first")
     counted = (

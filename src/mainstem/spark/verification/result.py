@@ -1,4 +1,4 @@
-"""What a verification has found, for people and for programs. Immutable values."""
+"""The result of a verification, for people and for programs. Immutable values."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class Verdict:
 
     @property
     def is_contradicted(self) -> bool:
-        """Whether something differs for certain; where neither is so, nothing more can be told."""
+        """Whether something differs for certain. If also ``is_equal`` is false, the result is undecided."""
         return any(topic.is_contradicted for topic in self.topics)
 
     def doubted(self, doubts: Iterable[str]) -> Verdict:

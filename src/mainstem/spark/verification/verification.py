@@ -9,12 +9,11 @@ compared with what the pipeline wrote.
 never change
    has to hold each record as often as the batch gives it; one of rows that do, or one that is compacted, or that was
    rebuilt, the latest value of each key.
-4. What a watermark still holds back may be missing. Where nothing tells whether it does (a row that shows no time, a
-   watermark that nobody has told), the verdict is that nothing contradicts, and not that all is equal. Where retention
-   has removed records of a topic, what cannot be judged without them is counted apart; where a stateful pipeline
-   differs then, nothing is claimed.
+4. Rows that a watermark still holds back may be missing. If this cannot be decided (a row without a time, an unknown
+   watermark), the verdict is "no contradiction" instead of "equal". If retention has removed records of a topic, rows
+   that cannot be judged without them are counted apart; differences of a stateful pipeline then prove nothing.
 
-Nothing is written. The pipeline may run meanwhile: what it does after that progress record is not looked at.
+Verification writes nothing. The pipeline may run meanwhile: rows that it writes after that progress record are ignored.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""AddOffsetsToTxn (25), versions 0–4: a transaction is going to commit offsets of a group; durable when answered.
+"""AddOffsetsToTxn (25), versions 0–4: adds a group's offsets to a transaction; durable when answered.
 
-What is added is the partition of ``__consumer_offsets`` that keeps the group.
+The partition of ``__consumer_offsets`` that keeps the group is added to the transaction.
 """
 
 from __future__ import annotations

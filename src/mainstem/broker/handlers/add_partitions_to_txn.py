@@ -1,7 +1,7 @@
-"""AddPartitionsToTxn (24), versions 0–5: partitions become part of a producer's transaction; durable when answered.
+"""AddPartitionsToTxn (24), versions 0–5: adds partitions to a producer's transaction; durable when answered.
 
-All of them or none: if one is unknown, the others are OPERATION_NOT_ATTEMPTED. From version 4 several transactions in
-one request, each of which may ask only whether its partitions are part of it (``verify_only``, KIP-890).
+All of them are added or none: if one is unknown, the others get OPERATION_NOT_ATTEMPTED. From version 4 a request may
+name several transactions; each may only ask whether its partitions belong to it (``verify_only``, KIP-890).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ async def _serve(node: Node, version: int, asked: AddPartitionsToTxnTransaction)
 
 
 def _unknown(node: Node, partitions: Collection[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
-    """Empty when all are known; else why none is added."""
+    """Return the errors if any partition is unknown; empty when all are known."""
     codes = {}
     for each in partitions:
         topic = node.topics.get(each.topic)
@@ -88,7 +88,7 @@ async def _ask(
 
 
 def _older(code: ErrorCode) -> ErrorCode:
-    """For who does not know TRANSACTION_ABORTABLE yet."""
+    """Return the code for clients that do not know TRANSACTION_ABORTABLE."""
     return ErrorCode.INVALID_TXN_STATE if code is ErrorCode.TRANSACTION_ABORTABLE else code
 
 

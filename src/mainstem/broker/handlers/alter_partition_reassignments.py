@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments (45), versions 0–1: a partition can be on this node alone.
+"""AlterPartitionReassignments (45), versions 0–1: every partition stays on this node, the only one.
 
 Assigning it there changes nothing and succeeds; other nodes are refused with INVALID_REPLICA_ASSIGNMENT, as Kafka
 refuses nodes that it does not know; there is never a reassignment to cancel: NO_REASSIGNMENT_IN_PROGRESS.

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs (34), versions 1–2: a node has one data directory, in which every partition is already.
+"""AlterReplicaLogDirs (34), versions 1–2: a node has one data directory, which already holds every partition.
 
 Moving a partition there changes nothing and succeeds; any other directory is LOG_DIR_NOT_FOUND.
 """

@@ -1,7 +1,7 @@
-"""ConsumerGroupDescribe (69), versions 0–1: consumer groups with their members, what each has and what it shall have.
+"""ConsumerGroupDescribe (69), versions 0–1: consumer groups with their members, current and target assignments.
 
-A group that is not there, or is of another type, is GROUP_ID_NOT_FOUND. A member has what it was given, and what it is
-to give up until it has.
+An unknown group, or one of another type, is GROUP_ID_NOT_FOUND. A member's current assignment includes partitions that
+it was asked to give up, until it has done so.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _member(node: Node, group: ConsumerGroup, member: ConsumerMember) -> Member:
 
 
 def _assignment(node: Node, partitions: Partitions) -> Assignment:
-    """By name as well as by id; a topic that was deleted since is left out, as in Kafka."""
+    """Return the assignment by name and by id; deleted topics are left out, as in Kafka."""
     topics = ((node.topics.by_id(topic_id), numbers) for topic_id, numbers in partitions.items())
     return Assignment(
         topic_partitions=[

@@ -1,6 +1,6 @@
 """CreateAcls (30), versions 1–3: adds ACLs; durable when answered, each fails alone.
 
-An ACL that is there already is added again without harm. Without an authorizer: SECURITY_DISABLED for each.
+Adding an existing ACL again succeeds. Without an authorizer: SECURITY_DISABLED for each.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""CreatePartitions (37), versions 0–3: adds partitions; there is an answer for each topic, and each fails alone.
+"""CreatePartitions (37), versions 0–3: adds partitions; each topic has its own answer and fails alone.
 
-``validate_only`` changes nothing. Keys move to other partitions with the count, as in Kafka: existing records stay.
+``validate_only`` changes nothing. As in Kafka, keys map to other partitions then, and existing records stay.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def handle(node: Node, call: Call) -> CreatePartitionsResponse:
 
 def _create(node: Node, asked: CreatePartitionsTopic, *, validate_only: bool) -> None:
     topic = node.topics.get(asked.name)
-    if topic is None:  # also for a name that no topic can have, as in Kafka
+    if topic is None:  # also for an invalid name, as in Kafka
         raise UnknownTopicError(f"there is no topic {asked.name[:300]!r}")
     has = len(topic.partitions)
     if asked.count <= has:

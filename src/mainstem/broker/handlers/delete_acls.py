@@ -1,4 +1,4 @@
-"""DeleteAcls (31), versions 1–3: removes the ACLs that filters mean, and says which; durable when answered.
+"""DeleteAcls (31), versions 1–3: removes the ACLs that match filters, and returns them; durable when answered.
 
 Each filter fails alone. Without an authorizer: SECURITY_DISABLED for each.
 """

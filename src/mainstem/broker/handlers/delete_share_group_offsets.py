@@ -1,6 +1,6 @@
-"""DeleteShareGroupOffsets (92), version 0: a share group without members forgets topics; durable when answered.
+"""DeleteShareGroupOffsets (92), version 0: removes topics from a share group without members; durable when answered.
 
-A topic that is not there is UNKNOWN_TOPIC_OR_PARTITION; one that the group does not share is forgotten already.
+An unknown topic is UNKNOWN_TOPIC_OR_PARTITION; for a topic that the group does not share there is nothing to remove.
 """
 
 from __future__ import annotations

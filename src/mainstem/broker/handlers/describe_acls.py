@@ -1,4 +1,4 @@
-"""DescribeAcls (29), versions 1–3: the ACLs that a filter means. Without an authorizer: SECURITY_DISABLED."""
+"""DescribeAcls (29), versions 1–3: the ACLs that match a filter. Without an authorizer: SECURITY_DISABLED."""
 
 from __future__ import annotations
 

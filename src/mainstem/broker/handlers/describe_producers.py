@@ -1,4 +1,4 @@
-"""DescribeProducers (61), version 0: who writes to a partition, and where open transactions began (KIP-664)."""
+"""DescribeProducers (61), version 0: a partition's producers, and where open transactions began (KIP-664)."""
 
 from __future__ import annotations
 

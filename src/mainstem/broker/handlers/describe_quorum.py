@@ -1,6 +1,6 @@
 """DescribeQuorum (55), versions 0–2: the quorum is this node, and its metadata log stands for Kafka's.
 
-Tools ask for ``__cluster_metadata`` to learn who decides; every other partition has no quorum:
+Tools describe ``__cluster_metadata`` to find the controller; every other partition has no quorum:
 UNKNOWN_TOPIC_OR_PARTITION.
 """
 

@@ -1,5 +1,5 @@
-"""FindCoordinator (10), versions 0–6: who coordinates a group (of any type), a transactional id or the state of a share
-partition; it is always this node.
+"""FindCoordinator (10), versions 0–6: the coordinator of a group (of any type), a transactional id or the state of a
+share partition; it is always this node.
 
 A share partition's key (type 2, from version 6) is GROUP:TOPIC_ID:PARTITION; another one is INVALID_REQUEST.
 """

@@ -1,4 +1,4 @@
-"""Heartbeat (12), versions 0–4: a classic group's member lives, and learns whether it should join again."""
+"""Heartbeat (12), versions 0–4: keeps a classic group's member alive, and tells it whether to rejoin."""
 
 from __future__ import annotations
 

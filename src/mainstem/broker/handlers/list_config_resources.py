@@ -1,5 +1,5 @@
-"""ListConfigResources (74), versions 0–1: what has configs: the topics, the groups that
-were given some, and this node.
+"""ListConfigResources (74), versions 0–1: the resources with configs: the topics, the groups with configs of their
+own, and this node.
 
 Deliberate: client metrics and loggers have no configs here: none are listed.
 """

@@ -1,4 +1,4 @@
-"""ListGroups (16), versions 0–5: all groups, on demand only those in some states (from 4) or of some types (from 5)."""
+"""ListGroups (16), versions 0–5: all groups, or only those in some states (from 4) or of some types (from 5)."""
 
 from __future__ import annotations
 

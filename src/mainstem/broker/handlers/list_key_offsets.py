@@ -1,8 +1,8 @@
 """ListKeyOffsets (32001), version 0, Mainstem's own: where a key's records are in a partition, from its key index.
 
 INVALID_CONFIG when the topic has no key index, OFFSET_NOT_AVAILABLE while it is being built: then the client scans.
-Every record of the key below the high watermark is among the offsets; one of them may have been compacted, and its
-transaction may have been aborted: the client fetches, and sees.
+The offsets include every record of the key below the high watermark. Some of these records may have been compacted,
+and some transactions aborted: the client fetches the offsets to find out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mainstem.broker.node import Node
 
 OFFSETS_MAX: Final = 10_000
-"""How many offsets one answer has at most: some milliseconds of the event loop."""
+"""The most offsets in one answer: they take some milliseconds of the event loop."""
 
 
 def handle(node: Node, call: Call) -> ListKeyOffsetsResponse:

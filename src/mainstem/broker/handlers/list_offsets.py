@@ -88,7 +88,7 @@ def _check_epoch(log: PartitionLog, item: ListOffsetsPartition) -> None:
 
 
 def _look_up(log: PartitionLog, timestamp: int, isolation_level: int) -> tuple[int, int, int]:
-    """Offset, timestamp and leader epoch, each -1 where there is none."""
+    """Return offset, timestamp and leader epoch, each -1 where there is none."""
     end = log.last_stable_offset if isolation_level else log.high_watermark
     if timestamp == _LATEST:
         return end, -1, log.leader_epoch

@@ -78,7 +78,7 @@ def _described(node: Node, topic: Topic) -> MetadataResponseTopic:
 
 
 def _partition(node: Node, number: int, leader_epoch: int | None) -> MetadataResponsePartition:
-    """An offline partition has no leader, and clients ask again later."""
+    """Describe one partition. An offline partition has no leader, so clients ask again later."""
     nodes, is_online = (node.node_id,), leader_epoch is not None
     return MetadataResponsePartition(
         error_code=ErrorCode.NONE if is_online else ErrorCode.LEADER_NOT_AVAILABLE,

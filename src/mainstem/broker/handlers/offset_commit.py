@@ -1,7 +1,7 @@
-"""OffsetCommit (8), versions 2–10: a group says where it wants to go on; answered when that is durable.
+"""OffsetCommit (8), versions 2–10: stores a group's offsets; answered when they are durable.
 
-A partition that is unknown, or metadata that is too long, is refused alone; the others are kept, metadata included.
-What is wrong with the group or the member is said of the partitions that there are.
+An unknown partition or too long metadata is refused alone; the other offsets are stored with their metadata. Errors of
+the group or the member are reported for all existing partitions.
 ``retention_time_ms`` (versions 2–4) says when an offset expires; else the node's ``offsets.retention.minutes`` do.
 """
 

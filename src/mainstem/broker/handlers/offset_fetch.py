@@ -1,7 +1,7 @@
-"""OffsetFetch (9), versions 1–10: where groups want to go on; -1 where nothing was committed.
+"""OffsetFetch (9), versions 1–10: the committed offsets of groups; -1 where nothing was committed.
 
-From version 8 several groups in one request; from 10 topics by id. An offset that was committed is returned when it is
-durable, never before. With ``require_stable`` an offset that an open transaction is about to change is refused
+From version 8 a request may name several groups; from 10 topics by id. A committed offset is returned only when it is
+durable. With ``require_stable`` an offset that an open transaction is about to change is refused
 (UNSTABLE_OFFSET_COMMIT), so that a consumer does not begin with what that transaction has processed (KIP-447).
 """
 

@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch (23), versions 2–4: where a leader epoch ended, so that a reader learns what was cut off.
+"""OffsetForLeaderEpoch (23), versions 2–4: the end of a leader epoch, so that a reader learns what was truncated.
 
-An epoch ends with each unclean stop: what was written after the recovery point may then be gone.
+An epoch ends with each unclean stop: records written after the recovery point may then be lost.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""SaslAuthenticate (36), versions 0–2: one token of the exchange that proves a user; from 1 it tells when that ends.
+"""SaslAuthenticate (36), versions 0–2: one token of a SASL exchange; from version 1 it returns the session's duration.
 
-A refusal is the same for a wrong name and a wrong password, takes ``connection.failed.authentication.delay.ms``, and
-ends the connection. ``BARE_TOKEN`` is the same for the frames that follow a SaslHandshake of version 0: their answer is
-the server's token, and a refusal just the end.
+A refusal is the same for a wrong name and a wrong password; it takes ``connection.failed.authentication.delay.ms`` and
+ends the connection. ``BARE_TOKEN`` serves the bare frames that follow a SaslHandshake of version 0: the response is the
+server's token; a refusal only ends the connection.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""SaslHandshake (17), versions 0–1: the client names the mechanism by which it will prove its user.
+"""SaslHandshake (17), versions 0–1: the client chooses the mechanism of its authentication.
 
-After version 0 the tokens come as bare frames, after version 1 in SaslAuthenticate. On a listener that asks for no
-user, and when the user is proven and sessions do not end: ILLEGAL_SASL_STATE.
+After version 0 the tokens arrive as bare frames, after version 1 in SaslAuthenticate. ILLEGAL_SASL_STATE on a listener
+without authentication, and for an authenticated client whose session does not end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""ShareAcknowledge (79), versions 1–2: a member says what became of records that it holds; durable when answered.
+"""ShareAcknowledge (79), versions 1–2: a member acknowledges records that it holds; durable when answered.
 
-It is a request of the member's share session, whose epoch it carries; epoch -1 ends the session and gives back what the
-member still holds. Version 2 can renew locks (type 4), in a request that says that it does.
+The request belongs to the member's share session and carries its epoch; epoch -1 ends the session and releases the
+records that the member still holds. Version 2 can renew locks (type 4), in a request that declares it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """ShareGroupDescribe (77), version 1: the members of share groups, and what each reads.
 
-A group that is not there, or is of another type, is GROUP_ID_NOT_FOUND.
+An unknown group, or one of another type, is GROUP_ID_NOT_FOUND.
 """
 
 from __future__ import annotations

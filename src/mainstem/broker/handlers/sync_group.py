@@ -1,6 +1,6 @@
-"""SyncGroup (14), versions 0–5: a classic group's member asks for its assignment; the leader brings everyone's.
+"""SyncGroup (14), versions 0–5: a classic group's member asks for its assignment; the leader sends all assignments.
 
-Answered when the assignment is there and durable. From version 5 on it names the protocol that it believes in.
+Answered when the assignment exists and is durable. From version 5 the request names the expected protocol.
 """
 
 from __future__ import annotations

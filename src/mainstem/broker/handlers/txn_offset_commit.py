@@ -82,7 +82,7 @@ async def _commit(
 
 
 def _check_member(node: Node, body: TxnOffsetCommitRequest) -> None:
-    """Raises RemoteError when the member may not commit. Who names no member may, as before KIP-447."""
+    """Raise RemoteError when the member may not commit. A request without a member may, as before KIP-447."""
     code = node.groups.log.refusal(body.group_id)
     if not code and (body.generation_id >= 0 or body.member_id or body.group_instance_id is not None):
         checked = node.groups.check_commit(

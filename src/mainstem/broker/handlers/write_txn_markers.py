@@ -1,8 +1,8 @@
 """WriteTxnMarkers (27), versions 1–2: ends a producer's transaction in the partitions that are named.
 
-Between the brokers of a cluster this is how a coordinator's decision travels; here only administrators send it, to end
-a transaction that hangs (``kafka-transactions.sh abort``). Answered when the markers are durable. The transaction's
-coordinator is not asked.
+In a cluster, brokers send a coordinator's decision by this request. Here only administrators send it, to end a hanging
+transaction (``kafka-transactions.sh abort``). Answered when the markers are durable. The transaction's coordinator is
+not consulted.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ LEFT: dict[str, int] = {
     "protocol": 12,
     "record": 21,
     "schema": 5,
-    "spark": 82,
+    "spark": 14,
     "testing": 5,
     "views": 154,
 }

@@ -74,7 +74,7 @@ def test_a_kernel_that_does_not_compile_says_so() -> None:
 def test_a_second_process_loads_the_kernels_from_the_cache() -> None:
     assert native_decode.parse_records.signatures, "this process is the first: its import has filled the cache"
     program = (
-        "from mainstem.record import native_decode as d\n"
+        "from mainstem.record.native import native_decode as d\n"
         "kernels = [d.scan_batches, d.parse_records, d.copy_fields]\n"
         "print([sum(kernel.stats.cache_hits.values()) for kernel in kernels])"
     )

@@ -136,18 +136,7 @@ def test_the_code_of_another_user_does_not_run(places: list[Path], code: bytes) 
 def test_another_version_of_the_sources_does_not_take_it(tmp_path: Path, code: bytes) -> None:
     package = tmp_path / "mainstem"
     shutil.copytree(Path(walk_code.__file__).parents[2], package)
-    source = (
-        package
-        / "record"
-        / "native"
-        / "native"
-        / "native"
-        / "native"
-        / "native"
-        / "native"
-        / "native"
-        / "native_walk.py"
-    )
+    source = package / "record" / "native" / "native_walk.py"
     program = "from mainstem.record.native.walk_code import kept_walk; print(kept_walk() is not None)"
 
     def kept() -> str:
@@ -161,31 +150,8 @@ def test_another_version_of_the_sources_does_not_take_it(tmp_path: Path, code: b
             env=os.environ | home,
         ).stdout.strip()
 
-    (
-        package
-        / "record"
-        / "native"
-        / "native"
-        / "native"
-        / "native"
-        / "native"
-        / "native"
-        / "native"
-        / "native"
-        / "__pycache__"
-    ).mkdir(exist_ok=True)
-    (
-        package
-        / "record"
-        / "native"
-        / "native"
-        / "native"
-        / "native"
-        / "native"
-        / "native"
-        / "__pycache__"
-        / walk_code._NAME
-    ).write_bytes(code)
+    (package / "record" / "native" / "__pycache__").mkdir(exist_ok=True)
+    (package / "record" / "native" / "__pycache__" / walk_code._NAME).write_bytes(code)
     assert kept() == "True"
     source.write_text(source.read_text() + "\n# changed\n")
     assert kept() == "False"

@@ -8,15 +8,11 @@ from mainstem.protocol.schema import Message, Struct, array, boolean, int16, int
 
 
 class AddPartitionsToTxnTopic(Struct):
-    """AddPartitionsToTxnTopic, a part of AddPartitionsToTxnRequest."""
-
     name: str = string()
     partitions: Sequence[int] = array("int32")
 
 
 class AddPartitionsToTxnTransaction(Struct):
-    """AddPartitionsToTxnTransaction, a part of AddPartitionsToTxnRequest."""
-
     transactional_id: str = string("4+", default="")
     producer_id: int = int64("4+", default=0)
     producer_epoch: int = int16("4+", default=0)
@@ -25,8 +21,6 @@ class AddPartitionsToTxnTransaction(Struct):
 
 
 class AddPartitionsToTxnRequest(Message, key=24, versions="0-5", flexible="3+"):
-    """AddPartitionsToTxnRequest."""
-
     transactions: Sequence[AddPartitionsToTxnTransaction] = array(AddPartitionsToTxnTransaction, "4+", default=())
     v3_and_below_transactional_id: str = string("0-3", default="")
     v3_and_below_producer_id: int = int64("0-3", default=0)
@@ -35,29 +29,21 @@ class AddPartitionsToTxnRequest(Message, key=24, versions="0-5", flexible="3+"):
 
 
 class AddPartitionsToTxnPartitionResult(Struct):
-    """AddPartitionsToTxnPartitionResult, a part of AddPartitionsToTxnResponse."""
-
     partition_index: int = int32()
     partition_error_code: int = int16()
 
 
 class AddPartitionsToTxnTopicResult(Struct):
-    """AddPartitionsToTxnTopicResult, a part of AddPartitionsToTxnResponse."""
-
     name: str = string()
     results_by_partition: Sequence[AddPartitionsToTxnPartitionResult] = array(AddPartitionsToTxnPartitionResult)
 
 
 class AddPartitionsToTxnResult(Struct):
-    """AddPartitionsToTxnResult, a part of AddPartitionsToTxnResponse."""
-
     transactional_id: str = string("4+", default="")
     topic_results: Sequence[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult, "4+", default=())
 
 
 class AddPartitionsToTxnResponse(Message, key=24, versions="0-5", flexible="3+"):
-    """AddPartitionsToTxnResponse."""
-
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16("4+", default=0)
     results_by_transaction: Sequence[AddPartitionsToTxnResult] = array(AddPartitionsToTxnResult, "4+", default=())

@@ -8,51 +8,37 @@ from mainstem.protocol.schema import Message, Struct, array, boolean, float64, i
 
 
 class RequestEntityData(Struct):
-    """EntityData, a part of AlterClientQuotasRequest."""
-
     entity_type: str = string()
     entity_name: str | None = string(nullable="0+")
 
 
 class OpData(Struct):
-    """OpData, a part of AlterClientQuotasRequest."""
-
     key: str = string()
     value: float = float64()
     remove: bool = boolean()
 
 
 class RequestEntryData(Struct):
-    """EntryData, a part of AlterClientQuotasRequest."""
-
     entity: Sequence[RequestEntityData] = array(RequestEntityData)
     ops: Sequence[OpData] = array(OpData)
 
 
 class AlterClientQuotasRequest(Message, key=49, versions="0-1", flexible="1+"):
-    """AlterClientQuotasRequest."""
-
     entries: Sequence[RequestEntryData] = array(RequestEntryData)
     validate_only: bool = boolean()
 
 
 class ResponseEntityData(Struct):
-    """EntityData, a part of AlterClientQuotasResponse."""
-
     entity_type: str = string()
     entity_name: str | None = string(nullable="0+")
 
 
 class ResponseEntryData(Struct):
-    """EntryData, a part of AlterClientQuotasResponse."""
-
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
     entity: Sequence[ResponseEntityData] = array(ResponseEntityData)
 
 
 class AlterClientQuotasResponse(Message, key=49, versions="0-1", flexible="1+"):
-    """AlterClientQuotasResponse."""
-
     throttle_time_ms: int = int32(default=0)
     entries: Sequence[ResponseEntryData] = array(ResponseEntryData)

@@ -8,30 +8,22 @@ from mainstem.protocol.schema import Message, Struct, array, boolean, int8, int1
 
 
 class AlterableConfig(Struct):
-    """AlterableConfig, a part of AlterConfigsRequest."""
-
     name: str = string()
     value: str | None = string(nullable="0+")
 
 
 class AlterConfigsResource(Struct):
-    """AlterConfigsResource, a part of AlterConfigsRequest."""
-
     resource_type: int = int8()
     resource_name: str = string()
     configs: Sequence[AlterableConfig] = array(AlterableConfig)
 
 
 class AlterConfigsRequest(Message, key=33, versions="0-2", flexible="2+"):
-    """AlterConfigsRequest."""
-
     resources: Sequence[AlterConfigsResource] = array(AlterConfigsResource)
     validate_only: bool = boolean()
 
 
 class AlterConfigsResourceResponse(Struct):
-    """AlterConfigsResourceResponse, a part of AlterConfigsResponse."""
-
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
     resource_type: int = int8()
@@ -39,7 +31,5 @@ class AlterConfigsResourceResponse(Struct):
 
 
 class AlterConfigsResponse(Message, key=33, versions="0-2", flexible="2+"):
-    """AlterConfigsResponse."""
-
     throttle_time_ms: int = int32(default=0)
     responses: Sequence[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)

@@ -8,45 +8,33 @@ from mainstem.protocol.schema import Message, Struct, array, boolean, int16, int
 
 
 class ReassignablePartition(Struct):
-    """ReassignablePartition, a part of AlterPartitionReassignmentsRequest."""
-
     partition_index: int = int32()
     replicas: Sequence[int] | None = array("int32", default=None, nullable="0+")
 
 
 class ReassignableTopic(Struct):
-    """ReassignableTopic, a part of AlterPartitionReassignmentsRequest."""
-
     name: str = string()
     partitions: Sequence[ReassignablePartition] = array(ReassignablePartition)
 
 
 class AlterPartitionReassignmentsRequest(Message, key=45, versions="0-1", flexible="0+"):
-    """AlterPartitionReassignmentsRequest."""
-
     timeout_ms: int = int32(default=60000)
     allow_replication_factor_change: bool = boolean("1+", default=True)
     topics: Sequence[ReassignableTopic] = array(ReassignableTopic)
 
 
 class ReassignablePartitionResponse(Struct):
-    """ReassignablePartitionResponse, a part of AlterPartitionReassignmentsResponse."""
-
     partition_index: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
 
 
 class ReassignableTopicResponse(Struct):
-    """ReassignableTopicResponse, a part of AlterPartitionReassignmentsResponse."""
-
     name: str = string()
     partitions: Sequence[ReassignablePartitionResponse] = array(ReassignablePartitionResponse)
 
 
 class AlterPartitionReassignmentsResponse(Message, key=45, versions="0-1", flexible="0+"):
-    """AlterPartitionReassignmentsResponse."""
-
     throttle_time_ms: int = int32(default=0)
     allow_replication_factor_change: bool = boolean("1+", default=True)
     error_code: int = int16()

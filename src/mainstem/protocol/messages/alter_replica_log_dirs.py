@@ -8,41 +8,29 @@ from mainstem.protocol.schema import Message, Struct, array, int16, int32, strin
 
 
 class AlterReplicaLogDirTopic(Struct):
-    """AlterReplicaLogDirTopic, a part of AlterReplicaLogDirsRequest."""
-
     name: str = string()
     partitions: Sequence[int] = array("int32")
 
 
 class AlterReplicaLogDir(Struct):
-    """AlterReplicaLogDir, a part of AlterReplicaLogDirsRequest."""
-
     path: str = string()
     topics: Sequence[AlterReplicaLogDirTopic] = array(AlterReplicaLogDirTopic)
 
 
 class AlterReplicaLogDirsRequest(Message, key=34, versions="1-2", flexible="2+"):
-    """AlterReplicaLogDirsRequest."""
-
     dirs: Sequence[AlterReplicaLogDir] = array(AlterReplicaLogDir)
 
 
 class AlterReplicaLogDirPartitionResult(Struct):
-    """AlterReplicaLogDirPartitionResult, a part of AlterReplicaLogDirsResponse."""
-
     partition_index: int = int32()
     error_code: int = int16()
 
 
 class AlterReplicaLogDirTopicResult(Struct):
-    """AlterReplicaLogDirTopicResult, a part of AlterReplicaLogDirsResponse."""
-
     topic_name: str = string()
     partitions: Sequence[AlterReplicaLogDirPartitionResult] = array(AlterReplicaLogDirPartitionResult)
 
 
 class AlterReplicaLogDirsResponse(Message, key=34, versions="1-2", flexible="2+"):
-    """AlterReplicaLogDirsResponse."""
-
     throttle_time_ms: int = int32(default=0)
     results: Sequence[AlterReplicaLogDirTopicResult] = array(AlterReplicaLogDirTopicResult)

@@ -9,45 +9,33 @@ from mainstem.protocol.schema import Message, Struct, array, int16, int32, int64
 
 
 class AlterShareGroupOffsetsRequestPartition(Struct):
-    """AlterShareGroupOffsetsRequestPartition, a part of AlterShareGroupOffsetsRequest."""
-
     partition_index: int = int32()
     start_offset: int = int64()
 
 
 class AlterShareGroupOffsetsRequestTopic(Struct):
-    """AlterShareGroupOffsetsRequestTopic, a part of AlterShareGroupOffsetsRequest."""
-
     topic_name: str = string()
     partitions: Sequence[AlterShareGroupOffsetsRequestPartition] = array(AlterShareGroupOffsetsRequestPartition)
 
 
 class AlterShareGroupOffsetsRequest(Message, key=91, versions="0", flexible="0+"):
-    """AlterShareGroupOffsetsRequest."""
-
     group_id: str = string()
     topics: Sequence[AlterShareGroupOffsetsRequestTopic] = array(AlterShareGroupOffsetsRequestTopic)
 
 
 class AlterShareGroupOffsetsResponsePartition(Struct):
-    """AlterShareGroupOffsetsResponsePartition, a part of AlterShareGroupOffsetsResponse."""
-
     partition_index: int = int32()
     error_code: int = int16()
     error_message: str | None = string(default=None, nullable="0+")
 
 
 class AlterShareGroupOffsetsResponseTopic(Struct):
-    """AlterShareGroupOffsetsResponseTopic, a part of AlterShareGroupOffsetsResponse."""
-
     topic_name: str = string()
     topic_id: uuid.UUID = uuid_()
     partitions: Sequence[AlterShareGroupOffsetsResponsePartition] = array(AlterShareGroupOffsetsResponsePartition)
 
 
 class AlterShareGroupOffsetsResponse(Message, key=91, versions="0", flexible="0+"):
-    """AlterShareGroupOffsetsResponse."""
-
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()
     error_message: str | None = string(default=None, nullable="0+")

@@ -8,15 +8,11 @@ from mainstem.protocol.schema import Message, Struct, array, bytestring, int8, i
 
 
 class ScramCredentialDeletion(Struct):
-    """ScramCredentialDeletion, a part of AlterUserScramCredentialsRequest."""
-
     name: str = string()
     mechanism: int = int8()
 
 
 class ScramCredentialUpsertion(Struct):
-    """ScramCredentialUpsertion, a part of AlterUserScramCredentialsRequest."""
-
     name: str = string()
     mechanism: int = int8()
     iterations: int = int32()
@@ -25,22 +21,16 @@ class ScramCredentialUpsertion(Struct):
 
 
 class AlterUserScramCredentialsRequest(Message, key=51, versions="0", flexible="0+"):
-    """AlterUserScramCredentialsRequest."""
-
     deletions: Sequence[ScramCredentialDeletion] = array(ScramCredentialDeletion)
     upsertions: Sequence[ScramCredentialUpsertion] = array(ScramCredentialUpsertion)
 
 
 class AlterUserScramCredentialsResult(Struct):
-    """AlterUserScramCredentialsResult, a part of AlterUserScramCredentialsResponse."""
-
     user: str = string()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
 
 
 class AlterUserScramCredentialsResponse(Message, key=51, versions="0", flexible="0+"):
-    """AlterUserScramCredentialsResponse."""
-
     throttle_time_ms: int = int32(default=0)
     results: Sequence[AlterUserScramCredentialsResult] = array(AlterUserScramCredentialsResult)

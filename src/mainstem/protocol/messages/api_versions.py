@@ -8,39 +8,29 @@ from mainstem.protocol.schema import Message, Struct, array, boolean, int16, int
 
 
 class ApiVersionsRequest(Message, key=18, versions="0-4", flexible="3+"):
-    """ApiVersionsRequest."""
-
     client_software_name: str = string("3+", default="")
     client_software_version: str = string("3+", default="")
 
 
 class ApiVersion(Struct):
-    """ApiVersion, a part of ApiVersionsResponse."""
-
     api_key: int = int16()
     min_version: int = int16()
     max_version: int = int16()
 
 
 class SupportedFeatureKey(Struct):
-    """SupportedFeatureKey, a part of ApiVersionsResponse."""
-
     name: str = string("3+", default="")
     min_version: int = int16("3+", default=0)
     max_version: int = int16("3+", default=0)
 
 
 class FinalizedFeatureKey(Struct):
-    """FinalizedFeatureKey, a part of ApiVersionsResponse."""
-
     name: str = string("3+", default="")
     max_version_level: int = int16("3+", default=0)
     min_version_level: int = int16("3+", default=0)
 
 
 class ApiVersionsResponse(Message, key=18, versions="0-4", flexible="3+"):
-    """ApiVersionsResponse."""
-
     error_code: int = int16()
     api_keys: Sequence[ApiVersion] = array(ApiVersion)
     throttle_time_ms: int = int32("1+", default=0)

@@ -9,29 +9,21 @@ from mainstem.protocol.schema import Message, Struct, array, boolean, int8, int1
 
 
 class ConsumerGroupDescribeRequest(Message, key=69, versions="0-1", flexible="0+"):
-    """ConsumerGroupDescribeRequest."""
-
     group_ids: Sequence[str] = array("string")
     include_authorized_operations: bool = boolean()
 
 
 class TopicPartitions(Struct):
-    """TopicPartitions, a part of ConsumerGroupDescribeResponse."""
-
     topic_id: uuid.UUID = uuid_()
     topic_name: str = string()
     partitions: Sequence[int] = array("int32")
 
 
 class Assignment(Struct):
-    """Assignment, a part of ConsumerGroupDescribeResponse."""
-
     topic_partitions: Sequence[TopicPartitions] = array(TopicPartitions)
 
 
 class Member(Struct):
-    """Member, a part of ConsumerGroupDescribeResponse."""
-
     member_id: str = string()
     instance_id: str | None = string(default=None, nullable="0+")
     rack_id: str | None = string(default=None, nullable="0+")
@@ -46,8 +38,6 @@ class Member(Struct):
 
 
 class DescribedGroup(Struct):
-    """DescribedGroup, a part of ConsumerGroupDescribeResponse."""
-
     error_code: int = int16()
     error_message: str | None = string(default=None, nullable="0+")
     group_id: str = string()
@@ -60,7 +50,5 @@ class DescribedGroup(Struct):
 
 
 class ConsumerGroupDescribeResponse(Message, key=69, versions="0-1", flexible="0+"):
-    """ConsumerGroupDescribeResponse."""
-
     throttle_time_ms: int = int32(default=0)
     groups: Sequence[DescribedGroup] = array(DescribedGroup)

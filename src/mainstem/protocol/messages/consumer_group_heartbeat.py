@@ -9,15 +9,11 @@ from mainstem.protocol.schema import Message, Struct, array, int16, int32, neste
 
 
 class RequestTopicPartitions(Struct):
-    """TopicPartitions, a part of ConsumerGroupHeartbeatRequest."""
-
     topic_id: uuid.UUID = uuid_()
     partitions: Sequence[int] = array("int32")
 
 
 class ConsumerGroupHeartbeatRequest(Message, key=68, versions="0-1", flexible="0+"):
-    """ConsumerGroupHeartbeatRequest."""
-
     group_id: str = string()
     member_id: str = string()
     member_epoch: int = int32()
@@ -33,21 +29,15 @@ class ConsumerGroupHeartbeatRequest(Message, key=68, versions="0-1", flexible="0
 
 
 class ResponseTopicPartitions(Struct):
-    """TopicPartitions, a part of ConsumerGroupHeartbeatResponse."""
-
     topic_id: uuid.UUID = uuid_()
     partitions: Sequence[int] = array("int32")
 
 
 class Assignment(Struct):
-    """Assignment, a part of ConsumerGroupHeartbeatResponse."""
-
     topic_partitions: Sequence[ResponseTopicPartitions] = array(ResponseTopicPartitions)
 
 
 class ConsumerGroupHeartbeatResponse(Message, key=68, versions="0-1", flexible="0+"):
-    """ConsumerGroupHeartbeatResponse."""
-
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()
     error_message: str | None = string(default=None, nullable="0+")

@@ -13,21 +13,15 @@ from mainstem.protocol.schema import Message, Struct, array, int8, int32, int64,
 
 
 class ConsumerGroupMetadataKey(Message, key=3, versions="0"):
-    """ConsumerGroupMetadataKey."""
-
     group_id: str = string()
 
 
 class ConsumerGroupMetadataValue(Message, key=3, versions="0", flexible="0+"):
-    """ConsumerGroupMetadataValue."""
-
     epoch: int = int32()
     metadata_hash: int = int64("0+", default=0, tag=0)
 
 
 class ConsumerGroupMemberMetadataKey(Message, key=5, versions="0"):
-    """ConsumerGroupMemberMetadataKey."""
-
     group_id: str = string()
     member_id: str = string()
 
@@ -46,20 +40,14 @@ class ConsumerGroupMemberMetadataValue(Message, key=5, versions="0", flexible="0
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(Message, key=6, versions="0"):
-    """ConsumerGroupTargetAssignmentMetadataKey."""
-
     group_id: str = string()
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(Message, key=6, versions="0", flexible="0+"):
-    """ConsumerGroupTargetAssignmentMetadataValue."""
-
     assignment_epoch: int = int32()
 
 
 class ConsumerGroupTargetAssignmentMemberKey(Message, key=7, versions="0"):
-    """ConsumerGroupTargetAssignmentMemberKey."""
-
     group_id: str = string()
     member_id: str = string()
 
@@ -72,21 +60,15 @@ class TopicPartitions(Struct):
 
 
 class ConsumerGroupTargetAssignmentMemberValue(Message, key=7, versions="0", flexible="0+"):
-    """ConsumerGroupTargetAssignmentMemberValue."""
-
     topic_partitions: Sequence[TopicPartitions] = array(TopicPartitions)
 
 
 class ConsumerGroupCurrentMemberAssignmentKey(Message, key=8, versions="0"):
-    """ConsumerGroupCurrentMemberAssignmentKey."""
-
     group_id: str = string()
     member_id: str = string()
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Message, key=8, versions="0", flexible="0+"):
-    """ConsumerGroupCurrentMemberAssignmentValue."""
-
     member_epoch: int = int32()
     previous_member_epoch: int = int32()
     state: int = int8()
@@ -95,15 +77,11 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message, key=8, versions="0", fl
 
 
 class ConsumerGroupRegularExpressionKey(Message, key=16, versions="0"):
-    """ConsumerGroupRegularExpressionKey."""
-
     group_id: str = string()
     regular_expression: str = string()
 
 
 class ConsumerGroupRegularExpressionValue(Message, key=16, versions="0", flexible="0+"):
-    """ConsumerGroupRegularExpressionValue."""
-
     topics: Sequence[str] = array("string")
     version: int = int64()
     timestamp: int = int64()

@@ -8,8 +8,6 @@ from mainstem.protocol.schema import Message, Struct, array, int8, int16, int32,
 
 
 class AclCreation(Struct):
-    """AclCreation, a part of CreateAclsRequest."""
-
     resource_type: int = int8()
     resource_name: str = string()
     resource_pattern_type: int = int8(default=3)
@@ -20,20 +18,14 @@ class AclCreation(Struct):
 
 
 class CreateAclsRequest(Message, key=30, versions="1-3", flexible="2+"):
-    """CreateAclsRequest."""
-
     creations: Sequence[AclCreation] = array(AclCreation)
 
 
 class AclCreationResult(Struct):
-    """AclCreationResult, a part of CreateAclsResponse."""
-
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
 
 
 class CreateAclsResponse(Message, key=30, versions="1-3", flexible="2+"):
-    """CreateAclsResponse."""
-
     throttle_time_ms: int = int32(default=0)
     results: Sequence[AclCreationResult] = array(AclCreationResult)

@@ -8,37 +8,27 @@ from mainstem.protocol.schema import Message, Struct, array, boolean, int16, int
 
 
 class CreatePartitionsAssignment(Struct):
-    """CreatePartitionsAssignment, a part of CreatePartitionsRequest."""
-
     broker_ids: Sequence[int] = array("int32")
 
 
 class CreatePartitionsTopic(Struct):
-    """CreatePartitionsTopic, a part of CreatePartitionsRequest."""
-
     name: str = string()
     count: int = int32()
     assignments: Sequence[CreatePartitionsAssignment] | None = array(CreatePartitionsAssignment, nullable="0+")
 
 
 class CreatePartitionsRequest(Message, key=37, versions="0-3", flexible="2+"):
-    """CreatePartitionsRequest."""
-
     topics: Sequence[CreatePartitionsTopic] = array(CreatePartitionsTopic)
     timeout_ms: int = int32()
     validate_only: bool = boolean()
 
 
 class CreatePartitionsTopicResult(Struct):
-    """CreatePartitionsTopicResult, a part of CreatePartitionsResponse."""
-
     name: str = string()
     error_code: int = int16()
     error_message: str | None = string(default=None, nullable="0+")
 
 
 class CreatePartitionsResponse(Message, key=37, versions="0-3", flexible="2+"):
-    """CreatePartitionsResponse."""
-
     throttle_time_ms: int = int32(default=0)
     results: Sequence[CreatePartitionsTopicResult] = array(CreatePartitionsTopicResult)

@@ -9,22 +9,16 @@ from mainstem.protocol.schema import ZERO_UUID, Message, Struct, array, boolean,
 
 
 class CreatableReplicaAssignment(Struct):
-    """CreatableReplicaAssignment, a part of CreateTopicsRequest."""
-
     partition_index: int = int32()
     broker_ids: Sequence[int] = array("int32")
 
 
 class CreatableTopicConfig(Struct):
-    """CreatableTopicConfig, a part of CreateTopicsRequest."""
-
     name: str = string()
     value: str | None = string(nullable="0+")
 
 
 class CreatableTopic(Struct):
-    """CreatableTopic, a part of CreateTopicsRequest."""
-
     name: str = string()
     num_partitions: int = int32()
     replication_factor: int = int16()
@@ -33,16 +27,12 @@ class CreatableTopic(Struct):
 
 
 class CreateTopicsRequest(Message, key=19, versions="2-7", flexible="5+"):
-    """CreateTopicsRequest."""
-
     topics: Sequence[CreatableTopic] = array(CreatableTopic)
     timeout_ms: int = int32(default=60000)
     validate_only: bool = boolean(default=False)
 
 
 class CreatableTopicConfigs(Struct):
-    """CreatableTopicConfigs, a part of CreateTopicsResponse."""
-
     name: str = string("5+", default="")
     value: str | None = string("5+", default="", nullable="5+")
     read_only: bool = boolean("5+", default=False)
@@ -51,8 +41,6 @@ class CreatableTopicConfigs(Struct):
 
 
 class CreatableTopicResult(Struct):
-    """CreatableTopicResult, a part of CreateTopicsResponse."""
-
     name: str = string()
     topic_id: uuid.UUID = uuid_("7+", default=ZERO_UUID)
     error_code: int = int16()
@@ -64,7 +52,5 @@ class CreatableTopicResult(Struct):
 
 
 class CreateTopicsResponse(Message, key=19, versions="2-7", flexible="5+"):
-    """CreateTopicsResponse."""
-
     throttle_time_ms: int = int32(default=0)
     topics: Sequence[CreatableTopicResult] = array(CreatableTopicResult)

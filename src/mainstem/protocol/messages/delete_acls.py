@@ -8,8 +8,6 @@ from mainstem.protocol.schema import Message, Struct, array, int8, int16, int32,
 
 
 class DeleteAclsFilter(Struct):
-    """DeleteAclsFilter, a part of DeleteAclsRequest."""
-
     resource_type_filter: int = int8()
     resource_name_filter: str | None = string(nullable="0+")
     pattern_type_filter: int = int8(default=3)
@@ -20,14 +18,10 @@ class DeleteAclsFilter(Struct):
 
 
 class DeleteAclsRequest(Message, key=31, versions="1-3", flexible="2+"):
-    """DeleteAclsRequest."""
-
     filters: Sequence[DeleteAclsFilter] = array(DeleteAclsFilter)
 
 
 class DeleteAclsMatchingAcl(Struct):
-    """DeleteAclsMatchingAcl, a part of DeleteAclsResponse."""
-
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
     resource_type: int = int8()
@@ -40,15 +34,11 @@ class DeleteAclsMatchingAcl(Struct):
 
 
 class DeleteAclsFilterResult(Struct):
-    """DeleteAclsFilterResult, a part of DeleteAclsResponse."""
-
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
     matching_acls: Sequence[DeleteAclsMatchingAcl] = array(DeleteAclsMatchingAcl)
 
 
 class DeleteAclsResponse(Message, key=31, versions="1-3", flexible="2+"):
-    """DeleteAclsResponse."""
-
     throttle_time_ms: int = int32(default=0)
     filter_results: Sequence[DeleteAclsFilterResult] = array(DeleteAclsFilterResult)

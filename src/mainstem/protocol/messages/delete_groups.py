@@ -8,20 +8,14 @@ from mainstem.protocol.schema import Message, Struct, array, int16, int32, strin
 
 
 class DeleteGroupsRequest(Message, key=42, versions="0-2", flexible="2+"):
-    """DeleteGroupsRequest."""
-
     groups_names: Sequence[str] = array("string")
 
 
 class DeletableGroupResult(Struct):
-    """DeletableGroupResult, a part of DeleteGroupsResponse."""
-
     group_id: str = string()
     error_code: int = int16()
 
 
 class DeleteGroupsResponse(Message, key=42, versions="0-2", flexible="2+"):
-    """DeleteGroupsResponse."""
-
     throttle_time_ms: int = int32(default=0)
     results: Sequence[DeletableGroupResult] = array(DeletableGroupResult)

@@ -8,43 +8,31 @@ from mainstem.protocol.schema import Message, Struct, array, int16, int32, int64
 
 
 class DeleteRecordsPartition(Struct):
-    """DeleteRecordsPartition, a part of DeleteRecordsRequest."""
-
     partition_index: int = int32()
     offset: int = int64()
 
 
 class DeleteRecordsTopic(Struct):
-    """DeleteRecordsTopic, a part of DeleteRecordsRequest."""
-
     name: str = string()
     partitions: Sequence[DeleteRecordsPartition] = array(DeleteRecordsPartition)
 
 
 class DeleteRecordsRequest(Message, key=21, versions="0-2", flexible="2+"):
-    """DeleteRecordsRequest."""
-
     topics: Sequence[DeleteRecordsTopic] = array(DeleteRecordsTopic)
     timeout_ms: int = int32()
 
 
 class DeleteRecordsPartitionResult(Struct):
-    """DeleteRecordsPartitionResult, a part of DeleteRecordsResponse."""
-
     partition_index: int = int32()
     low_watermark: int = int64()
     error_code: int = int16()
 
 
 class DeleteRecordsTopicResult(Struct):
-    """DeleteRecordsTopicResult, a part of DeleteRecordsResponse."""
-
     name: str = string()
     partitions: Sequence[DeleteRecordsPartitionResult] = array(DeleteRecordsPartitionResult)
 
 
 class DeleteRecordsResponse(Message, key=21, versions="0-2", flexible="2+"):
-    """DeleteRecordsResponse."""
-
     throttle_time_ms: int = int32(default=0)
     topics: Sequence[DeleteRecordsTopicResult] = array(DeleteRecordsTopicResult)

@@ -9,21 +9,15 @@ from mainstem.protocol.schema import Message, Struct, array, int16, int32, strin
 
 
 class DeleteShareGroupOffsetsRequestTopic(Struct):
-    """DeleteShareGroupOffsetsRequestTopic, a part of DeleteShareGroupOffsetsRequest."""
-
     topic_name: str = string()
 
 
 class DeleteShareGroupOffsetsRequest(Message, key=92, versions="0", flexible="0+"):
-    """DeleteShareGroupOffsetsRequest."""
-
     group_id: str = string()
     topics: Sequence[DeleteShareGroupOffsetsRequestTopic] = array(DeleteShareGroupOffsetsRequestTopic)
 
 
 class DeleteShareGroupOffsetsResponseTopic(Struct):
-    """DeleteShareGroupOffsetsResponseTopic, a part of DeleteShareGroupOffsetsResponse."""
-
     topic_name: str = string()
     topic_id: uuid.UUID = uuid_()
     error_code: int = int16()
@@ -31,8 +25,6 @@ class DeleteShareGroupOffsetsResponseTopic(Struct):
 
 
 class DeleteShareGroupOffsetsResponse(Message, key=92, versions="0", flexible="0+"):
-    """DeleteShareGroupOffsetsResponse."""
-
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()
     error_message: str | None = string(default=None, nullable="0+")

@@ -9,23 +9,17 @@ from mainstem.protocol.schema import ZERO_UUID, Message, Struct, array, int16, i
 
 
 class DeleteTopicState(Struct):
-    """DeleteTopicState, a part of DeleteTopicsRequest."""
-
     name: str | None = string("6+", default=None, nullable="6+")
     topic_id: uuid.UUID = uuid_("6+", default=ZERO_UUID)
 
 
 class DeleteTopicsRequest(Message, key=20, versions="1-6", flexible="4+"):
-    """DeleteTopicsRequest."""
-
     topics: Sequence[DeleteTopicState] = array(DeleteTopicState, "6+", default=())
     topic_names: Sequence[str] = array("string", "1-5", default=())
     timeout_ms: int = int32()
 
 
 class DeletableTopicResult(Struct):
-    """DeletableTopicResult, a part of DeleteTopicsResponse."""
-
     name: str | None = string(nullable="6+")
     topic_id: uuid.UUID = uuid_("6+", default=ZERO_UUID)
     error_code: int = int16()
@@ -33,7 +27,5 @@ class DeletableTopicResult(Struct):
 
 
 class DeleteTopicsResponse(Message, key=20, versions="1-6", flexible="4+"):
-    """DeleteTopicsResponse."""
-
     throttle_time_ms: int = int32(default=0)
     responses: Sequence[DeletableTopicResult] = array(DeletableTopicResult)

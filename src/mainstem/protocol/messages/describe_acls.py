@@ -8,8 +8,6 @@ from mainstem.protocol.schema import Message, Struct, array, int8, int16, int32,
 
 
 class DescribeAclsRequest(Message, key=29, versions="1-3", flexible="2+"):
-    """DescribeAclsRequest."""
-
     resource_type_filter: int = int8()
     resource_name_filter: str | None = string(nullable="0+")
     pattern_type_filter: int = int8(default=3)
@@ -20,8 +18,6 @@ class DescribeAclsRequest(Message, key=29, versions="1-3", flexible="2+"):
 
 
 class AclDescription(Struct):
-    """AclDescription, a part of DescribeAclsResponse."""
-
     principal: str = string()
     host: str = string()
     operation: int = int8()
@@ -29,8 +25,6 @@ class AclDescription(Struct):
 
 
 class DescribeAclsResource(Struct):
-    """DescribeAclsResource, a part of DescribeAclsResponse."""
-
     resource_type: int = int8()
     resource_name: str = string()
     pattern_type: int = int8(default=3)
@@ -38,8 +32,6 @@ class DescribeAclsResource(Struct):
 
 
 class DescribeAclsResponse(Message, key=29, versions="1-3", flexible="2+"):
-    """DescribeAclsResponse."""
-
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")

@@ -8,44 +8,32 @@ from mainstem.protocol.schema import Message, Struct, array, boolean, float64, i
 
 
 class ComponentData(Struct):
-    """ComponentData, a part of DescribeClientQuotasRequest."""
-
     entity_type: str = string()
     match_type: int = int8()
     match: str | None = string(nullable="0+")
 
 
 class DescribeClientQuotasRequest(Message, key=48, versions="0-1", flexible="1+"):
-    """DescribeClientQuotasRequest."""
-
     components: Sequence[ComponentData] = array(ComponentData)
     strict: bool = boolean()
 
 
 class EntityData(Struct):
-    """EntityData, a part of DescribeClientQuotasResponse."""
-
     entity_type: str = string()
     entity_name: str | None = string(nullable="0+")
 
 
 class ValueData(Struct):
-    """ValueData, a part of DescribeClientQuotasResponse."""
-
     key: str = string()
     value: float = float64()
 
 
 class EntryData(Struct):
-    """EntryData, a part of DescribeClientQuotasResponse."""
-
     entity: Sequence[EntityData] = array(EntityData)
     values: Sequence[ValueData] = array(ValueData)
 
 
 class DescribeClientQuotasResponse(Message, key=48, versions="0-1", flexible="1+"):
-    """DescribeClientQuotasResponse."""
-
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")

@@ -8,16 +8,12 @@ from mainstem.protocol.schema import Message, Struct, array, boolean, int8, int1
 
 
 class DescribeClusterRequest(Message, key=60, versions="0-2", flexible="0+"):
-    """DescribeClusterRequest."""
-
     include_cluster_authorized_operations: bool = boolean()
     endpoint_type: int = int8("1+", default=1)
     include_fenced_brokers: bool = boolean("2+", default=False)
 
 
 class DescribeClusterBroker(Struct):
-    """DescribeClusterBroker, a part of DescribeClusterResponse."""
-
     broker_id: int = int32()
     host: str = string()
     port: int = int32()
@@ -26,8 +22,6 @@ class DescribeClusterBroker(Struct):
 
 
 class DescribeClusterResponse(Message, key=60, versions="0-2", flexible="0+"):
-    """DescribeClusterResponse."""
-
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()
     error_message: str | None = string(default=None, nullable="0+")

@@ -8,32 +8,24 @@ from mainstem.protocol.schema import Message, Struct, array, boolean, int8, int1
 
 
 class DescribeConfigsResource(Struct):
-    """DescribeConfigsResource, a part of DescribeConfigsRequest."""
-
     resource_type: int = int8()
     resource_name: str = string()
     configuration_keys: Sequence[str] | None = array("string", nullable="0+")
 
 
 class DescribeConfigsRequest(Message, key=32, versions="1-4", flexible="4+"):
-    """DescribeConfigsRequest."""
-
     resources: Sequence[DescribeConfigsResource] = array(DescribeConfigsResource)
     include_synonyms: bool = boolean(default=False)
     include_documentation: bool = boolean("3+", default=False)
 
 
 class DescribeConfigsSynonym(Struct):
-    """DescribeConfigsSynonym, a part of DescribeConfigsResponse."""
-
     name: str = string()
     value: str | None = string(nullable="0+")
     source: int = int8()
 
 
 class DescribeConfigsResourceResult(Struct):
-    """DescribeConfigsResourceResult, a part of DescribeConfigsResponse."""
-
     name: str = string()
     value: str | None = string(nullable="0+")
     read_only: bool = boolean()
@@ -45,8 +37,6 @@ class DescribeConfigsResourceResult(Struct):
 
 
 class DescribeConfigsResult(Struct):
-    """DescribeConfigsResult, a part of DescribeConfigsResponse."""
-
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
     resource_type: int = int8()
@@ -55,7 +45,5 @@ class DescribeConfigsResult(Struct):
 
 
 class DescribeConfigsResponse(Message, key=32, versions="1-4", flexible="4+"):
-    """DescribeConfigsResponse."""
-
     throttle_time_ms: int = int32(default=0)
     results: Sequence[DescribeConfigsResult] = array(DescribeConfigsResult)

@@ -8,15 +8,11 @@ from mainstem.protocol.schema import Message, Struct, array, boolean, bytestring
 
 
 class DescribeGroupsRequest(Message, key=15, versions="0-6", flexible="5+"):
-    """DescribeGroupsRequest."""
-
     groups: Sequence[str] = array("string")
     include_authorized_operations: bool = boolean("3+", default=False)
 
 
 class DescribedGroupMember(Struct):
-    """DescribedGroupMember, a part of DescribeGroupsResponse."""
-
     member_id: str = string()
     group_instance_id: str | None = string("4+", default=None, nullable="4+")
     client_id: str = string()
@@ -26,8 +22,6 @@ class DescribedGroupMember(Struct):
 
 
 class DescribedGroup(Struct):
-    """DescribedGroup, a part of DescribeGroupsResponse."""
-
     error_code: int = int16()
     error_message: str | None = string("6+", default=None, nullable="6+")
     group_id: str = string()
@@ -39,7 +33,5 @@ class DescribedGroup(Struct):
 
 
 class DescribeGroupsResponse(Message, key=15, versions="0-6", flexible="5+"):
-    """DescribeGroupsResponse."""
-
     throttle_time_ms: int = int32("1+", default=0)
     groups: Sequence[DescribedGroup] = array(DescribedGroup)

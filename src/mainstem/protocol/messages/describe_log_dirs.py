@@ -8,21 +8,15 @@ from mainstem.protocol.schema import Message, Struct, array, boolean, int16, int
 
 
 class DescribableLogDirTopic(Struct):
-    """DescribableLogDirTopic, a part of DescribeLogDirsRequest."""
-
     topic: str = string()
     partitions: Sequence[int] = array("int32")
 
 
 class DescribeLogDirsRequest(Message, key=35, versions="1-5", flexible="2+"):
-    """DescribeLogDirsRequest."""
-
     topics: Sequence[DescribableLogDirTopic] | None = array(DescribableLogDirTopic, nullable="0+")
 
 
 class DescribeLogDirsPartition(Struct):
-    """DescribeLogDirsPartition, a part of DescribeLogDirsResponse."""
-
     partition_index: int = int32()
     partition_size: int = int64()
     offset_lag: int = int64()
@@ -30,15 +24,11 @@ class DescribeLogDirsPartition(Struct):
 
 
 class DescribeLogDirsTopic(Struct):
-    """DescribeLogDirsTopic, a part of DescribeLogDirsResponse."""
-
     name: str = string()
     partitions: Sequence[DescribeLogDirsPartition] = array(DescribeLogDirsPartition)
 
 
 class DescribeLogDirsResult(Struct):
-    """DescribeLogDirsResult, a part of DescribeLogDirsResponse."""
-
     error_code: int = int16()
     log_dir: str = string()
     topics: Sequence[DescribeLogDirsTopic] = array(DescribeLogDirsTopic)
@@ -48,8 +38,6 @@ class DescribeLogDirsResult(Struct):
 
 
 class DescribeLogDirsResponse(Message, key=35, versions="1-5", flexible="2+"):
-    """DescribeLogDirsResponse."""
-
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16("3+", default=0)
     results: Sequence[DescribeLogDirsResult] = array(DescribeLogDirsResult)

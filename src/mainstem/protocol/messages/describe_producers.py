@@ -8,21 +8,15 @@ from mainstem.protocol.schema import Message, Struct, array, int16, int32, int64
 
 
 class TopicRequest(Struct):
-    """TopicRequest, a part of DescribeProducersRequest."""
-
     name: str = string()
     partition_indexes: Sequence[int] = array("int32")
 
 
 class DescribeProducersRequest(Message, key=61, versions="0", flexible="0+"):
-    """DescribeProducersRequest."""
-
     topics: Sequence[TopicRequest] = array(TopicRequest)
 
 
 class ProducerState(Struct):
-    """ProducerState, a part of DescribeProducersResponse."""
-
     producer_id: int = int64()
     producer_epoch: int = int32()
     last_sequence: int = int32(default=-1)
@@ -32,8 +26,6 @@ class ProducerState(Struct):
 
 
 class PartitionResponse(Struct):
-    """PartitionResponse, a part of DescribeProducersResponse."""
-
     partition_index: int = int32()
     error_code: int = int16()
     error_message: str | None = string(default=None, nullable="0+")
@@ -41,14 +33,10 @@ class PartitionResponse(Struct):
 
 
 class TopicResponse(Struct):
-    """TopicResponse, a part of DescribeProducersResponse."""
-
     name: str = string()
     partitions: Sequence[PartitionResponse] = array(PartitionResponse)
 
 
 class DescribeProducersResponse(Message, key=61, versions="0", flexible="0+"):
-    """DescribeProducersResponse."""
-
     throttle_time_ms: int = int32(default=0)
     topics: Sequence[TopicResponse] = array(TopicResponse)

@@ -9,27 +9,19 @@ from mainstem.protocol.schema import ZERO_UUID, Message, Struct, array, int16, i
 
 
 class RequestPartitionData(Struct):
-    """PartitionData, a part of DescribeQuorumRequest."""
-
     partition_index: int = int32()
 
 
 class RequestTopicData(Struct):
-    """TopicData, a part of DescribeQuorumRequest."""
-
     topic_name: str = string()
     partitions: Sequence[RequestPartitionData] = array(RequestPartitionData)
 
 
 class DescribeQuorumRequest(Message, key=55, versions="0-2", flexible="0+"):
-    """DescribeQuorumRequest."""
-
     topics: Sequence[RequestTopicData] = array(RequestTopicData)
 
 
 class ReplicaState(Struct):
-    """ReplicaState, a part of DescribeQuorumResponse."""
-
     replica_id: int = int32()
     replica_directory_id: uuid.UUID = uuid_("2+", default=ZERO_UUID)
     log_end_offset: int = int64()
@@ -38,8 +30,6 @@ class ReplicaState(Struct):
 
 
 class ResponsePartitionData(Struct):
-    """PartitionData, a part of DescribeQuorumResponse."""
-
     partition_index: int = int32()
     error_code: int = int16()
     error_message: str | None = string("2+", default="", nullable="2+")
@@ -51,30 +41,22 @@ class ResponsePartitionData(Struct):
 
 
 class ResponseTopicData(Struct):
-    """TopicData, a part of DescribeQuorumResponse."""
-
     topic_name: str = string()
     partitions: Sequence[ResponsePartitionData] = array(ResponsePartitionData)
 
 
 class Listener(Struct):
-    """Listener, a part of DescribeQuorumResponse."""
-
     name: str = string("2+", default="")
     host: str = string("2+", default="")
     port: int = uint16("2+", default=0)
 
 
 class Node(Struct):
-    """Node, a part of DescribeQuorumResponse."""
-
     node_id: int = int32("2+", default=0)
     listeners: Sequence[Listener] = array(Listener, "2+", default=())
 
 
 class DescribeQuorumResponse(Message, key=55, versions="0-2", flexible="0+"):
-    """DescribeQuorumResponse."""
-
     error_code: int = int16()
     error_message: str | None = string("2+", default="", nullable="2+")
     topics: Sequence[ResponseTopicData] = array(ResponseTopicData)

@@ -9,15 +9,11 @@ from mainstem.protocol.schema import Message, Struct, array, int16, int32, int64
 
 
 class DescribeShareGroupOffsetsRequestTopic(Struct):
-    """DescribeShareGroupOffsetsRequestTopic, a part of DescribeShareGroupOffsetsRequest."""
-
     topic_name: str = string()
     partitions: Sequence[int] = array("int32")
 
 
 class DescribeShareGroupOffsetsRequestGroup(Struct):
-    """DescribeShareGroupOffsetsRequestGroup, a part of DescribeShareGroupOffsetsRequest."""
-
     group_id: str = string()
     topics: Sequence[DescribeShareGroupOffsetsRequestTopic] | None = array(
         DescribeShareGroupOffsetsRequestTopic, nullable="0+"
@@ -25,14 +21,10 @@ class DescribeShareGroupOffsetsRequestGroup(Struct):
 
 
 class DescribeShareGroupOffsetsRequest(Message, key=90, versions="0-1", flexible="0+"):
-    """DescribeShareGroupOffsetsRequest."""
-
     groups: Sequence[DescribeShareGroupOffsetsRequestGroup] = array(DescribeShareGroupOffsetsRequestGroup)
 
 
 class DescribeShareGroupOffsetsResponsePartition(Struct):
-    """DescribeShareGroupOffsetsResponsePartition, a part of DescribeShareGroupOffsetsResponse."""
-
     partition_index: int = int32()
     start_offset: int = int64()
     leader_epoch: int = int32()
@@ -42,16 +34,12 @@ class DescribeShareGroupOffsetsResponsePartition(Struct):
 
 
 class DescribeShareGroupOffsetsResponseTopic(Struct):
-    """DescribeShareGroupOffsetsResponseTopic, a part of DescribeShareGroupOffsetsResponse."""
-
     topic_name: str = string()
     topic_id: uuid.UUID = uuid_()
     partitions: Sequence[DescribeShareGroupOffsetsResponsePartition] = array(DescribeShareGroupOffsetsResponsePartition)
 
 
 class DescribeShareGroupOffsetsResponseGroup(Struct):
-    """DescribeShareGroupOffsetsResponseGroup, a part of DescribeShareGroupOffsetsResponse."""
-
     group_id: str = string()
     topics: Sequence[DescribeShareGroupOffsetsResponseTopic] = array(DescribeShareGroupOffsetsResponseTopic)
     error_code: int = int16()
@@ -59,7 +47,5 @@ class DescribeShareGroupOffsetsResponseGroup(Struct):
 
 
 class DescribeShareGroupOffsetsResponse(Message, key=90, versions="0-1", flexible="0+"):
-    """DescribeShareGroupOffsetsResponse."""
-
     throttle_time_ms: int = int32(default=0)
     groups: Sequence[DescribeShareGroupOffsetsResponseGroup] = array(DescribeShareGroupOffsetsResponseGroup)

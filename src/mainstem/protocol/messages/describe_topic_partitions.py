@@ -9,29 +9,21 @@ from mainstem.protocol.schema import Message, Struct, array, boolean, int16, int
 
 
 class TopicRequest(Struct):
-    """TopicRequest, a part of DescribeTopicPartitionsRequest."""
-
     name: str = string()
 
 
 class RequestCursor(Struct):
-    """Cursor, a part of DescribeTopicPartitionsRequest."""
-
     topic_name: str = string()
     partition_index: int = int32()
 
 
 class DescribeTopicPartitionsRequest(Message, key=75, versions="0", flexible="0+"):
-    """DescribeTopicPartitionsRequest."""
-
     topics: Sequence[TopicRequest] = array(TopicRequest)
     response_partition_limit: int = int32(default=2000)
     cursor: RequestCursor | None = nested(RequestCursor, default=None, nullable="0+")
 
 
 class DescribeTopicPartitionsResponsePartition(Struct):
-    """DescribeTopicPartitionsResponsePartition, a part of DescribeTopicPartitionsResponse."""
-
     error_code: int = int16()
     partition_index: int = int32()
     leader_id: int = int32()
@@ -44,8 +36,6 @@ class DescribeTopicPartitionsResponsePartition(Struct):
 
 
 class DescribeTopicPartitionsResponseTopic(Struct):
-    """DescribeTopicPartitionsResponseTopic, a part of DescribeTopicPartitionsResponse."""
-
     error_code: int = int16()
     name: str | None = string(nullable="0+")
     topic_id: uuid.UUID = uuid_()
@@ -55,15 +45,11 @@ class DescribeTopicPartitionsResponseTopic(Struct):
 
 
 class ResponseCursor(Struct):
-    """Cursor, a part of DescribeTopicPartitionsResponse."""
-
     topic_name: str = string()
     partition_index: int = int32()
 
 
 class DescribeTopicPartitionsResponse(Message, key=75, versions="0", flexible="0+"):
-    """DescribeTopicPartitionsResponse."""
-
     throttle_time_ms: int = int32(default=0)
     topics: Sequence[DescribeTopicPartitionsResponseTopic] = array(DescribeTopicPartitionsResponseTopic)
     next_cursor: ResponseCursor | None = nested(ResponseCursor, default=None, nullable="0+")

@@ -8,21 +8,15 @@ from mainstem.protocol.schema import Message, Struct, array, int16, int32, int64
 
 
 class DescribeTransactionsRequest(Message, key=65, versions="0", flexible="0+"):
-    """DescribeTransactionsRequest."""
-
     transactional_ids: Sequence[str] = array("string")
 
 
 class TopicData(Struct):
-    """TopicData, a part of DescribeTransactionsResponse."""
-
     topic: str = string()
     partitions: Sequence[int] = array("int32")
 
 
 class TransactionState(Struct):
-    """TransactionState, a part of DescribeTransactionsResponse."""
-
     error_code: int = int16()
     transactional_id: str = string()
     transaction_state: str = string()
@@ -34,7 +28,5 @@ class TransactionState(Struct):
 
 
 class DescribeTransactionsResponse(Message, key=65, versions="0", flexible="0+"):
-    """DescribeTransactionsResponse."""
-
     throttle_time_ms: int = int32(default=0)
     transaction_states: Sequence[TransactionState] = array(TransactionState)

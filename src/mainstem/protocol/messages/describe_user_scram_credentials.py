@@ -8,27 +8,19 @@ from mainstem.protocol.schema import Message, Struct, array, int8, int16, int32,
 
 
 class UserName(Struct):
-    """UserName, a part of DescribeUserScramCredentialsRequest."""
-
     name: str = string()
 
 
 class DescribeUserScramCredentialsRequest(Message, key=50, versions="0", flexible="0+"):
-    """DescribeUserScramCredentialsRequest."""
-
     users: Sequence[UserName] | None = array(UserName, nullable="0+")
 
 
 class CredentialInfo(Struct):
-    """CredentialInfo, a part of DescribeUserScramCredentialsResponse."""
-
     mechanism: int = int8()
     iterations: int = int32()
 
 
 class DescribeUserScramCredentialsResult(Struct):
-    """DescribeUserScramCredentialsResult, a part of DescribeUserScramCredentialsResponse."""
-
     user: str = string()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
@@ -36,8 +28,6 @@ class DescribeUserScramCredentialsResult(Struct):
 
 
 class DescribeUserScramCredentialsResponse(Message, key=50, versions="0", flexible="0+"):
-    """DescribeUserScramCredentialsResponse."""
-
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")

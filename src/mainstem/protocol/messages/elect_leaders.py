@@ -8,38 +8,28 @@ from mainstem.protocol.schema import Message, Struct, array, int8, int16, int32,
 
 
 class TopicPartitions(Struct):
-    """TopicPartitions, a part of ElectLeadersRequest."""
-
     topic: str = string()
     partitions: Sequence[int] = array("int32")
 
 
 class ElectLeadersRequest(Message, key=43, versions="0-2", flexible="2+"):
-    """ElectLeadersRequest."""
-
     election_type: int = int8("1+", default=0)
     topic_partitions: Sequence[TopicPartitions] | None = array(TopicPartitions, nullable="0+")
     timeout_ms: int = int32(default=60000)
 
 
 class PartitionResult(Struct):
-    """PartitionResult, a part of ElectLeadersResponse."""
-
     partition_id: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
 
 
 class ReplicaElectionResult(Struct):
-    """ReplicaElectionResult, a part of ElectLeadersResponse."""
-
     topic: str = string()
     partition_result: Sequence[PartitionResult] = array(PartitionResult)
 
 
 class ElectLeadersResponse(Message, key=43, versions="0-2", flexible="2+"):
-    """ElectLeadersResponse."""
-
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16("1+", default=0)
     replica_election_results: Sequence[ReplicaElectionResult] = array(ReplicaElectionResult)

@@ -6,8 +6,6 @@ from mainstem.protocol.schema import Message, boolean, int16, int32, int64, stri
 
 
 class EndTxnRequest(Message, key=26, versions="0-5", flexible="3+"):
-    """EndTxnRequest."""
-
     transactional_id: str = string()
     producer_id: int = int64()
     producer_epoch: int = int16()
@@ -15,8 +13,6 @@ class EndTxnRequest(Message, key=26, versions="0-5", flexible="3+"):
 
 
 class EndTxnResponse(Message, key=26, versions="0-5", flexible="3+"):
-    """EndTxnResponse."""
-
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()
     producer_id: int = int64("5+", default=-1)

@@ -23,15 +23,11 @@ from mainstem.protocol.schema import (
 
 
 class ReplicaState(Struct):
-    """ReplicaState, a part of FetchRequest."""
-
     replica_id: int = int32("15+", default=-1)
     replica_epoch: int = int64("15+", default=-1)
 
 
 class FetchPartition(Struct):
-    """FetchPartition, a part of FetchRequest."""
-
     partition: int = int32()
     current_leader_epoch: int = int32("9+", default=-1)
     fetch_offset: int = int64()
@@ -43,24 +39,18 @@ class FetchPartition(Struct):
 
 
 class FetchTopic(Struct):
-    """FetchTopic, a part of FetchRequest."""
-
     topic: str = string("4-12", default="")
     topic_id: uuid.UUID = uuid_("13+", default=ZERO_UUID)
     partitions: Sequence[FetchPartition] = array(FetchPartition)
 
 
 class ForgottenTopic(Struct):
-    """ForgottenTopic, a part of FetchRequest."""
-
     topic: str = string("7-12", default="")
     topic_id: uuid.UUID = uuid_("13+", default=ZERO_UUID)
     partitions: Sequence[int] = array("int32", "7+", default=())
 
 
 class FetchRequest(Message, key=1, versions="4-18", flexible="12+"):
-    """FetchRequest."""
-
     cluster_id: str | None = string("12+", default=None, nullable="12+", tag=0)
     replica_id: int = int32("4-14", default=-1)
     replica_state: ReplicaState = nested(ReplicaState, "15+", default=ReplicaState.of_defaults(), tag=1)
@@ -76,29 +66,21 @@ class FetchRequest(Message, key=1, versions="4-18", flexible="12+"):
 
 
 class EpochEndOffset(Struct):
-    """EpochEndOffset, a part of FetchResponse."""
-
     epoch: int = int32("12+", default=-1)
     end_offset: int = int64("12+", default=-1)
 
 
 class LeaderIdAndEpoch(Struct):
-    """LeaderIdAndEpoch, a part of FetchResponse."""
-
     leader_id: int = int32("12+", default=-1)
     leader_epoch: int = int32("12+", default=-1)
 
 
 class SnapshotId(Struct):
-    """SnapshotId, a part of FetchResponse."""
-
     end_offset: int = int64(default=-1)
     epoch: int = int32(default=-1)
 
 
 class AbortedTransaction(Struct):
-    """AbortedTransaction, a part of FetchResponse."""
-
     producer_id: int = int64()
     first_offset: int = int64()
 
@@ -125,16 +107,12 @@ class PartitionData(Struct):
 
 
 class FetchableTopicResponse(Struct):
-    """FetchableTopicResponse, a part of FetchResponse."""
-
     topic: str = string("4-12", default="")
     topic_id: uuid.UUID = uuid_("13+", default=ZERO_UUID)
     partitions: Sequence[PartitionData] = array(PartitionData)
 
 
 class NodeEndpoint(Struct):
-    """NodeEndpoint, a part of FetchResponse."""
-
     node_id: int = int32("16+", default=0)
     host: str = string("16+", default="")
     port: int = int32("16+", default=0)
@@ -142,8 +120,6 @@ class NodeEndpoint(Struct):
 
 
 class FetchResponse(Message, key=1, versions="4-18", flexible="12+"):
-    """FetchResponse."""
-
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16("7+", default=0)
     session_id: int = int32("7+", default=0)

@@ -8,16 +8,12 @@ from mainstem.protocol.schema import Message, Struct, array, int8, int16, int32,
 
 
 class FindCoordinatorRequest(Message, key=10, versions="0-6", flexible="3+"):
-    """FindCoordinatorRequest."""
-
     key: str = string("0-3", default="")
     key_type: int = int8("1+", default=0)
     coordinator_keys: Sequence[str] = array("string", "4+", default=())
 
 
 class Coordinator(Struct):
-    """Coordinator, a part of FindCoordinatorResponse."""
-
     key: str = string("4+", default="")
     node_id: int = int32("4+", default=0)
     host: str = string("4+", default="")
@@ -27,8 +23,6 @@ class Coordinator(Struct):
 
 
 class FindCoordinatorResponse(Message, key=10, versions="0-6", flexible="3+"):
-    """FindCoordinatorResponse."""
-
     throttle_time_ms: int = int32("1+", default=0)
     error_code: int = int16("0-3", default=0)
     error_message: str | None = string("1-3", default="", nullable="1-3")

@@ -13,16 +13,12 @@ from mainstem.protocol.schema import ZERO_UUID, Message, Struct, array, bytestri
 
 
 class OffsetCommitKey(Message, key=1, versions="0"):
-    """OffsetCommitKey."""
-
     group: str = string()
     topic: str = string()
     partition: int = int32()
 
 
 class OffsetCommitValue(Message, key=1, versions="0-4", flexible="4+"):
-    """OffsetCommitValue."""
-
     offset: int = int64()
     leader_epoch: int = int32("3+", default=-1)
     metadata: str = string()
@@ -32,14 +28,10 @@ class OffsetCommitValue(Message, key=1, versions="0-4", flexible="4+"):
 
 
 class GroupMetadataKey(Message, key=2, versions="0"):
-    """GroupMetadataKey."""
-
     group: str = string()
 
 
 class MemberMetadata(Struct):
-    """MemberMetadata, a part of GroupMetadataValue."""
-
     member_id: str = string()
     group_instance_id: str | None = string("3+", default=None, nullable="3+")
     client_id: str = string()
@@ -51,8 +43,6 @@ class MemberMetadata(Struct):
 
 
 class GroupMetadataValue(Message, key=2, versions="0-4", flexible="4+"):
-    """GroupMetadataValue."""
-
     protocol_type: str = string()
     generation: int = int32()
     protocol: str | None = string(nullable="0+")

@@ -6,8 +6,6 @@ from mainstem.protocol.schema import Message, int16, int32, string
 
 
 class HeartbeatRequest(Message, key=12, versions="0-4", flexible="4+"):
-    """HeartbeatRequest."""
-
     group_id: str = string()
     generation_id: int = int32()
     member_id: str = string()
@@ -15,7 +13,5 @@ class HeartbeatRequest(Message, key=12, versions="0-4", flexible="4+"):
 
 
 class HeartbeatResponse(Message, key=12, versions="0-4", flexible="4+"):
-    """HeartbeatResponse."""
-
     throttle_time_ms: int = int32("1+", default=0)
     error_code: int = int16()

@@ -8,31 +8,23 @@ from mainstem.protocol.schema import Message, Struct, array, boolean, int8, int1
 
 
 class AlterableConfig(Struct):
-    """AlterableConfig, a part of IncrementalAlterConfigsRequest."""
-
     name: str = string()
     config_operation: int = int8()
     value: str | None = string(nullable="0+")
 
 
 class AlterConfigsResource(Struct):
-    """AlterConfigsResource, a part of IncrementalAlterConfigsRequest."""
-
     resource_type: int = int8()
     resource_name: str = string()
     configs: Sequence[AlterableConfig] = array(AlterableConfig)
 
 
 class IncrementalAlterConfigsRequest(Message, key=44, versions="0-1", flexible="1+"):
-    """IncrementalAlterConfigsRequest."""
-
     resources: Sequence[AlterConfigsResource] = array(AlterConfigsResource)
     validate_only: bool = boolean()
 
 
 class AlterConfigsResourceResponse(Struct):
-    """AlterConfigsResourceResponse, a part of IncrementalAlterConfigsResponse."""
-
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
     resource_type: int = int8()
@@ -40,7 +32,5 @@ class AlterConfigsResourceResponse(Struct):
 
 
 class IncrementalAlterConfigsResponse(Message, key=44, versions="0-1", flexible="1+"):
-    """IncrementalAlterConfigsResponse."""
-
     throttle_time_ms: int = int32(default=0)
     responses: Sequence[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)

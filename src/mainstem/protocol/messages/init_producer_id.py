@@ -6,8 +6,6 @@ from mainstem.protocol.schema import Message, boolean, int16, int32, int64, stri
 
 
 class InitProducerIdRequest(Message, key=22, versions="0-6", flexible="2+"):
-    """InitProducerIdRequest."""
-
     transactional_id: str | None = string(nullable="0+")
     transaction_timeout_ms: int = int32()
     producer_id: int = int64("3+", default=-1)
@@ -17,8 +15,6 @@ class InitProducerIdRequest(Message, key=22, versions="0-6", flexible="2+"):
 
 
 class InitProducerIdResponse(Message, key=22, versions="0-6", flexible="2+"):
-    """InitProducerIdResponse."""
-
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()
     producer_id: int = int64(default=-1)

@@ -8,15 +8,11 @@ from mainstem.protocol.schema import Message, Struct, array, boolean, bytestring
 
 
 class JoinGroupRequestProtocol(Struct):
-    """JoinGroupRequestProtocol, a part of JoinGroupRequest."""
-
     name: str = string()
     metadata: bytes = bytestring()
 
 
 class JoinGroupRequest(Message, key=11, versions="0-9", flexible="6+"):
-    """JoinGroupRequest."""
-
     group_id: str = string()
     session_timeout_ms: int = int32()
     rebalance_timeout_ms: int = int32("1+", default=-1)
@@ -28,16 +24,12 @@ class JoinGroupRequest(Message, key=11, versions="0-9", flexible="6+"):
 
 
 class JoinGroupResponseMember(Struct):
-    """JoinGroupResponseMember, a part of JoinGroupResponse."""
-
     member_id: str = string()
     group_instance_id: str | None = string("5+", default=None, nullable="5+")
     metadata: bytes = bytestring()
 
 
 class JoinGroupResponse(Message, key=11, versions="0-9", flexible="6+"):
-    """JoinGroupResponse."""
-
     throttle_time_ms: int = int32("2+", default=0)
     error_code: int = int16()
     generation_id: int = int32(default=-1)

@@ -8,15 +8,11 @@ from mainstem.protocol.schema import Message, Struct, array, int16, int32, strin
 
 
 class ListGroupsRequest(Message, key=16, versions="0-5", flexible="3+"):
-    """ListGroupsRequest."""
-
     states_filter: Sequence[str] = array("string", "4+", default=())
     types_filter: Sequence[str] = array("string", "5+", default=())
 
 
 class ListedGroup(Struct):
-    """ListedGroup, a part of ListGroupsResponse."""
-
     group_id: str = string()
     protocol_type: str = string()
     group_state: str = string("4+", default="")
@@ -24,8 +20,6 @@ class ListedGroup(Struct):
 
 
 class ListGroupsResponse(Message, key=16, versions="0-5", flexible="3+"):
-    """ListGroupsResponse."""
-
     throttle_time_ms: int = int32("1+", default=0)
     error_code: int = int16()
     groups: Sequence[ListedGroup] = array(ListedGroup)

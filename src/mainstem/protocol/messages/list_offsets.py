@@ -8,23 +8,17 @@ from mainstem.protocol.schema import Message, Struct, array, int8, int16, int32,
 
 
 class ListOffsetsPartition(Struct):
-    """ListOffsetsPartition, a part of ListOffsetsRequest."""
-
     partition_index: int = int32()
     current_leader_epoch: int = int32("4+", default=-1)
     timestamp: int = int64()
 
 
 class ListOffsetsTopic(Struct):
-    """ListOffsetsTopic, a part of ListOffsetsRequest."""
-
     name: str = string()
     partitions: Sequence[ListOffsetsPartition] = array(ListOffsetsPartition)
 
 
 class ListOffsetsRequest(Message, key=2, versions="1-11", flexible="6+"):
-    """ListOffsetsRequest."""
-
     replica_id: int = int32()
     isolation_level: int = int8("2+", default=0)
     topics: Sequence[ListOffsetsTopic] = array(ListOffsetsTopic)
@@ -32,8 +26,6 @@ class ListOffsetsRequest(Message, key=2, versions="1-11", flexible="6+"):
 
 
 class ListOffsetsPartitionResponse(Struct):
-    """ListOffsetsPartitionResponse, a part of ListOffsetsResponse."""
-
     partition_index: int = int32()
     error_code: int = int16()
     timestamp: int = int64(default=-1)
@@ -42,14 +34,10 @@ class ListOffsetsPartitionResponse(Struct):
 
 
 class ListOffsetsTopicResponse(Struct):
-    """ListOffsetsTopicResponse, a part of ListOffsetsResponse."""
-
     name: str = string()
     partitions: Sequence[ListOffsetsPartitionResponse] = array(ListOffsetsPartitionResponse)
 
 
 class ListOffsetsResponse(Message, key=2, versions="1-11", flexible="6+"):
-    """ListOffsetsResponse."""
-
     throttle_time_ms: int = int32("2+", default=0)
     topics: Sequence[ListOffsetsTopicResponse] = array(ListOffsetsTopicResponse)

@@ -8,15 +8,11 @@ from mainstem.protocol.schema import Message, Struct, array, int16, int32, strin
 
 
 class ListPartitionReassignmentsTopics(Struct):
-    """ListPartitionReassignmentsTopics, a part of ListPartitionReassignmentsRequest."""
-
     name: str = string()
     partition_indexes: Sequence[int] = array("int32")
 
 
 class ListPartitionReassignmentsRequest(Message, key=46, versions="0", flexible="0+"):
-    """ListPartitionReassignmentsRequest."""
-
     timeout_ms: int = int32(default=60000)
     topics: Sequence[ListPartitionReassignmentsTopics] | None = array(
         ListPartitionReassignmentsTopics, default=None, nullable="0+"
@@ -24,8 +20,6 @@ class ListPartitionReassignmentsRequest(Message, key=46, versions="0", flexible=
 
 
 class OngoingPartitionReassignment(Struct):
-    """OngoingPartitionReassignment, a part of ListPartitionReassignmentsResponse."""
-
     partition_index: int = int32()
     replicas: Sequence[int] = array("int32")
     adding_replicas: Sequence[int] = array("int32")
@@ -33,15 +27,11 @@ class OngoingPartitionReassignment(Struct):
 
 
 class OngoingTopicReassignment(Struct):
-    """OngoingTopicReassignment, a part of ListPartitionReassignmentsResponse."""
-
     name: str = string()
     partitions: Sequence[OngoingPartitionReassignment] = array(OngoingPartitionReassignment)
 
 
 class ListPartitionReassignmentsResponse(Message, key=46, versions="0", flexible="0+"):
-    """ListPartitionReassignmentsResponse."""
-
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")

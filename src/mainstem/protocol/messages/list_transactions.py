@@ -8,8 +8,6 @@ from mainstem.protocol.schema import Message, Struct, array, int16, int32, int64
 
 
 class ListTransactionsRequest(Message, key=66, versions="0-2", flexible="0+"):
-    """ListTransactionsRequest."""
-
     state_filters: Sequence[str] = array("string")
     producer_id_filters: Sequence[int] = array("int64")
     duration_filter: int = int64("1+", default=-1)
@@ -17,16 +15,12 @@ class ListTransactionsRequest(Message, key=66, versions="0-2", flexible="0+"):
 
 
 class TransactionState(Struct):
-    """TransactionState, a part of ListTransactionsResponse."""
-
     transactional_id: str = string()
     producer_id: int = int64()
     transaction_state: str = string()
 
 
 class ListTransactionsResponse(Message, key=66, versions="0-2", flexible="0+"):
-    """ListTransactionsResponse."""
-
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()
     unknown_state_filters: Sequence[str] = array("string")

@@ -9,15 +9,11 @@ from mainstem.protocol.schema import ZERO_UUID, Message, Struct, array, boolean,
 
 
 class MetadataRequestTopic(Struct):
-    """MetadataRequestTopic, a part of MetadataRequest."""
-
     topic_id: uuid.UUID = uuid_("10+", default=ZERO_UUID)
     name: str | None = string(nullable="10+")
 
 
 class MetadataRequest(Message, key=3, versions="0-13", flexible="9+"):
-    """MetadataRequest."""
-
     topics: Sequence[MetadataRequestTopic] | None = array(MetadataRequestTopic, nullable="1+")
     allow_auto_topic_creation: bool = boolean("4+", default=True)
     include_cluster_authorized_operations: bool = boolean("8-10", default=False)
@@ -25,8 +21,6 @@ class MetadataRequest(Message, key=3, versions="0-13", flexible="9+"):
 
 
 class MetadataResponseBroker(Struct):
-    """MetadataResponseBroker, a part of MetadataResponse."""
-
     node_id: int = int32()
     host: str = string()
     port: int = int32()
@@ -34,8 +28,6 @@ class MetadataResponseBroker(Struct):
 
 
 class MetadataResponsePartition(Struct):
-    """MetadataResponsePartition, a part of MetadataResponse."""
-
     error_code: int = int16()
     partition_index: int = int32()
     leader_id: int = int32()
@@ -46,8 +38,6 @@ class MetadataResponsePartition(Struct):
 
 
 class MetadataResponseTopic(Struct):
-    """MetadataResponseTopic, a part of MetadataResponse."""
-
     error_code: int = int16()
     name: str | None = string(nullable="12+")
     topic_id: uuid.UUID = uuid_("10+", default=ZERO_UUID)
@@ -57,8 +47,6 @@ class MetadataResponseTopic(Struct):
 
 
 class MetadataResponse(Message, key=3, versions="0-13", flexible="9+"):
-    """MetadataResponse."""
-
     throttle_time_ms: int = int32("3+", default=0)
     brokers: Sequence[MetadataResponseBroker] = array(MetadataResponseBroker)
     cluster_id: str | None = string("2+", default=None, nullable="2+")

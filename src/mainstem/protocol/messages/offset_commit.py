@@ -9,8 +9,6 @@ from mainstem.protocol.schema import ZERO_UUID, Message, Struct, array, int16, i
 
 
 class OffsetCommitRequestPartition(Struct):
-    """OffsetCommitRequestPartition, a part of OffsetCommitRequest."""
-
     partition_index: int = int32()
     committed_offset: int = int64()
     committed_leader_epoch: int = int32("6+", default=-1)
@@ -18,16 +16,12 @@ class OffsetCommitRequestPartition(Struct):
 
 
 class OffsetCommitRequestTopic(Struct):
-    """OffsetCommitRequestTopic, a part of OffsetCommitRequest."""
-
     name: str = string("2-9", default="")
     topic_id: uuid.UUID = uuid_("10+", default=ZERO_UUID)
     partitions: Sequence[OffsetCommitRequestPartition] = array(OffsetCommitRequestPartition)
 
 
 class OffsetCommitRequest(Message, key=8, versions="2-10", flexible="8+"):
-    """OffsetCommitRequest."""
-
     group_id: str = string()
     generation_id_or_member_epoch: int = int32(default=-1)
     member_id: str = string()
@@ -37,22 +31,16 @@ class OffsetCommitRequest(Message, key=8, versions="2-10", flexible="8+"):
 
 
 class OffsetCommitResponsePartition(Struct):
-    """OffsetCommitResponsePartition, a part of OffsetCommitResponse."""
-
     partition_index: int = int32()
     error_code: int = int16()
 
 
 class OffsetCommitResponseTopic(Struct):
-    """OffsetCommitResponseTopic, a part of OffsetCommitResponse."""
-
     name: str = string("2-9", default="")
     topic_id: uuid.UUID = uuid_("10+", default=ZERO_UUID)
     partitions: Sequence[OffsetCommitResponsePartition] = array(OffsetCommitResponsePartition)
 
 
 class OffsetCommitResponse(Message, key=8, versions="2-10", flexible="8+"):
-    """OffsetCommitResponse."""
-
     throttle_time_ms: int = int32("3+", default=0)
     topics: Sequence[OffsetCommitResponseTopic] = array(OffsetCommitResponseTopic)

@@ -8,42 +8,30 @@ from mainstem.protocol.schema import Message, Struct, array, int16, int32, strin
 
 
 class OffsetDeleteRequestPartition(Struct):
-    """OffsetDeleteRequestPartition, a part of OffsetDeleteRequest."""
-
     partition_index: int = int32()
 
 
 class OffsetDeleteRequestTopic(Struct):
-    """OffsetDeleteRequestTopic, a part of OffsetDeleteRequest."""
-
     name: str = string()
     partitions: Sequence[OffsetDeleteRequestPartition] = array(OffsetDeleteRequestPartition)
 
 
 class OffsetDeleteRequest(Message, key=47, versions="0"):
-    """OffsetDeleteRequest."""
-
     group_id: str = string()
     topics: Sequence[OffsetDeleteRequestTopic] = array(OffsetDeleteRequestTopic)
 
 
 class OffsetDeleteResponsePartition(Struct):
-    """OffsetDeleteResponsePartition, a part of OffsetDeleteResponse."""
-
     partition_index: int = int32()
     error_code: int = int16()
 
 
 class OffsetDeleteResponseTopic(Struct):
-    """OffsetDeleteResponseTopic, a part of OffsetDeleteResponse."""
-
     name: str = string()
     partitions: Sequence[OffsetDeleteResponsePartition] = array(OffsetDeleteResponsePartition)
 
 
 class OffsetDeleteResponse(Message, key=47, versions="0"):
-    """OffsetDeleteResponse."""
-
     error_code: int = int16()
     throttle_time_ms: int = int32(default=0)
     topics: Sequence[OffsetDeleteResponseTopic] = array(OffsetDeleteResponseTopic)

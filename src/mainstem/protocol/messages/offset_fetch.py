@@ -9,23 +9,17 @@ from mainstem.protocol.schema import ZERO_UUID, Message, Struct, array, boolean,
 
 
 class OffsetFetchRequestTopic(Struct):
-    """OffsetFetchRequestTopic, a part of OffsetFetchRequest."""
-
     name: str = string("1-7", default="")
     partition_indexes: Sequence[int] = array("int32", "1-7", default=())
 
 
 class OffsetFetchRequestTopics(Struct):
-    """OffsetFetchRequestTopics, a part of OffsetFetchRequest."""
-
     name: str = string("8-9", default="")
     topic_id: uuid.UUID = uuid_("10+", default=ZERO_UUID)
     partition_indexes: Sequence[int] = array("int32", "8+", default=())
 
 
 class OffsetFetchRequestGroup(Struct):
-    """OffsetFetchRequestGroup, a part of OffsetFetchRequest."""
-
     group_id: str = string("8+", default="")
     member_id: str | None = string("9+", default=None, nullable="9+")
     member_epoch: int = int32("9+", default=-1)
@@ -33,8 +27,6 @@ class OffsetFetchRequestGroup(Struct):
 
 
 class OffsetFetchRequest(Message, key=9, versions="1-10", flexible="6+"):
-    """OffsetFetchRequest."""
-
     group_id: str = string("1-7", default="")
     topics: Sequence[OffsetFetchRequestTopic] | None = array(OffsetFetchRequestTopic, "1-7", default=(), nullable="2-7")
     groups: Sequence[OffsetFetchRequestGroup] = array(OffsetFetchRequestGroup, "8+", default=())
@@ -42,8 +34,6 @@ class OffsetFetchRequest(Message, key=9, versions="1-10", flexible="6+"):
 
 
 class OffsetFetchResponsePartition(Struct):
-    """OffsetFetchResponsePartition, a part of OffsetFetchResponse."""
-
     partition_index: int = int32("1-7", default=0)
     committed_offset: int = int64("1-7", default=0)
     committed_leader_epoch: int = int32("5-7", default=-1)
@@ -52,15 +42,11 @@ class OffsetFetchResponsePartition(Struct):
 
 
 class OffsetFetchResponseTopic(Struct):
-    """OffsetFetchResponseTopic, a part of OffsetFetchResponse."""
-
     name: str = string("1-7", default="")
     partitions: Sequence[OffsetFetchResponsePartition] = array(OffsetFetchResponsePartition, "1-7", default=())
 
 
 class OffsetFetchResponsePartitions(Struct):
-    """OffsetFetchResponsePartitions, a part of OffsetFetchResponse."""
-
     partition_index: int = int32("8+", default=0)
     committed_offset: int = int64("8+", default=0)
     committed_leader_epoch: int = int32("8+", default=-1)
@@ -69,24 +55,18 @@ class OffsetFetchResponsePartitions(Struct):
 
 
 class OffsetFetchResponseTopics(Struct):
-    """OffsetFetchResponseTopics, a part of OffsetFetchResponse."""
-
     name: str = string("8-9", default="")
     topic_id: uuid.UUID = uuid_("10+", default=ZERO_UUID)
     partitions: Sequence[OffsetFetchResponsePartitions] = array(OffsetFetchResponsePartitions, "8+", default=())
 
 
 class OffsetFetchResponseGroup(Struct):
-    """OffsetFetchResponseGroup, a part of OffsetFetchResponse."""
-
     group_id: str = string("8+", default="")
     topics: Sequence[OffsetFetchResponseTopics] = array(OffsetFetchResponseTopics, "8+", default=())
     error_code: int = int16("8+", default=0)
 
 
 class OffsetFetchResponse(Message, key=9, versions="1-10", flexible="6+"):
-    """OffsetFetchResponse."""
-
     throttle_time_ms: int = int32("3+", default=0)
     topics: Sequence[OffsetFetchResponseTopic] = array(OffsetFetchResponseTopic, "1-7", default=())
     error_code: int = int16("2-7", default=0)

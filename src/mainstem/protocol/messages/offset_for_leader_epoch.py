@@ -8,30 +8,22 @@ from mainstem.protocol.schema import Message, Struct, array, int16, int32, int64
 
 
 class OffsetForLeaderPartition(Struct):
-    """OffsetForLeaderPartition, a part of OffsetForLeaderEpochRequest."""
-
     partition: int = int32()
     current_leader_epoch: int = int32(default=-1)
     leader_epoch: int = int32()
 
 
 class OffsetForLeaderTopic(Struct):
-    """OffsetForLeaderTopic, a part of OffsetForLeaderEpochRequest."""
-
     topic: str = string()
     partitions: Sequence[OffsetForLeaderPartition] = array(OffsetForLeaderPartition)
 
 
 class OffsetForLeaderEpochRequest(Message, key=23, versions="2-4", flexible="4+"):
-    """OffsetForLeaderEpochRequest."""
-
     replica_id: int = int32("3+", default=-2)
     topics: Sequence[OffsetForLeaderTopic] = array(OffsetForLeaderTopic)
 
 
 class EpochEndOffset(Struct):
-    """EpochEndOffset, a part of OffsetForLeaderEpochResponse."""
-
     error_code: int = int16()
     partition: int = int32()
     leader_epoch: int = int32(default=-1)
@@ -39,14 +31,10 @@ class EpochEndOffset(Struct):
 
 
 class OffsetForLeaderTopicResult(Struct):
-    """OffsetForLeaderTopicResult, a part of OffsetForLeaderEpochResponse."""
-
     topic: str = string()
     partitions: Sequence[EpochEndOffset] = array(EpochEndOffset)
 
 
 class OffsetForLeaderEpochResponse(Message, key=23, versions="2-4", flexible="4+"):
-    """OffsetForLeaderEpochResponse."""
-
     throttle_time_ms: int = int32(default=0)
     topics: Sequence[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult)

@@ -22,23 +22,17 @@ from mainstem.protocol.schema import (
 
 
 class PartitionProduceData(Struct):
-    """PartitionProduceData, a part of ProduceRequest."""
-
     index: int = int32()
     records: Records | None = records(nullable="0+")
 
 
 class TopicProduceData(Struct):
-    """TopicProduceData, a part of ProduceRequest."""
-
     name: str = string("3-12", default="")
     topic_id: uuid.UUID = uuid_("13+", default=ZERO_UUID)
     partition_data: Sequence[PartitionProduceData] = array(PartitionProduceData)
 
 
 class ProduceRequest(Message, key=0, versions="3-13", flexible="9+"):
-    """ProduceRequest."""
-
     transactional_id: str | None = string(default=None, nullable="0+")
     acks: int = int16()
     timeout_ms: int = int32()
@@ -46,22 +40,16 @@ class ProduceRequest(Message, key=0, versions="3-13", flexible="9+"):
 
 
 class BatchIndexAndErrorMessage(Struct):
-    """BatchIndexAndErrorMessage, a part of ProduceResponse."""
-
     batch_index: int = int32("8+", default=0)
     batch_index_error_message: str | None = string("8+", default=None, nullable="8+")
 
 
 class LeaderIdAndEpoch(Struct):
-    """LeaderIdAndEpoch, a part of ProduceResponse."""
-
     leader_id: int = int32("10+", default=-1)
     leader_epoch: int = int32("10+", default=-1)
 
 
 class PartitionProduceResponse(Struct):
-    """PartitionProduceResponse, a part of ProduceResponse."""
-
     index: int = int32()
     error_code: int = int16()
     base_offset: int = int64()
@@ -73,16 +61,12 @@ class PartitionProduceResponse(Struct):
 
 
 class TopicProduceResponse(Struct):
-    """TopicProduceResponse, a part of ProduceResponse."""
-
     name: str = string("3-12", default="")
     topic_id: uuid.UUID = uuid_("13+", default=ZERO_UUID)
     partition_responses: Sequence[PartitionProduceResponse] = array(PartitionProduceResponse)
 
 
 class NodeEndpoint(Struct):
-    """NodeEndpoint, a part of ProduceResponse."""
-
     node_id: int = int32("10+", default=0)
     host: str = string("10+", default="")
     port: int = int32("10+", default=0)
@@ -90,8 +74,6 @@ class NodeEndpoint(Struct):
 
 
 class ProduceResponse(Message, key=0, versions="3-13", flexible="9+"):
-    """ProduceResponse."""
-
     responses: Sequence[TopicProduceResponse] = array(TopicProduceResponse)
     throttle_time_ms: int = int32(default=0)
     node_endpoints: Sequence[NodeEndpoint] = array(NodeEndpoint, "10+", default=(), tag=0)

@@ -6,14 +6,10 @@ from mainstem.protocol.schema import Message, bytestring, int16, int64, string
 
 
 class SaslAuthenticateRequest(Message, key=36, versions="0-2", flexible="2+"):
-    """SaslAuthenticateRequest."""
-
     auth_bytes: bytes = bytestring()
 
 
 class SaslAuthenticateResponse(Message, key=36, versions="0-2", flexible="2+"):
-    """SaslAuthenticateResponse."""
-
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
     auth_bytes: bytes = bytestring()

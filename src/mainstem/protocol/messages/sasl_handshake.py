@@ -8,13 +8,9 @@ from mainstem.protocol.schema import Message, array, int16, string
 
 
 class SaslHandshakeRequest(Message, key=17, versions="0-1"):
-    """SaslHandshakeRequest."""
-
     mechanism: str = string()
 
 
 class SaslHandshakeResponse(Message, key=17, versions="0-1"):
-    """SaslHandshakeResponse."""
-
     error_code: int = int16()
     mechanisms: Sequence[str] = array("string")

@@ -9,30 +9,22 @@ from mainstem.protocol.schema import Message, Struct, array, boolean, int16, int
 
 
 class AcknowledgementBatch(Struct):
-    """AcknowledgementBatch, a part of ShareAcknowledgeRequest."""
-
     first_offset: int = int64()
     last_offset: int = int64()
     acknowledge_types: Sequence[int] = array("int8")
 
 
 class AcknowledgePartition(Struct):
-    """AcknowledgePartition, a part of ShareAcknowledgeRequest."""
-
     partition_index: int = int32()
     acknowledgement_batches: Sequence[AcknowledgementBatch] = array(AcknowledgementBatch)
 
 
 class AcknowledgeTopic(Struct):
-    """AcknowledgeTopic, a part of ShareAcknowledgeRequest."""
-
     topic_id: uuid.UUID = uuid_()
     partitions: Sequence[AcknowledgePartition] = array(AcknowledgePartition)
 
 
 class ShareAcknowledgeRequest(Message, key=79, versions="1-2", flexible="0+"):
-    """ShareAcknowledgeRequest."""
-
     group_id: str | None = string(default=None, nullable="0+")
     member_id: str | None = string(nullable="0+")
     share_session_epoch: int = int32()
@@ -41,15 +33,11 @@ class ShareAcknowledgeRequest(Message, key=79, versions="1-2", flexible="0+"):
 
 
 class LeaderIdAndEpoch(Struct):
-    """LeaderIdAndEpoch, a part of ShareAcknowledgeResponse."""
-
     leader_id: int = int32()
     leader_epoch: int = int32()
 
 
 class PartitionData(Struct):
-    """PartitionData, a part of ShareAcknowledgeResponse."""
-
     partition_index: int = int32()
     error_code: int = int16()
     error_message: str | None = string(default=None, nullable="0+")
@@ -57,15 +45,11 @@ class PartitionData(Struct):
 
 
 class ShareAcknowledgeTopicResponse(Struct):
-    """ShareAcknowledgeTopicResponse, a part of ShareAcknowledgeResponse."""
-
     topic_id: uuid.UUID = uuid_()
     partitions: Sequence[PartitionData] = array(PartitionData)
 
 
 class NodeEndpoint(Struct):
-    """NodeEndpoint, a part of ShareAcknowledgeResponse."""
-
     node_id: int = int32()
     host: str = string()
     port: int = int32()
@@ -73,8 +57,6 @@ class NodeEndpoint(Struct):
 
 
 class ShareAcknowledgeResponse(Message, key=79, versions="1-2", flexible="0+"):
-    """ShareAcknowledgeResponse."""
-
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()
     error_message: str | None = string(default=None, nullable="0+")

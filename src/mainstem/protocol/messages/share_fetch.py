@@ -23,37 +23,27 @@ from mainstem.protocol.schema import (
 
 
 class AcknowledgementBatch(Struct):
-    """AcknowledgementBatch, a part of ShareFetchRequest."""
-
     first_offset: int = int64()
     last_offset: int = int64()
     acknowledge_types: Sequence[int] = array("int8")
 
 
 class FetchPartition(Struct):
-    """FetchPartition, a part of ShareFetchRequest."""
-
     partition_index: int = int32()
     acknowledgement_batches: Sequence[AcknowledgementBatch] = array(AcknowledgementBatch)
 
 
 class FetchTopic(Struct):
-    """FetchTopic, a part of ShareFetchRequest."""
-
     topic_id: uuid.UUID = uuid_()
     partitions: Sequence[FetchPartition] = array(FetchPartition)
 
 
 class ForgottenTopic(Struct):
-    """ForgottenTopic, a part of ShareFetchRequest."""
-
     topic_id: uuid.UUID = uuid_()
     partitions: Sequence[int] = array("int32")
 
 
 class ShareFetchRequest(Message, key=78, versions="1-2", flexible="0+"):
-    """ShareFetchRequest."""
-
     group_id: str | None = string(default=None, nullable="0+")
     member_id: str | None = string(nullable="0+")
     share_session_epoch: int = int32()
@@ -69,23 +59,17 @@ class ShareFetchRequest(Message, key=78, versions="1-2", flexible="0+"):
 
 
 class LeaderIdAndEpoch(Struct):
-    """LeaderIdAndEpoch, a part of ShareFetchResponse."""
-
     leader_id: int = int32()
     leader_epoch: int = int32()
 
 
 class AcquiredRecords(Struct):
-    """AcquiredRecords, a part of ShareFetchResponse."""
-
     first_offset: int = int64()
     last_offset: int = int64()
     delivery_count: int = int16()
 
 
 class PartitionData(Struct):
-    """PartitionData, a part of ShareFetchResponse."""
-
     partition_index: int = int32()
     error_code: int = int16()
     error_message: str | None = string(default=None, nullable="0+")
@@ -97,15 +81,11 @@ class PartitionData(Struct):
 
 
 class ShareFetchableTopicResponse(Struct):
-    """ShareFetchableTopicResponse, a part of ShareFetchResponse."""
-
     topic_id: uuid.UUID = uuid_()
     partitions: Sequence[PartitionData] = array(PartitionData)
 
 
 class NodeEndpoint(Struct):
-    """NodeEndpoint, a part of ShareFetchResponse."""
-
     node_id: int = int32()
     host: str = string()
     port: int = int32()
@@ -113,8 +93,6 @@ class NodeEndpoint(Struct):
 
 
 class ShareFetchResponse(Message, key=78, versions="1-2", flexible="0+"):
-    """ShareFetchResponse."""
-
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()
     error_message: str | None = string(default=None, nullable="0+")

@@ -9,29 +9,21 @@ from mainstem.protocol.schema import Message, Struct, array, boolean, int16, int
 
 
 class ShareGroupDescribeRequest(Message, key=77, versions="1", flexible="0+"):
-    """ShareGroupDescribeRequest."""
-
     group_ids: Sequence[str] = array("string")
     include_authorized_operations: bool = boolean()
 
 
 class TopicPartitions(Struct):
-    """TopicPartitions, a part of ShareGroupDescribeResponse."""
-
     topic_id: uuid.UUID = uuid_()
     topic_name: str = string()
     partitions: Sequence[int] = array("int32")
 
 
 class Assignment(Struct):
-    """Assignment, a part of ShareGroupDescribeResponse."""
-
     topic_partitions: Sequence[TopicPartitions] = array(TopicPartitions)
 
 
 class Member(Struct):
-    """Member, a part of ShareGroupDescribeResponse."""
-
     member_id: str = string()
     rack_id: str | None = string(default=None, nullable="0+")
     member_epoch: int = int32()
@@ -42,8 +34,6 @@ class Member(Struct):
 
 
 class DescribedGroup(Struct):
-    """DescribedGroup, a part of ShareGroupDescribeResponse."""
-
     error_code: int = int16()
     error_message: str | None = string(default=None, nullable="0+")
     group_id: str = string()
@@ -56,7 +46,5 @@ class DescribedGroup(Struct):
 
 
 class ShareGroupDescribeResponse(Message, key=77, versions="1", flexible="0+"):
-    """ShareGroupDescribeResponse."""
-
     throttle_time_ms: int = int32(default=0)
     groups: Sequence[DescribedGroup] = array(DescribedGroup)

@@ -9,8 +9,6 @@ from mainstem.protocol.schema import Message, Struct, array, int16, int32, neste
 
 
 class ShareGroupHeartbeatRequest(Message, key=76, versions="1", flexible="0+"):
-    """ShareGroupHeartbeatRequest."""
-
     group_id: str = string()
     member_id: str = string()
     member_epoch: int = int32()
@@ -19,21 +17,15 @@ class ShareGroupHeartbeatRequest(Message, key=76, versions="1", flexible="0+"):
 
 
 class TopicPartitions(Struct):
-    """TopicPartitions, a part of ShareGroupHeartbeatResponse."""
-
     topic_id: uuid.UUID = uuid_()
     partitions: Sequence[int] = array("int32")
 
 
 class Assignment(Struct):
-    """Assignment, a part of ShareGroupHeartbeatResponse."""
-
     topic_partitions: Sequence[TopicPartitions] = array(TopicPartitions)
 
 
 class ShareGroupHeartbeatResponse(Message, key=76, versions="1", flexible="0+"):
-    """ShareGroupHeartbeatResponse."""
-
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()
     error_message: str | None = string(default=None, nullable="0+")

@@ -15,15 +15,11 @@ from mainstem.protocol.schema import Message, Struct, array, int8, int16, int32,
 
 
 class ShareGroupMemberMetadataKey(Message, key=10, versions="0"):
-    """ShareGroupMemberMetadataKey."""
-
     group_id: str = string()
     member_id: str = string()
 
 
 class ShareGroupMemberMetadataValue(Message, key=10, versions="0", flexible="0+"):
-    """ShareGroupMemberMetadataValue."""
-
     rack_id: str | None = string(nullable="0+")
     client_id: str = string()
     client_host: str = string()
@@ -31,61 +27,43 @@ class ShareGroupMemberMetadataValue(Message, key=10, versions="0", flexible="0+"
 
 
 class ShareGroupMetadataKey(Message, key=11, versions="0"):
-    """ShareGroupMetadataKey."""
-
     group_id: str = string()
 
 
 class ShareGroupMetadataValue(Message, key=11, versions="0", flexible="0+"):
-    """ShareGroupMetadataValue."""
-
     epoch: int = int32()
     metadata_hash: int = int64()
 
 
 class ShareGroupTargetAssignmentMetadataKey(Message, key=12, versions="0"):
-    """ShareGroupTargetAssignmentMetadataKey."""
-
     group_id: str = string()
 
 
 class ShareGroupTargetAssignmentMetadataValue(Message, key=12, versions="0", flexible="0+"):
-    """ShareGroupTargetAssignmentMetadataValue."""
-
     assignment_epoch: int = int32()
     assignment_timestamp: int = int64(default=0, tag=0)
 
 
 class ShareGroupTargetAssignmentMemberKey(Message, key=13, versions="0"):
-    """ShareGroupTargetAssignmentMemberKey."""
-
     group_id: str = string()
     member_id: str = string()
 
 
 class TopicPartitions(Struct):
-    """TopicPartitions, a part of ShareGroupTargetAssignmentMemberValue and ShareGroupCurrentMemberAssignmentValue."""
-
     topic_id: uuid.UUID = uuid_()
     partitions: Sequence[int] = array("int32")
 
 
 class ShareGroupTargetAssignmentMemberValue(Message, key=13, versions="0", flexible="0+"):
-    """ShareGroupTargetAssignmentMemberValue."""
-
     topic_partitions: Sequence[TopicPartitions] = array(TopicPartitions)
 
 
 class ShareGroupCurrentMemberAssignmentKey(Message, key=14, versions="0"):
-    """ShareGroupCurrentMemberAssignmentKey."""
-
     group_id: str = string()
     member_id: str = string()
 
 
 class ShareGroupCurrentMemberAssignmentValue(Message, key=14, versions="0", flexible="0+"):
-    """ShareGroupCurrentMemberAssignmentValue."""
-
     member_epoch: int = int32()
     previous_member_epoch: int = int32()
     state: int = int8()
@@ -93,29 +71,21 @@ class ShareGroupCurrentMemberAssignmentValue(Message, key=14, versions="0", flex
 
 
 class ShareGroupStatePartitionMetadataKey(Message, key=15, versions="0"):
-    """ShareGroupStatePartitionMetadataKey."""
-
     group_id: str = string()
 
 
 class TopicPartitionsInfo(Struct):
-    """TopicPartitionsInfo, a part of ShareGroupStatePartitionMetadataValue."""
-
     topic_id: uuid.UUID = uuid_()
     topic_name: str = string()
     partitions: Sequence[int] = array("int32")
 
 
 class TopicInfo(Struct):
-    """TopicInfo, a part of ShareGroupStatePartitionMetadataValue."""
-
     topic_id: uuid.UUID = uuid_()
     topic_name: str = string()
 
 
 class ShareGroupStatePartitionMetadataValue(Message, key=15, versions="0", flexible="0+"):
-    """ShareGroupStatePartitionMetadataValue."""
-
     initializing_topics: Sequence[TopicPartitionsInfo] = array(TopicPartitionsInfo)
     initialized_topics: Sequence[TopicPartitionsInfo] = array(TopicPartitionsInfo)
     deleting_topics: Sequence[TopicInfo] = array(TopicInfo)
@@ -125,16 +95,12 @@ class ShareGroupStatePartitionMetadataValue(Message, key=15, versions="0", flexi
 
 
 class ShareSnapshotKey(Message, key=0, versions="0"):
-    """ShareSnapshotKey."""
-
     group_id: str = string()
     topic_id: uuid.UUID = uuid_()
     partition: int = int32()
 
 
 class StateBatch(Struct):
-    """StateBatch, a part of ShareSnapshotValue and ShareUpdateValue."""
-
     first_offset: int = int64()
     last_offset: int = int64()
     delivery_state: int = int8()
@@ -142,8 +108,6 @@ class StateBatch(Struct):
 
 
 class ShareSnapshotValue(Message, key=0, versions="0", flexible="0+"):
-    """ShareSnapshotValue."""
-
     snapshot_epoch: int = int32()
     state_epoch: int = int32()
     leader_epoch: int = int32()
@@ -155,16 +119,12 @@ class ShareSnapshotValue(Message, key=0, versions="0", flexible="0+"):
 
 
 class ShareUpdateKey(Message, key=1, versions="0"):
-    """ShareUpdateKey."""
-
     group_id: str = string()
     topic_id: uuid.UUID = uuid_()
     partition: int = int32()
 
 
 class ShareUpdateValue(Message, key=1, versions="0", flexible="0+"):
-    """ShareUpdateValue."""
-
     snapshot_epoch: int = int32()
     leader_epoch: int = int32()
     start_offset: int = int64()

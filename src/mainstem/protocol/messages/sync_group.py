@@ -8,15 +8,11 @@ from mainstem.protocol.schema import Message, Struct, array, bytestring, int16, 
 
 
 class SyncGroupRequestAssignment(Struct):
-    """SyncGroupRequestAssignment, a part of SyncGroupRequest."""
-
     member_id: str = string()
     assignment: bytes = bytestring()
 
 
 class SyncGroupRequest(Message, key=14, versions="0-5", flexible="4+"):
-    """SyncGroupRequest."""
-
     group_id: str = string()
     generation_id: int = int32()
     member_id: str = string()
@@ -27,8 +23,6 @@ class SyncGroupRequest(Message, key=14, versions="0-5", flexible="4+"):
 
 
 class SyncGroupResponse(Message, key=14, versions="0-5", flexible="4+"):
-    """SyncGroupResponse."""
-
     throttle_time_ms: int = int32("1+", default=0)
     error_code: int = int16()
     protocol_type: str | None = string("5+", default=None, nullable="5+")

@@ -12,21 +12,15 @@ from mainstem.protocol.schema import Message, Struct, array, int8, int16, int32,
 
 
 class TransactionLogKey(Message, key=0, versions="0"):
-    """TransactionLogKey."""
-
     transactional_id: str = string()
 
 
 class PartitionsSchema(Struct):
-    """PartitionsSchema, a part of TransactionLogValue."""
-
     topic: str = string()
     partition_ids: Sequence[int] = array("int32")
 
 
 class TransactionLogValue(Message, key=0, versions="0-1", flexible="1+"):
-    """TransactionLogValue."""
-
     producer_id: int = int64()
     previous_producer_id: int = int64("1+", default=-1, tag=0)
     next_producer_id: int = int64("1+", default=-1, tag=1)

@@ -8,8 +8,6 @@ from mainstem.protocol.schema import Message, Struct, array, int16, int32, int64
 
 
 class TxnOffsetCommitRequestPartition(Struct):
-    """TxnOffsetCommitRequestPartition, a part of TxnOffsetCommitRequest."""
-
     partition_index: int = int32()
     committed_offset: int = int64()
     committed_leader_epoch: int = int32("2+", default=-1)
@@ -17,15 +15,11 @@ class TxnOffsetCommitRequestPartition(Struct):
 
 
 class TxnOffsetCommitRequestTopic(Struct):
-    """TxnOffsetCommitRequestTopic, a part of TxnOffsetCommitRequest."""
-
     name: str = string()
     partitions: Sequence[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition)
 
 
 class TxnOffsetCommitRequest(Message, key=28, versions="0-5", flexible="3+"):
-    """TxnOffsetCommitRequest."""
-
     transactional_id: str = string()
     group_id: str = string()
     producer_id: int = int64()
@@ -37,21 +31,15 @@ class TxnOffsetCommitRequest(Message, key=28, versions="0-5", flexible="3+"):
 
 
 class TxnOffsetCommitResponsePartition(Struct):
-    """TxnOffsetCommitResponsePartition, a part of TxnOffsetCommitResponse."""
-
     partition_index: int = int32()
     error_code: int = int16()
 
 
 class TxnOffsetCommitResponseTopic(Struct):
-    """TxnOffsetCommitResponseTopic, a part of TxnOffsetCommitResponse."""
-
     name: str = string()
     partitions: Sequence[TxnOffsetCommitResponsePartition] = array(TxnOffsetCommitResponsePartition)
 
 
 class TxnOffsetCommitResponse(Message, key=28, versions="0-5", flexible="3+"):
-    """TxnOffsetCommitResponse."""
-
     throttle_time_ms: int = int32(default=0)
     topics: Sequence[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic)

@@ -8,8 +8,6 @@ from mainstem.protocol.schema import Message, Struct, array, boolean, int8, int1
 
 
 class FeatureUpdateKey(Struct):
-    """FeatureUpdateKey, a part of UpdateFeaturesRequest."""
-
     feature: str = string()
     max_version_level: int = int16()
     allow_downgrade: bool = boolean("0", default=False)
@@ -17,24 +15,18 @@ class FeatureUpdateKey(Struct):
 
 
 class UpdateFeaturesRequest(Message, key=57, versions="0-2", flexible="0+"):
-    """UpdateFeaturesRequest."""
-
     timeout_ms: int = int32(default=60000)
     feature_updates: Sequence[FeatureUpdateKey] = array(FeatureUpdateKey)
     validate_only: bool = boolean("1+", default=False)
 
 
 class UpdatableFeatureResult(Struct):
-    """UpdatableFeatureResult, a part of UpdateFeaturesResponse."""
-
     feature: str = string()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
 
 
 class UpdateFeaturesResponse(Message, key=57, versions="0-2", flexible="0+"):
-    """UpdateFeaturesResponse."""
-
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")

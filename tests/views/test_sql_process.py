@@ -61,6 +61,15 @@ def test_a_killed_process_is_started_again_by_a_read_and_by_a_write(store: SqlSt
     assert store.position == store.query(NUMBER).position
 
 
+def test_a_process_that_is_killed_before_its_first_call_is_started_again(store: SqlStore) -> None:
+    process_of(store).kill()
+    process_of(store).wait()
+    apply(store, [flight("1", "A", "B")])
+    process_of(store).kill()
+    process_of(store).wait()
+    assert store.query(NUMBER).rows == [{"n": 1}]
+
+
 def test_a_reader_of_a_killed_process_may_ask_again(store: SqlStore) -> None:
     with store.snapshot() as snapshot:
         process_of(store).kill()

@@ -110,6 +110,7 @@ class _Child:
                 try:
                     send_handle(self._control, theirs.fileno(), self._process.pid)
                 except OSError as error:
+                    self.end()
                     raise _EndedError from error
             return _Channel(self, ours)
 

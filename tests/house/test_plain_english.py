@@ -22,7 +22,7 @@ _DIALECT = re.compile(
 # Area → how many places are left. These numbers only shrink.
 LEFT: dict[str, int] = {
     "background": 2,
-    "broker": 151,
+    "broker": 27,
     "cli": 27,
     "client": 64,
     "clock": 1,

@@ -20,7 +20,7 @@ CLUSTER_NAME: Final = "kafka-cluster"
 
 
 class ResourceType(enum.IntEnum):
-    """What ACLs are about."""
+    """The types of resources that ACLs protect."""
 
     ANY = 1
     TOPIC = 2
@@ -41,7 +41,7 @@ class PatternType(enum.IntEnum):
 
 
 class Operation(enum.IntEnum):
-    """What is done to a resource."""
+    """The operations on resources."""
 
     ANY = 1
     ALL = 2
@@ -61,7 +61,7 @@ class Operation(enum.IntEnum):
 
 
 class Permission(enum.IntEnum):
-    """What a binding says: deny wins over allow."""
+    """The effect of a binding: deny wins over allow."""
 
     ANY = 1
     DENY = 2

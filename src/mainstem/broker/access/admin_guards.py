@@ -1,4 +1,4 @@
-"""Guards of the requests that look after topics, configs and transactions, where no common shape fits."""
+"""Guards of admin requests (topics, configs, transactions) that need more than the common shapes of ``guards``."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def on_acls(asked: str, answered: str) -> Guard:
 
 
 def alter_client_quotas(node: Node, call: Call, access: Access) -> Steps:
-    """AlterConfigs on the cluster, told for each entity."""
+    """AlterConfigs on the cluster; the answer has an error for each entity."""
     if access.allows_on_cluster(Operation.ALTER_CONFIGS):
         return (yield)
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -242,7 +242,7 @@ def alter_client_quotas(node: Node, call: Call, access: Access) -> Steps:
 
 
 def alter_user_scram_credentials(node: Node, call: Call, access: Access) -> Steps:
-    """Alter on the cluster, told for each user."""
+    """Alter on the cluster; the answer has an error for each user."""
     if access.allows_on_cluster(Operation.ALTER):
         return (yield)
     users = dict.fromkeys(each.name for each in (*call.body.deletions, *call.body.upsertions))

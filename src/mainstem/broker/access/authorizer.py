@@ -57,7 +57,7 @@ OPERATIONS_OF: Final = {
         Operation.IDEMPOTENT_WRITE,
     ),
 }
-"""What can be done to a kind of resource, as its authorized operations tell."""
+"""The operations on each kind of resource that answers list as authorized operations."""
 
 
 class Authorizer:
@@ -181,7 +181,7 @@ class Authorizer:
 
 
 class Access:
-    """What one caller may do; without an authorizer, everything."""
+    """The rights of one caller; without an authorizer, it may do everything."""
 
     __slots__ = ("_authorizer", "_host", "_principal")
 

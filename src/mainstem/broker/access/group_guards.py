@@ -1,4 +1,4 @@
-"""Guards of the requests that are about groups, where no common shape fits."""
+"""Guards of group requests that need more than the common shapes of ``guards``."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def list_groups(node: Node, call: Call, access: Access) -> Steps:
 
 
 def on_described_groups(asked: str) -> Guard:
-    """Describe on each group, and on each topic that an answer would show; it tells what one may do, if asked."""
+    """Describe on each group, and on each topic that an answer would show; it lists operations on request."""
 
     def guard(node: Node, call: Call, access: Access) -> Steps:
         kept, refused = split(node, access, Resource.GROUP, Operation.DESCRIBE, getattr(call.body, asked))

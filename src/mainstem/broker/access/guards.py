@@ -1,9 +1,8 @@
 """How a guard stands around a handler, and the shapes that most guards have.
 
-A guard is a generator: it looks at the request, takes out of it what its sender may not touch, and yields; the
-handler then answers what is left, that answer is what the ``yield`` gives, and the guard puts the refusals into it. A
-guard that returns before it yields has answered by itself, and the handler never runs. So handlers know nothing of
-authorization.
+A guard is a generator. It removes from the request the items that the sender may not access, and yields. The handler
+answers the rest; the ``yield`` returns that answer, and the guard adds the refusals to it. If a guard returns before it
+yields, its return value is the answer, and the handler never runs. So handlers know nothing of authorization.
 """
 
 from __future__ import annotations
@@ -154,7 +153,7 @@ def _unwind(begun: list[Steps], answer: Any) -> Any:
 def split(
     node: Node, access: Access, resource: Resource, operation: Operation, items: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
-    """The items that the sender may do this to, and the others. A topic id that nobody knows is left to the handler."""
+    """The items that the sender may do this to, and the others. An unknown topic id is left to the handler."""
     kept: list[Any] = []
     refused: list[Any] = []
     for item in items:
@@ -164,7 +163,7 @@ def split(
 
 
 def name_of(node: Node, item: Any) -> str | None:
-    """The name that an item of a request has, or whose topic's id; None for an id that nobody knows."""
+    """The name of an item, or of the topic whose id it has; None for an unknown id."""
     for field in ("name", "topic", "topic_name", "group_id", "transactional_id"):
         name = getattr(item, field, None)
         if isinstance(name, str) and name:

@@ -1,4 +1,4 @@
-"""Guards of the requests that carry records or ask where they are: Produce, Fetch, Metadata and their kin."""
+"""Guards of the requests that carry or locate records: Produce, Fetch, Metadata and similar."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NO_NAME_FROM: Final = 12
 
 
 def produce(node: Node, call: Call, access: Access) -> Steps:
-    """Write on each topic, and on the transactional id. With acks=0 only the end of the connection tells of it."""
+    """Write on each topic, and on the transactional id. With acks=0 a refusal only closes the connection."""
     body: ProduceRequest = call.body
     transactional_id = body.transactional_id
     if transactional_id is not None and not access.allows(Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
@@ -60,7 +60,7 @@ def fetch(node: Node, call: Call, access: Access) -> Steps:
     body: FetchRequest = call.body
     _, refused = split(node, access, Resource.TOPIC, Operation.READ, body.topics)
     if refused:
-        body.max_wait_ms = 0  # a refusal is told at once
+        body.max_wait_ms = 0  # a refusal is answered at once
     answer: FetchResponse = yield
     kept, held = split(node, access, Resource.TOPIC, Operation.READ, answer.responses)
     if refused or held:
@@ -151,7 +151,7 @@ def describe_topic_partitions(node: Node, call: Call, access: Access) -> Steps:
         kept = _from_cursor(body, kept)
     body.topics = kept
     answer = (yield) if kept else DescribeTopicPartitionsResponse(topics=[])
-    # As in Kafka: of a topic that is not there they are told, too, but not when the request makes no sense.
+    # As in Kafka: a missing topic gets its operations, too, but not a topic with INVALID_REQUEST.
     _tell_operations(access, [each for each in answer.topics if each.error_code != ErrorCode.INVALID_REQUEST])
     answer.topics = [*answer.topics, *refused_items(DescribeTopicPartitionsResponse, "topics", refused, _DENIED)]
     return answer

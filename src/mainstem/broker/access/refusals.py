@@ -27,7 +27,7 @@ def refused_request(api_key: int, version: int, code: ErrorCode) -> Message:
 
 
 def refused_items(answer: type[Struct], field_name: str, items: Iterable[Any], code: ErrorCode) -> list[Any]:
-    """What an answer's array ``field_name`` says of ``items`` of the request that are refused.
+    """The entries of an answer's array ``field_name`` for refused ``items`` of the request.
 
     ``items`` are structs with a name or an id, and perhaps partitions; or names alone.
     """

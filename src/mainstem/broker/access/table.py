@@ -1,7 +1,7 @@
-"""What each API asks of its sender: one line for each, as in Kafka; an API that is not here is refused.
+"""The guard of each API, with Kafka's rules; an API that is not listed here is refused.
 
-``GUARDS`` is used when the node has an authorizer. ``TELLING`` are those whose answers also say what the sender may do,
-authorizer or not. A test proves that every API that is served is here.
+``GUARDS`` is used when the node has an authorizer. ``TELLING`` are the guards of APIs whose answers also list the
+operations that the sender may do, with or without an authorizer. A test proves that every API that is served is here.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ TELLING: Final[Mapping[int, Guard]] = MappingProxyType(
 
 
 def guards_of(apis: Mapping[int, Api]) -> Mapping[int, Guard]:
-    """The guards of what is served, for a node with an authorizer: an API that nobody thought of is shut."""
+    """The guards of the served APIs, for a node with an authorizer. An API that ``GUARDS`` lacks is refused."""
     return {key: GUARDS.get(key, _shut) for key in apis}
 
 

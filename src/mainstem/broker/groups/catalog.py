@@ -1,4 +1,4 @@
-"""The topics of the node as coordinators of groups see them. Concurrency: the event loop only, but for the matching."""
+"""The node's topics, for the group coordinators. Concurrency: the event loop only, except that a thread matches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEPT_MAX: Final = 1024
 
 
 class _Resolved(NamedTuple):
-    """What a pattern matched of the topics that there were at a version."""
+    """The topics that a pattern matched at a version of the catalog."""
 
     version: int
     seen: frozenset[str]

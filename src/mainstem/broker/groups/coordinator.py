@@ -1,8 +1,7 @@
-"""The groups of this node: what is common to all types, and where the coordinator of each type hooks in.
+"""The groups of this node: the parts common to all types. The coordinator of each type registers here.
 
-A committed offset belongs to the topic that had its name when it was committed, by the topic's id. What a crash
-between a topic's deletion and the tombstones of its offsets leaves in the log is never served, and the next start
-removes it.
+A committed offset belongs to the id of the topic that had the name at the commit. A crash between a topic's deletion
+and the tombstones of its offsets leaves offsets in the log. They are never served, and the next start removes them.
 
 The state is a replay of ``__consumer_offsets``: committed offsets are read here, the records of a type by its
 ``GroupKind``. A group id has one type; a group that only has committed offsets is a classic one.
@@ -185,7 +184,7 @@ class GroupCoordinator:
         return held
 
     def committed(self) -> Iterator[tuple[str, Mapping[tuple[str, int], CommittedOffset]]]:
-        """What each group has committed: (topic, partition) → offset."""
+        """The committed offsets of each group: (topic, partition) → offset."""
         for group_id in self._offsets.group_ids():
             yield group_id, self._offsets.of_group(group_id)
 
@@ -225,7 +224,7 @@ class GroupCoordinator:
     def expire_offsets(self, now_ms: int, retention_ms: int) -> Iterator[None]:
         """Forget offsets whose time is over, and groups that are left with nothing; a turn for each group.
 
-        Who asks for a group meanwhile is answered after its tombstones are durable, as always.
+        A request for a group is meanwhile answered after the group's tombstones are durable, as always.
         """
         for group_id in [group.group_id for group in self.registry]:
             group = self.registry.get(group_id)

@@ -1,4 +1,4 @@
-"""What a step of a coordinator wants done: records written, and then answers given."""
+"""The result of a coordinator's step: records to write, then answers to send."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """``__consumer_offsets`` as the coordinators use it: the partition of a group, its records, and answers that wait.
 
-The topic is created when the first group needs it. What is in memory never runs ahead of an answer: every answer waits
-until all that the group's partition held when it was made is durable, so that no client saw what a power cut takes
-back.
+The topic is created when the first group needs it. Every answer waits until all records that the group's partition held
+when the answer was made are durable. So no client sees state that a power cut can undo.
 
 Concurrency: the event loop only.
 """
@@ -37,7 +36,7 @@ _LOG: Final = logging.getLogger("mainstem.broker.groups")
 
 
 class TransactionalRecords(Protocol):
-    """Who takes what transactions wrote to a partition, and how they ended there."""
+    """The receiver of the records that transactions wrote to a partition, and of their ends."""
 
     def replay(self, partition: int, producer_id: int, key: bytes, value: bytes | None) -> None: ...
 
@@ -142,7 +141,7 @@ class GroupLog:
         return topic.partition(partition_of(group_id, len(topic.partitions)))
 
     def _find(self, group_id: str) -> PartitionLog | None:
-        """The partition that keeps the group; None while there is no such topic. Raises PartitionOfflineError."""
+        """The partition that keeps the group; None until the topic exists. Raises PartitionOfflineError."""
         topic = self._topics.get(OFFSETS_TOPIC)
         return None if topic is None else topic.partition(partition_of(group_id, len(topic.partitions)))
 
@@ -178,7 +177,7 @@ def new_reply() -> tuple[asyncio.Future[Message], Reply]:
 
 
 def _refuse(effects: Effects, error: MainstemError) -> None:
-    """The records could not be kept: whoever waits is told to look for the coordinator again."""
+    """Answer NOT_COORDINATOR after a failed write, so that the clients look for the coordinator again."""
     _LOG.error("a group's records could not be written: %s", error)
     for reply, answer in effects.answers:
         answer.error_code = ErrorCode.NOT_COORDINATOR  # type: ignore[attr-defined]

@@ -1,8 +1,8 @@
-"""What groups of all types have in common: a group id names one group, and that has one type.
+"""The interface that groups of all types share. A group id names one group, and each group has one type.
 
-A type has a coordinator of its own (classic, consumer, share), which keeps its groups in the one ``GroupRegistry`` and
-registers a ``GroupKind``: which records of ``__consumer_offsets`` are its, and what is to be done with its groups where
-the type does not matter (listing, deleting, committed offsets).
+Each type (classic, consumer, share) has its own coordinator. It keeps its groups in the one ``GroupRegistry`` and
+registers a ``GroupKind``. The kind says which records of ``__consumer_offsets`` belong to the type, and serves requests
+that are the same for all types (listing, deleting, committed offsets).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Group(Protocol):
 
     @property
     def protocol_type(self) -> str | None:
-        """What ListGroups says; None before the first member came."""
+        """The protocol type that ListGroups shows; None before the first member."""
 
     @property
     def state_name(self) -> str:
@@ -57,7 +57,7 @@ class Group(Protocol):
         """Whether a member needs the offsets that are committed in ``topic``."""
 
     def offset_expires_from_ms(self, topic: str, commit_timestamp_ms: int) -> int | None:
-        """When the retention of an offset in ``topic`` began; None while it does not expire, as somebody uses it."""
+        """When the retention of an offset in ``topic`` began; None while the offset is in use and cannot expire."""
 
     @property
     def members(self) -> Mapping[str, Bearer]:
@@ -85,7 +85,7 @@ class GroupKind(Protocol):
 
 
 class GroupRegistry:
-    """Every group of the node by its id. Whoever puts a group in has made sure that the id is free, or is its own."""
+    """Every group of the node by its id. A caller that adds a group must own the id or know that it is free."""
 
     def __init__(self) -> None:
         self._groups: dict[str, Group] = {}

@@ -1,7 +1,7 @@
-"""How much the members of groups may bring along: the node keeps it as long as they live.
+"""How much metadata the members of groups may bring: the node keeps it in memory while they are members.
 
-``check_member_bytes`` bounds one member. ``MemberBytes`` counts those of all groups: a group is counted again each time
-it changes, and a member's names only when they are others. Concurrency: the event loop only.
+``check_member_bytes`` bounds one member. ``MemberBytes`` counts the members of all groups. It counts a group again each
+time the group changes, and a member's names only when they differ. Concurrency: the event loop only.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Bearer(Protocol):
 
     @property
     def held(self) -> Held:
-        """What it brought along."""
+        """The metadata that the member brought."""
 
 
 class _Counted(NamedTuple):

@@ -122,12 +122,12 @@ def group_tombstone(group_id: str) -> GroupRecord:
 
 
 def key_type(key: bytes) -> int:
-    """What kind of record has this key. Raises FrameError for one that is damaged."""
+    """The type of a record, from its key. Raises FrameError for a damaged key."""
     return _leading_int16(key)
 
 
 def read_offset_change(key: bytes, value: bytes | None) -> OffsetChange:
-    """What a record of ``OFFSET_KEY_TYPES`` says. Raises FrameError for one that is damaged."""
+    """Decode a record of ``OFFSET_KEY_TYPES``. Raises FrameError for a damaged record."""
     name = decode_message(OffsetCommitKey, 0, key, 2)
     offset_key = OffsetKey(name.group, name.topic, name.partition)
     if value is None:
@@ -140,7 +140,7 @@ def read_offset_change(key: bytes, value: bytes | None) -> OffsetChange:
 
 
 def read_group_change(key: bytes, value: bytes | None) -> GroupChange:
-    """What a record of ``GROUP_KEY_TYPE`` says. Raises FrameError for one that is damaged."""
+    """Decode a record of ``GROUP_KEY_TYPE``. Raises FrameError for a damaged record."""
     group_id = decode_message(GroupMetadataKey, 0, key, 2).group
     if value is None:
         return GroupChange(group_id, None)

@@ -1,4 +1,4 @@
-"""One timer a group: it is looked at when the next of its deadlines comes. Concurrency: the event loop only."""
+"""One timer for each group; it fires at the group's next deadline. Concurrency: the event loop only."""
 
 from __future__ import annotations
 

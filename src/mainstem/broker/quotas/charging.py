@@ -1,8 +1,8 @@
-"""What a request costs its sender: bytes in, bytes out, time on the loop, partitions made and removed.
+"""The cost of a request: bytes in, bytes out, time on the loop, partitions created and deleted.
 
-``Charge`` goes with one request: it times the handler's work, not its waiting, and says at the end for how long the
-connection is not to be read from. Mutations are asked for before the handler runs: newer versions of an API are refused
-what is too much (THROTTLING_QUOTA_EXCEEDED), older ones wait. Concurrency: the event loop only.
+``Charge`` belongs to one request. It times the handler's work without its waits, and says at the end for how long to
+mute the connection. Mutations are checked before the handler runs: over the quota, newer versions of an API are refused
+(THROTTLING_QUOTA_EXCEEDED), older ones wait. Concurrency: the event loop only.
 """
 
 from __future__ import annotations

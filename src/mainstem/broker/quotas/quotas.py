@@ -1,7 +1,7 @@
-"""The quotas of a node: their limits in its metadata log, and what was used of them lately in memory.
+"""The quotas of a node: their limits are in its metadata log, the recent use is in memory.
 
-A request is answered at once, and told how long its connection is then not read from (KIP-219). Nothing is measured
-while no quota is set: ``is_active`` is the one thing that a request looks at. Time is the clock port's.
+A request is answered at once. The answer says for how long its connection is then muted (KIP-219). While no quota is
+set nothing is measured: a request only checks ``is_active``. The time comes from the clock port.
 
 Concurrency: the event loop only.
 """
@@ -56,7 +56,7 @@ class Quotas:
 
     @property
     def limits(self) -> Mapping[Entity, Mapping[str, float]]:
-        """What is set, by entity."""
+        """The limits, by entity."""
         return self._limits
 
     def change(self, entity: Entity, limits: Mapping[str, float]) -> None:
@@ -105,7 +105,7 @@ class Quotas:
     def may_mutate(self, user: str, client_id: str, partitions: int, *, strict: bool) -> tuple[bool, float]:
         """Whether partitions may be made or removed now, which then counts; and how many seconds to wait.
 
-        Who is not asked strictly may always, and waits.
+        A request that is not ``strict`` is always allowed; its client waits afterwards.
         """
         limit = self.limit(MUTATIONS, user, client_id)
         if limit is None:

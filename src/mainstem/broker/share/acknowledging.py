@@ -1,4 +1,4 @@
-"""What ShareFetch and ShareAcknowledge have in common: who asks, and what it says of records that it holds."""
+"""Code that ShareFetch and ShareAcknowledge share: the session of the caller, and its acknowledgements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(NamedTuple):
-    """What became of one partition's acknowledgements."""
+    """The result of one partition's acknowledgements."""
 
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -53,7 +53,7 @@ class AcknowledgedTopic(Protocol):
 
 
 def session_key(node: Node, group_id: str | None, member_id: str | None) -> SessionKey:
-    """Who asks. Raises RemoteError: there is no such share group, or nobody may be called so."""
+    """The session key of the caller. Raises RemoteError: unknown share group, or invalid member id."""
     check_member_id(member_id)
     node.share.coordinator.find(group_id or "")
     return SessionKey(group_id or "", member_id or "")

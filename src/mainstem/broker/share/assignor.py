@@ -1,8 +1,8 @@
-"""Who reads which partitions of a share group: all members share all partitions of their topics, evenly.
+"""The assignor of share groups: the members share all partitions of their topics evenly.
 
-For each topic on its own: with more partitions than members, each partition goes to one member, and members have
-equally many, or one more; with more members than partitions, each member has one partition, and partitions have equally
-many members, or one more. What a member has already it keeps, as far as that allows. A pure function of its arguments.
+It assigns each topic on its own. With more partitions than members, each partition goes to one member, and the members'
+counts differ by at most one. With more members than partitions, each member gets one partition, and the partitions'
+counts of members differ by at most one. A member keeps its partitions as far as that allows. A pure function.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _T = TypeVar("_T", bound=Hashable)
 
 
 class TopicShape(NamedTuple):
-    """What the assignor needs to know of a topic."""
+    """The facts about a topic that the assignor needs."""
 
     topic_id: UUID
     partitions: int

@@ -1,4 +1,4 @@
-"""Record batches that were read, as a share partition sees them: who may have which, and where their bytes are."""
+"""Record batches that were read, as a share partition sees them: which are deliverable, and where their bytes are."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ShareBatch(NamedTuple):
 
 
 def read_batches(buffers: Iterable[memoryview], aborted: Iterable[AbortedTransaction] = ()) -> list[ShareBatch]:
-    """The batches in ``buffers``, in order. Markers are for nobody, and what an aborted transaction wrote is neither.
+    """The batches in ``buffers``, in order. Markers and batches of aborted transactions are not deliverable.
 
     Raises CorruptBatchError.
     """

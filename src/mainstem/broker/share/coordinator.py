@@ -1,12 +1,12 @@
 """The coordinator of share groups: runs their steps, writes their records, and watches their members.
 
-The members and their assignments are a replay of ``__consumer_offsets``; the state of the partitions that a group
-shares is that of ``__share_group_state``. A partition's state begins when its group first assigns it, at the offset
-that the group's configs say; the member is told so when that is durable. State without a group, which a crash in the
-middle of a deletion leaves, is removed at the start.
+Members and assignments are a replay of ``__consumer_offsets``; the state of share partitions is a replay of
+``__share_group_state``. A partition's state begins when its group first assigns it, at the offset that the group's
+configs set. The member gets the assignment when that state is durable. A crash in the middle of a deletion leaves state
+without a group; the next start removes it.
 
-Each change is made in a copy of the group, which takes the group's place when the records are written: so the memory is
-never ahead of the log when the disk refuses.
+Each step changes a copy of the group. The copy replaces the group when its records are written, so memory is never
+ahead of the log, even when a write fails.
 
 Concurrency: the event loop only.
 """
@@ -210,9 +210,7 @@ class ShareCoordinator:
     # ---- what admins do
 
     async def alter_offsets(self, group: ShareGroup, offsets: Mapping[tuple[UUID, int], int]) -> None:
-        """Let an empty group begin anew at these offsets; returns when that is durable. Raises RemoteError, the log's
-        errors.
-        """
+        """Reset an empty group to these offsets; returns when that is durable. Raises RemoteError, the log's errors."""
         _require_empty(group)
         group = group.copy()
         keys = []

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger("mainstem.broker.share")
 _PASSES_MAX: Final = 16
-"""How often one fetch reads on when all that it read was for nobody."""
+"""How often one fetch reads on when nothing that it read is deliverable."""
 
 
 class Wanted(NamedTuple):
-    """What a member asks for."""
+    """The parameters of a member's fetch."""
 
     member_id: str
     records_max: int
@@ -42,7 +42,7 @@ class Wanted(NamedTuple):
 
 
 class Delivered(NamedTuple):
-    """What a member got of one partition: whole batches, and which of their records are its."""
+    """The records that a member got of one partition: whole batches, and which of their records it acquired."""
 
     buffers: Sequence[memoryview] = ()
     acquired: Sequence[Acquired] = ()
@@ -57,7 +57,7 @@ class Delivered(NamedTuple):
 
 
 class Deliveries:
-    """Who holds what, in all share partitions of the node."""
+    """The deliveries of all share partitions of the node: which member holds which records."""
 
     def __init__(
         self, topics: Topics, fetches: DelayedFetches, clock: Clock, configs: GroupConfigs, state: ShareStateLog
@@ -75,7 +75,7 @@ class Deliveries:
         self._timers.stop()
 
     def limits(self, group_id: str) -> AcquisitionLimits:
-        """What the group's configs allow."""
+        """The limits from the group's configs."""
         return AcquisitionLimits(
             deliveries_max=self._configs.get(group_id, "share.delivery.count.limit"),
             lock_duration_s=self.lock_duration_ms(group_id) / 1000,
@@ -219,5 +219,5 @@ class Deliveries:
 
 
 def _is_full(state: InFlight, offset: int, limits: AcquisitionLimits) -> bool:
-    """Whether only new records are left, and no more of them may be in flight."""
+    """Whether only new records are left, and the limit of records in flight is reached."""
     return offset == state.end_offset and state.size >= limits.locks_max

@@ -29,7 +29,7 @@ class AcquireMode(enum.IntEnum):
 
 
 class AcknowledgeType(enum.IntEnum):
-    """What a member says of a record that it holds. GAP: there is no record at this offset."""
+    """A member's acknowledgement of a record that it holds. GAP: the offset has no record."""
 
     GAP = 0
     ACCEPT = 1
@@ -40,7 +40,7 @@ class AcknowledgeType(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class AcquisitionLimits:
-    """What a group's configs allow."""
+    """The limits from a group's configs."""
 
     deliveries_max: int = 5
     lock_duration_s: float = 30.0
@@ -50,7 +50,7 @@ class AcquisitionLimits:
 
 
 class Extent(NamedTuple):
-    """The offsets of a batch that was read; one that is not ``deliverable`` (markers, aborted) is for nobody."""
+    """The offsets of a batch that was read. Markers and aborted batches are not ``deliverable``."""
 
     first: int
     last: int
@@ -58,7 +58,7 @@ class Extent(NamedTuple):
 
 
 class Taker(NamedTuple):
-    """Who acquires, how much, and until when it may hold it."""
+    """The member that acquires, how much it may acquire, and until when it may hold it."""
 
     member_id: str
     records_max: int
@@ -92,7 +92,7 @@ class Acquired(NamedTuple):
 
 @dataclass(slots=True)
 class _Acquisition:
-    """What an acquire has done so far."""
+    """The progress of an acquire."""
 
     state: InFlight
     taker: Taker
@@ -146,10 +146,10 @@ class _Acquisition:
 def acquire(
     state: InFlight, fetch_offset: int, extents: Sequence[Extent], taker: Taker, limits: AcquisitionLimits
 ) -> tuple[list[Run], list[Acquired]]:
-    """Take what is available of the batches that were read from ``fetch_offset`` on.
+    """Acquire the available records of the batches that were read from ``fetch_offset`` on.
 
-    Offsets between the batches have no records any more: what is not held of them is archived, like the batches that
-    are for nobody.
+    Offsets between the batches have no records any more. Those that no member holds are archived, like batches that are
+    not deliverable.
     """
     work = _Acquisition(state, taker, limits, end_offset=state.end_offset)
     position = max(fetch_offset, state.start_offset)
@@ -170,7 +170,7 @@ def acquire(
 
 
 def _pass_over(work: _Acquisition, first: int, last: int) -> None:
-    """Archive what nobody can have."""
+    """Archive offsets without deliverable records."""
     if work.is_over:
         return
     for run in work.state.within(first, last):
@@ -236,10 +236,10 @@ def _take_new(work: _Acquisition, first: int, last: int) -> None:
 def acknowledge(
     state: InFlight, member_id: str, batches: Sequence[Acknowledgement], limits: AcquisitionLimits, now_s: float
 ) -> list[Run]:
-    """What a member's words change, all of them or none.
+    """The changes of a member's acknowledgements, all of them or none.
 
-    Words on offsets before the start offset come too late and are nothing. Raises RemoteError: INVALID_REQUEST for
-    what cannot be meant, INVALID_RECORD_STATE for a record that this member does not hold.
+    Acknowledgements of offsets before the start offset come too late and are ignored. Raises RemoteError:
+    INVALID_REQUEST for an invalid request, INVALID_RECORD_STATE for a record that this member does not hold.
     """
     changes: list[Run] = []
     next_offset = 0
@@ -301,7 +301,7 @@ def _acknowledged(run: Run, type_: AcknowledgeType, limits: AcquisitionLimits, n
 
 
 def given_back(run: Run, limits: AcquisitionLimits) -> Run:
-    """An acquired run that nobody holds any more: for the next member, or for none when it was tried often enough."""
+    """The run after its holder gave it back: available, or archived if it reached the limit of deliveries."""
     return run.to(_ARCHIVED if run.delivery_count >= limits.deliveries_max else _AVAILABLE)
 
 

@@ -3,7 +3,7 @@
     EMPTY ──first member──► STABLE ──last member leaves──► EMPTY
 
 ``epoch`` counts the changes of members, subscriptions and topics; ``assignment_epoch`` is the epoch that ``target`` was
-made for. A member is told its part of the target with its next heartbeat: its own epoch is then that of the assignment.
+made for. A member gets its part of the target with its next heartbeat; its own epoch is then the assignment epoch.
 
 Plain state without I/O, changed by ``group_steps`` only; one owner. Times are seconds of the monotonic clock.
 """
@@ -32,7 +32,7 @@ PROTOCOL_TYPE: Final = "share"
 
 @dataclass(slots=True)
 class ShareMember:
-    """One member. ``topics`` are sorted; ``epoch`` 0 is one that was never told an assignment."""
+    """One member. ``topics`` are sorted; ``epoch`` 0 means that it never got an assignment."""
 
     member_id: str
     rack_id: str | None
@@ -46,7 +46,7 @@ class ShareMember:
 
     @property
     def held(self) -> Held:
-        """What it brought along."""
+        """The metadata that the member brought."""
         return Held(self.topics, 0)
 
 
@@ -87,7 +87,7 @@ class ShareGroup:
 
     @property
     def topics(self) -> list[str]:
-        """What any member subscribes to, sorted."""
+        """The topics that any member subscribes to, sorted."""
         return sorted({name for member in self.members.values() for name in member.topics})
 
     @property
@@ -111,7 +111,7 @@ class ShareGroup:
         return any(topic in member.topics for member in self.members.values())
 
     def offset_expires_from_ms(self, topic: str, commit_timestamp_ms: int) -> int | None:
-        """Offsets from before the id named a share group are used by nobody."""
+        """Offsets from before the id named a share group are unused; their retention begins at the commit."""
         return commit_timestamp_ms
 
     def tombstones(self) -> Sequence[GroupRecord]:

@@ -59,7 +59,7 @@ class SharedTopic(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShareGroupChange:
-    """What a record says: of a group, or of one of its members. ``value`` is the struct of its type; None: no more."""
+    """A record of a group or of one of its members. ``value`` is the struct of its type; None is a tombstone."""
 
     group_id: str
     member_id: str | None
@@ -81,7 +81,7 @@ RECORD_TYPES: Final = frozenset({*_GROUP_TYPES, *_MEMBER_TYPES})
 
 
 def member_record(group_id: str, member: ShareMember) -> GroupRecord:
-    """Who a member is, and what it subscribes to."""
+    """The record of a member's identity and subscription."""
     value = ShareGroupMemberMetadataValue(
         rack_id=member.rack_id,
         client_id=member.client_id,
@@ -98,7 +98,7 @@ def epoch_record(group: ShareGroup) -> GroupRecord:
 
 
 def target_record(group_id: str, member_id: str, assignment: Assignment) -> GroupRecord:
-    """What a member is to read."""
+    """The record of a member's target assignment."""
     value = ShareGroupTargetAssignmentMemberValue(topic_partitions=_topic_partitions(assignment))
     return _record(ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
 
@@ -112,7 +112,7 @@ def target_epoch_record(group: ShareGroup, time_ms: int) -> GroupRecord:
 
 
 def current_record(group_id: str, member: ShareMember) -> GroupRecord:
-    """What a member was told to read."""
+    """The record of a member's current assignment."""
     value = ShareGroupCurrentMemberAssignmentValue(
         member_epoch=member.epoch,
         previous_member_epoch=member.previous_epoch,
@@ -151,7 +151,7 @@ def group_tombstones(group_id: str) -> list[GroupRecord]:
 
 
 def read_share_group_change(key: bytes, value: bytes | None) -> ShareGroupChange:
-    """What a record of ``RECORD_TYPES`` says. Raises FrameError for one that is damaged."""
+    """Decode a record of ``RECORD_TYPES``. Raises FrameError for a damaged record."""
     kind = key_type(key)
     key_class, value_class = (_GROUP_TYPES | _MEMBER_TYPES)[kind]
     name: Any = decode_message(key_class, 0, key, 2)

@@ -1,7 +1,7 @@
 """The steps of a share group: a member's heartbeat (it joins, stays or leaves), and what the clock brings.
 
-Each step takes the group and changes it, and returns the records to be written; the answer leaves when they are
-durable. No I/O, no clock: ``Now`` brings the time and ``topics`` says what topics there are.
+Each step changes the group and returns the records to write. The answer is sent when they are durable. No I/O, no
+clock: ``Now`` brings the time, ``topics`` the existing topics.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MEMBER_ID_LENGTH_MAX: Final = 36
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """What the settings and the group's configs allow."""
+    """The limits from the settings and the group's configs."""
 
     members_max: int
     heartbeat_interval_ms: int
@@ -67,7 +67,7 @@ def check_request(request: ShareGroupHeartbeatRequest) -> None:
 
 
 def check_member_id(member_id: str | None) -> None:
-    """Whether a member may be called so. Raises RemoteError."""
+    """Check a member id. Raises RemoteError."""
     if not member_id or len(member_id) > _MEMBER_ID_LENGTH_MAX:
         raise refusal(
             ErrorCode.INVALID_REQUEST, f"a member has an id of its own making, at most {_MEMBER_ID_LENGTH_MAX} long"
@@ -116,7 +116,7 @@ def _member(group: ShareGroup, request: ShareGroupHeartbeatRequest, sender: tupl
         return member or ShareMember(request.member_id, request.rack_id, *sender, topics=())
     if member is None:
         raise refusal(ErrorCode.UNKNOWN_MEMBER_ID)
-    # The answer that told it its epoch may have got lost: then it still has the one before.
+    # The answer with the new epoch may be lost: then the member still has the previous epoch.
     if request.member_epoch not in (member.epoch, member.previous_epoch):
         raise refusal(
             ErrorCode.FENCED_MEMBER_EPOCH, f"the member's epoch is {member.epoch}, not {request.member_epoch}"
@@ -227,7 +227,7 @@ def replay_member(group: ShareGroup, change: ShareGroupChange) -> None:
 
 
 def hash_of(names: Iterable[str], topics: Mapping[str, TopicShape]) -> int:
-    """What the subscribed topics are now, in one number; 0 when there are none."""
+    """A hash of the subscribed topics; 0 when there are none."""
     shapes = [f"{name}:{topics[name].topic_id}:{topics[name].partitions}" for name in names if name in topics]
     return zlib.crc32("\n".join(shapes).encode()) if shapes else 0
 

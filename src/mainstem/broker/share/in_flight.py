@@ -1,4 +1,4 @@
-"""The records of one share partition that are neither all delivered nor all untouched: who holds which, how often.
+"""The in-flight records of one share partition: their states, holders and delivery counts.
 
     AVAILABLE ──acquire──► ACQUIRED ──accept──────────────────► ACKNOWLEDGED
         ▲                    │  └────reject, gap──────────────► ARCHIVED
@@ -6,8 +6,8 @@
 
 Offsets of one state stand together in runs. Invariants, asserted where they could break:
 
-1. The runs lie end to end and cover ``[start_offset, end_offset)``: what is before was delivered, what is after was
-   never looked at. The first run is not terminal, else the start offset would be past it.
+1. The runs lie end to end and cover ``[start_offset, end_offset)``. Offsets before it need no delivery; offsets
+   after it were never examined. The first run is not terminal, else the start offset would be past it.
 2. The start offset never goes back, and a terminal state is never left.
 3. Exactly the acquired runs have a member, and a deadline.
 
@@ -70,7 +70,7 @@ class Run(NamedTuple):
         return self._replace(first=max(self.first, first), last=min(self.last, last))
 
     def to(self, state: RecordState) -> Run:
-        """The same offsets in another state, which nobody holds."""
+        """The same offsets in another state, without a holder."""
         return Run(self.first, self.last, state, self.delivery_count, batch=self.batch)
 
     def follows(self, before: Run) -> bool:
@@ -126,8 +126,8 @@ class InFlight:
     def applied(self, changes: Sequence[Run], start_offset: int = -1) -> InFlight:
         """The state after ``changes``, which are ordered and do not overlap, and after a move of the log's start.
 
-        What a change says of offsets before the start offset is nothing. Offsets that are skipped by changes past the
-        end become available: they were looked at, as far as is known, by nobody.
+        Changes of offsets before the start offset have no effect. Offsets that changes past the end skip become
+        available: as far as is known, they were never examined.
         """
         runs: list[Run] = []
         position = 0  # the index of the first run of the old state that is not in ``runs`` yet
@@ -192,7 +192,7 @@ def _add(runs: list[Run], run: Run) -> None:
 
 
 def _trimmed(runs: Iterable[Run], start_offset: int) -> InFlight:
-    """What is left from the start offset on; it moves past everything at the front that is terminal."""
+    """The runs from the start offset on; the start offset moves past terminal runs at the front."""
     left: list[Run] = []
     for run in runs:
         if not left and (run.last < start_offset or run.state.is_terminal):

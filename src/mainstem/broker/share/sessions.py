@@ -1,7 +1,8 @@
-"""Share sessions: what each member fetches, so that its requests say only what changed; and that they come in order.
+"""Share sessions: the partitions that each member fetches. A request then carries only changes.
 
-A member has at most one session. Its epoch counts the requests: 0 begins a session, -1 ends it. A session ends with its
-connection, too. Kept in memory only: after a restart members begin new ones. Concurrency: the event loop only.
+A member has at most one session. Its epoch counts the requests and so keeps them in order: 0 begins a session, -1 ends
+it. A session also ends with its connection. Sessions are in memory only: after a restart members begin new ones.
+Concurrency: the event loop only.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _INT32_MAX: Final = 2**31 - 1
 
 
 class SessionKey(NamedTuple):
-    """Whose session."""
+    """The group and member that a session belongs to."""
 
     group_id: str
     member_id: str
@@ -34,7 +35,7 @@ class SharedPartition(NamedTuple):
 
 
 class AddedTopic(Protocol):
-    """What a request says of a topic that it fetches."""
+    """A topic that a request adds to the session."""
 
     @property
     def topic_id(self) -> UUID: ...
@@ -49,7 +50,7 @@ class _AddedPartition(Protocol):
 
 
 class ForgottenTopic(Protocol):
-    """What a request says of a topic that it does not fetch any more."""
+    """A topic that a request removes from the session."""
 
     @property
     def topic_id(self) -> UUID: ...
@@ -59,7 +60,7 @@ class ForgottenTopic(Protocol):
 
 
 class Ending(Protocol):
-    """What ends: a connection, as far as sessions need to know it."""
+    """The part of a connection that sessions need: a callback when it closes."""
 
     def when_closed(self, what: object, call: Callable[[], None]) -> None: ...
 
@@ -108,7 +109,7 @@ class ShareSession:
 
 
 class ShareSessions:
-    """The sessions that are kept. ``ended`` is told of each that ends, unless a new one takes its place."""
+    """All share sessions. ``ended`` is called for each that ends, unless a new one replaces it."""
 
     def __init__(self, sessions_max: int, ended: Callable[[ShareSession], None]) -> None:
         self._sessions_max = sessions_max

@@ -42,7 +42,7 @@ class Shares:
         groups.register(GroupType.SHARE, self.coordinator)
 
     def _session_ended(self, session: ShareSession) -> None:
-        """What the member holds in the partitions of its session is for the others."""
+        """Release the records that the member holds in the partitions of its session."""
         group_id, member_id = session.key
         held = (self.state.get(ShareKey(group_id, *partition)) for partition in session.partitions)
         self.deliveries.release([partition for partition in held if partition is not None], member_id)

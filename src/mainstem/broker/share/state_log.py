@@ -1,9 +1,8 @@
-"""The state of every share partition, which is a replay of ``__share_group_state``; and how it is kept.
+"""Keeps the state of every share partition; the state is a replay of ``__share_group_state``.
 
-A change is written before it is applied, and applied only if it was written. After so many updates of a share partition
-its whole state is written, and what is before the oldest state that is still needed is deleted from the log: so a start
-replays a bounded number of records, however long the groups have been at work. A share partition that nobody uses is
-written anew when it alone would hold much of the log.
+A change is applied only after it was written. After a set number of updates of a share partition a snapshot of it is
+written. Records before the oldest needed snapshot are deleted. So a start replays a bounded number of records. An idle
+share partition gets a new snapshot when its old one alone would keep much of the log.
 
 The topic is created when the first share group needs it. Concurrency: the event loop only.
 """
@@ -137,7 +136,7 @@ class ShareStateLog:
         return partition
 
     def reset(self, partition: SharePartition, start_offset: int) -> None:
-        """Let the share partition begin anew at an offset: what was in flight is forgotten."""
+        """Restart the share partition at an offset; its in-flight records are forgotten."""
         epochs = partition.epochs._replace(state=partition.epochs.state + 1)
         self._write_snapshot(partition, epochs, InFlight(start_offset))
 

@@ -1,9 +1,9 @@
 """The records of ``__share_group_state``, in Kafka's own format: snapshots of a share partition, and updates of it.
 
-The state is its last snapshot, and the updates after it in order. An update holds the runs that changed and the start
-offset where that moved (else -1). What is acquired is written as available, with that delivery counted: so a record
-that a crash takes from its member is delivered again with its count (Kafka does not write acquisitions, and forgets
-that count). A snapshot without a value: the share partition is no more.
+The state is the last snapshot plus the updates after it, in order. An update holds the changed runs and the new start
+offset (-1 if it did not move). Acquired records are written as available, with this delivery counted. So a record is
+delivered again with its count after a crash (Kafka does not write acquisitions, and loses that count). A snapshot
+without a value means that the share partition was removed.
 
 Key: two bytes that say its type, then the key's struct. Value: two bytes that say its version, then the struct.
 """
@@ -59,7 +59,7 @@ class Epochs(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShareSnapshot:
-    """The whole state of a share partition; None when it is no more."""
+    """The whole state of a share partition; ``in_flight`` is None when the share partition was removed."""
 
     key: ShareKey
     epochs: Epochs
@@ -114,7 +114,7 @@ def update_record(key: ShareKey, epochs: Epochs, runs: Iterable[Run], before: In
 
 
 def read_state_change(key: bytes, value: bytes | None) -> StateChange | None:
-    """What a record says; None for a type that is not known here. Raises FrameError for one that is damaged."""
+    """Decode a record; None for an unknown type. Raises FrameError for a damaged record."""
     kind = _leading_int16(key)
     if kind == _SNAPSHOT:
         name = decode_message(ShareSnapshotKey, 0, key, 2)

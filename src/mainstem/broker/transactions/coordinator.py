@@ -1,16 +1,16 @@
-"""The transaction coordinator: runs the steps of transactional ids, keeps them in ``__transaction_state``, and has what
-they decide done in every partition.
+"""The transaction coordinator: runs the steps of transactional ids, keeps them in ``__transaction_state``, and carries
+out their decisions in every partition.
 
-The state is a replay of that topic, which is created when the first transactional id needs it. What makes a transaction
-all or nothing is the order of what becomes durable:
+The state is a replay of that topic, which is created when the first transactional id needs it. A transaction is atomic
+because its writes become durable in this order:
 
-1. a partition is named in the log, before a record of the transaction is written to it (``admit`` tells the wait);
+1. the partition's entry in the log, before a record of the transaction in that partition (``admit`` returns the wait);
 2. the decision, PREPARE_COMMIT or PREPARE_ABORT, before the first marker;
 3. all markers before COMPLETE_COMMIT or COMPLETE_ABORT, and so before a record of the next transaction.
 
-A start finds every decision that was not carried out, and carries it out. EndTxn is answered when the markers are
-durable (Kafka: when the decision is), so whoever committed reads what it wrote; if a marker cannot be written, because
-a disk failed, it is tried again and EndTxn is answered all the same: the decision stands.
+A start finds every unfinished decision and carries it out. EndTxn is answered when the markers are durable (Kafka: when
+the decision is), so a producer that committed can read its own records. If a disk failure prevents a marker, EndTxn is
+answered all the same, because the decision stands; the coordinator tries the marker again.
 
 Concurrency: the event loop only.
 """
@@ -263,7 +263,7 @@ class TransactionCoordinator:
         self._watch()
 
     def expire_ids(self) -> None:
-        """Forget the transactional ids that nobody has used for long."""
+        """Forget the transactional ids that were unused for the expiration time."""
         self._expiration_timer = Timer.after(self.settings.expiration_check_s, self.expire_ids)
         before_ms = self._clock.time_ms() - self.settings.expiration_ms
         expired = [
@@ -395,7 +395,7 @@ class TransactionCoordinator:
         return topic.partition(partition_of(transactional_id, len(topic.partitions)))
 
     def _find(self, transactional_id: str) -> PartitionLog | None:
-        """The partition that keeps the id; None while there is no such topic. Raises PartitionOfflineError."""
+        """The partition that keeps the id; None until the topic exists. Raises PartitionOfflineError."""
         topic = self._topics.get(TRANSACTIONS_TOPIC)
         return None if topic is None else topic.partition(partition_of(transactional_id, len(topic.partitions)))
 
@@ -415,6 +415,6 @@ class TransactionCoordinator:
 
 
 def _note(first_try: asyncio.Future[None]) -> None:
-    """Whoever waits is told; nobody may be waiting."""
+    """Retrieve the exception, so that asyncio does not log it when no caller waits."""
     if not first_try.cancelled():
         first_try.exception()

@@ -1,7 +1,7 @@
-"""Transaction markers: what ends a transaction in the partitions that it wrote to.
+"""Transaction markers: they end a transaction in the partitions that it wrote to.
 
-A marker counts when it is durable. In ``__consumer_offsets`` it also decides what becomes of the offsets that the
-transaction commits. Concurrency: the event loop only.
+A marker counts when it is durable. In ``__consumer_offsets`` it also decides whether the offsets of the transaction
+count. Concurrency: the event loop only.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _LOG: Final = logging.getLogger("mainstem.broker.transactions")
 
 
 class Marker(NamedTuple):
-    """What ends a producer's transaction. ``coordinator_epoch`` fences markers of an older coordinator.
+    """A marker that ends a producer's transaction. ``coordinator_epoch`` fences markers of an older coordinator.
 
-    ``raises_epoch``: its epoch is greater than that of the records it ends (KIP-890), so that it can be told from one
-    that comes too late.
+    ``raises_epoch``: its epoch is greater than that of the records it ends (KIP-890), which distinguishes it from a
+    late marker.
     """
 
     producer: Producer
@@ -38,7 +38,7 @@ class Marker(NamedTuple):
 
 
 class PendingOffsets(Protocol):
-    """Who keeps the offsets that transactions commit."""
+    """The keeper of the offsets that transactions commit."""
 
     def end_transaction(self, partition: int, producer_id: int, *, commit: bool) -> None: ...
 

@@ -1,8 +1,8 @@
-"""Records of transactions in a Produce request: whether they may be written, and in whose name.
+"""Records of transactions in a Produce request: whether they may be written, and for which producer.
 
-From version 12 on a partition becomes part of the transaction with its first records (KIP-890, part 2); before, it has
-to be part of it already, and records that come too late are refused before they can open a transaction that nobody ends
-(part 1). Pure but for what the coordinator writes; the event loop only.
+From version 12 on a partition becomes part of the transaction with its first records (KIP-890, part 2). Before version
+12 it must already be part of it. Late records are then refused: they would open a transaction without an end (part 1).
+Pure except for the coordinator's writes. Concurrency: the event loop only.
 """
 
 from __future__ import annotations

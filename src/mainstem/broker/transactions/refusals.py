@@ -1,4 +1,4 @@
-"""What a refusal of the coordinator is called in an answer: by what its client knows, and as what it can act on."""
+"""The error codes of the coordinator's refusals: codes that the client knows and can act on."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from mainstem.protocol.errors import ErrorCode
 def coordinator_code(error: MainstemError, *, knows_fenced: bool = True) -> ErrorCode:
     """The code for a coordinator's client.
 
-    Who does not know PRODUCER_FENCED (KIP-588) is told INVALID_PRODUCER_EPOCH. A disk that failed is a coordinator that
-    is not available: clients look for it again, where a storage error would be the end of the producer.
+    A client that does not know PRODUCER_FENCED (KIP-588) gets INVALID_PRODUCER_EPOCH. A storage error becomes
+    COORDINATOR_NOT_AVAILABLE: clients then look for the coordinator again, but a storage error would end the producer.
     """
     code = error_code(error)
     if code is ErrorCode.KAFKA_STORAGE_ERROR:

@@ -1,4 +1,4 @@
-"""A transactional id: who its producer is, and how far its transaction has come.
+"""A transactional id: its producer, and the state of its transaction.
 
             ┌──────────────── init ────────────────┐
             ▼                                      │
@@ -8,7 +8,7 @@
             └──end(abort), transaction version 2──────────────────────────────►─┘
 
 ``init`` leads from any state but the two PREPARE ones to EMPTY, over an abort if a transaction is ongoing; ``add``
-leads from EMPTY and both COMPLETE states to ONGOING; an EMPTY or COMPLETE id that nobody uses for long is forgotten.
+leads from EMPTY and both COMPLETE states to ONGOING; an EMPTY or COMPLETE id that is unused for long is forgotten.
 The numbers of the states are those of Kafka's records, and so are their names.
 
 Plain values without I/O: ``steps`` makes the next one of the one before, ``coordinator`` owns them.

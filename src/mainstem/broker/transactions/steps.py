@@ -1,8 +1,8 @@
 """The steps of a transactional id: init, add, verify, end, time out, complete.
 
-Each takes the transaction as it is and returns what it becomes, which the coordinator writes to the log; the very same
-value means that there is nothing to write. What cannot be is refused by a RemoteError with the protocol's code. No I/O,
-no clock, no randomness: ``now_ms`` brings the time, and ``new_producer_id`` an id that nobody had.
+Each step takes a transaction and returns its next state, which the coordinator writes to the log; the same object means
+that there is nothing to write. An invalid request raises RemoteError with the protocol's code. No I/O, no clock, no
+randomness: ``now_ms`` brings the time, and ``new_producer_id`` an unused id.
 
 Epochs (KIP-890). A client of transaction version 2 gets a new epoch with the end of every transaction, so an EndTxn of
 the epoch before can only be a repeat of the one that ended it: it is answered as that one was and ends nothing. When
@@ -49,7 +49,7 @@ _NO_REPEAT: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Init:
-    """What an InitProducerId asks for.
+    """The parameters of an InitProducerId.
 
     ``expected`` is the producer that goes on after an error (KIP-360); ``keeps_prepared`` leaves an ongoing transaction
     as it is for the caller to decide on (KIP-939).
@@ -99,7 +99,7 @@ def init(
 
 
 def _check_expected(transaction: Transaction, expected: Producer | None) -> None:
-    """Whoever names its id and epoch must be the current instance, or repeat what made it the current one."""
+    """Check that a named id and epoch are the current instance's, or repeat the request that created it."""
     if expected is None:
         return
     current = transaction.client

@@ -1,8 +1,8 @@
 """The coordinator of classic groups: runs their steps, writes their records, and watches their deadlines.
 
-A step that may write runs on a copy of its group, which takes the group's place when the records are written: so the
-memory is never ahead of the log when the disk refuses. Of a rebalance under way nothing is written: after a restart its
-members join again. Concurrency: the event loop only.
+A step that may write runs on a copy of its group. The copy replaces the group when its records are written, so memory
+is never ahead of the log, even when a write fails. A rebalance in progress is not written: after a restart its members
+join again. Concurrency: the event loop only.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class ClassicCoordinator:
         return future
 
     def _find(self, group_id: str) -> ClassicGroup:
-        """Raises RemoteError: there is no such group, so it has no such member; or the partition cannot be used."""
+        """The group. Raises RemoteError: the group does not exist (UNKNOWN_MEMBER_ID), or its partition is unusable."""
         if code := self._log.refusal(group_id):
             raise refusal(code)
         group = self._groups.get(group_id)

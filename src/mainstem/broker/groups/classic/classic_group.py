@@ -2,14 +2,14 @@
 
     EMPTY ──join──► PREPARING_REBALANCE ──all joined──► COMPLETING_REBALANCE ──leader's sync──► STABLE
       ▲                   │  ▲  ▲                              │                                  │
-      └──────nobody left──┘  │  └──member joins, leaves, fails─┘                                  │
+      └────no member left─┘  │  └──member joins, leaves, fails─┘                                  │
                              └───────────────member joins, leaves, fails──────────────────────────┘
 
 Any state becomes DEAD when the group is deleted. Times are seconds of the monotonic clock; a deadline of infinity is
 none. Plain state without I/O, changed by ``classic_steps`` only; one owner.
 
 Invariants: a generation has one leader and one protocol, which every member supports; ``static_members`` names members
-that are there; a pending member (it was given an id and has not come back with it) is no member.
+of the group; a pending member (it has an id, but has not joined with it yet) is not in ``members``.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Member:
 
     @property
     def held(self) -> Held:
-        """What it brought along."""
+        """The metadata that the member brought."""
         return Held(self.protocols, len(self.assignment))
 
     @property
@@ -72,7 +72,7 @@ class Member:
         return self.instance_id is not None
 
     def metadata_for(self, protocol: str | None) -> bytes:
-        """What it sent along with ``protocol``."""
+        """The metadata that the member sent for ``protocol``."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
     def vote(self, candidates: Iterable[str]) -> str:
@@ -117,13 +117,13 @@ class ClassicGroup:
 
     @property
     def is_unused(self) -> bool:
-        """Whether it was never written, and nobody is about to join it."""
+        """Whether it was never written, and has neither members nor pending members."""
         return self.is_empty and self.protocol_type is None and not self.members and not self.pending_members
 
     def check_commit(self, member_id: str, instance_id: str | None, generation_id: int, api_version: int) -> None:
         """Whether this member may commit offsets now. Raises RemoteError.
 
-        Who is no member (generation -1, no member id) may commit while the group has no members.
+        A client that is not a member (generation -1, no member id) may commit while the group has no members.
         """
         if self.state is GroupState.DEAD:
             raise refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -138,7 +138,7 @@ class ClassicGroup:
             raise refusal(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Whoever asks may see what a classic group committed."""
+        """Allow every caller to read the offsets of a classic group. Raises RemoteError if the group is deleted."""
         if self.state is GroupState.DEAD:
             raise refusal(ErrorCode.GROUP_ID_NOT_FOUND)
 
@@ -157,10 +157,10 @@ class ClassicGroup:
         return any(subscribed is None or topic in subscribed for subscribed in topics)
 
     def offset_expires_from_ms(self, topic: str, commit_timestamp_ms: int) -> int | None:
-        """KIP-211: since the group is empty, or, where nobody subscribes to ``topic``, since the commit.
+        """The start of retention (KIP-211): the group became empty, or the commit if no member uses ``topic``.
 
-        In Kafka an offset that is set while the group is empty for long goes with the next round; here it is kept as
-        long as any.
+        Kafka may delete an offset that is set in a long-empty group in the next round. Here its retention begins at
+        its commit.
         """
         if self.is_empty and self.protocol_type is not None and self.state_timestamp_ms >= 0:
             return max(self.state_timestamp_ms, commit_timestamp_ms)
@@ -207,7 +207,7 @@ class ClassicGroup:
             self.static_members[member.instance_id] = member.member_id
 
     def remove(self, member_id: str) -> None:
-        """Forget a member, or an id that nobody has come back with. Its replies must have been given."""
+        """Forget a member, or an unused pending id. Its replies must have been given."""
         self.pending_members.pop(member_id, None)
         self.pending_sync.discard(member_id)
         member = self.members.pop(member_id, None)
@@ -262,7 +262,7 @@ class ClassicGroup:
         return votes.most_common(1)[0][0]
 
     def next_deadline_s(self) -> float:
-        """When something must be done even if nobody calls."""
+        """The next time at which something must be done without a request."""
         sessions = min((member.session_deadline_s for member in self.members.values()), default=NEVER)
         pending = min(self.pending_members.values(), default=NEVER)
         return min(sessions, pending, self.rebalance_deadline_s)

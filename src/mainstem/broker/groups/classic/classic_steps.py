@@ -1,8 +1,8 @@
 """The steps of a classic group: join, sync, heartbeat, leave, and what the clock brings.
 
-Each step takes the group and changes it, and returns the records to be written and the answers to be given once they
-are durable. No I/O, no clock, no randomness: ``Now`` brings the time, the caller brings new member ids. Kafka's group
-protocol in its newest form; old versions differ in what their messages carry only, and by ``Now.settings``.
+Each step changes the group. It returns the records to write, and the answers to send when the records are durable. No
+I/O, no clock, no randomness: ``Now`` brings the time, the caller brings new member ids. The protocol is Kafka's newest
+group protocol; older versions differ only in the fields of their messages, and by ``Now.settings``.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Now:
 
 @dataclass(frozen=True, slots=True)
 class Joiner:
-    """Who sends a JoinGroup. ``new_member_id`` is the id that it gets if it has none."""
+    """The sender of a JoinGroup. It gets the id ``new_member_id`` if it has none."""
 
     client_id: str
     client_host: str
@@ -225,7 +225,7 @@ def _prepare_rebalance(group: ClassicGroup, now: Now, effects: Effects) -> None:
 
 
 def _complete_join(group: ClassicGroup, now: Now, effects: Effects) -> None:
-    """Who has not joined is out (a static member stays); the rest are the next generation."""
+    """Remove dynamic members that have not joined (static members stay); the rest form the next generation."""
     group.rebalance_deadline_s = NEVER
     for member in list(group.members.values()):
         if member.join_reply is None and not member.is_static:
@@ -286,7 +286,7 @@ def _joined(group: ClassicGroup, member: Member) -> JoinGroupResponse:
 
 
 def join_error(code: ErrorCode, member_id: str) -> JoinGroupResponse:
-    """The answer to who cannot be in the next generation."""
+    """The answer to a member that cannot be in the next generation."""
     return JoinGroupResponse(
         error_code=code, generation_id=-1, protocol_name=None, leader="", member_id=member_id, members=[]
     )
@@ -454,7 +454,7 @@ def _after_removal(group: ClassicGroup, now: Now, effects: Effects) -> None:
 
 
 def _maybe_complete(group: ClassicGroup, now: Now, effects: Effects) -> None:
-    """Go on if nobody is waited for any more: an id that nobody came back with was not in the generation."""
+    """Complete the join if all members have joined. Pending ids that were never used are not in the generation."""
     # A new group goes on waiting for more members, unless it has none left.
     waits_for_more = group.previous_state is _EMPTY and group.members
     if group.state is _PREPARING and group.have_all_joined and not waits_for_more:
@@ -465,7 +465,7 @@ def _maybe_complete(group: ClassicGroup, now: Now, effects: Effects) -> None:
 
 
 def expire(group: ClassicGroup, now: Now) -> Effects:
-    """Do what the clock asks for: end sessions, forget ids that nobody came back with, end a phase of a rebalance."""
+    """Do what the clock asks for: end sessions, forget unused pending ids, end a phase of a rebalance."""
     effects = Effects()
     removed = False
     for member_id, deadline_s in list(group.pending_members.items()):

@@ -1,7 +1,7 @@
-"""What a member of a classic consumer group says when it joins: the topics that it subscribes to.
+"""The topics that a member of a classic consumer group subscribes to, read from its JoinGroup metadata.
 
-The consumer protocol is between clients; of its subscription only the version and the topics are read here, which every
-version has in the same place.
+Clients define the consumer protocol among themselves. This module reads only the version and the topics, which are in
+the same place in every version.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _LENGTH: Final = struct.Struct(">h")
 
 
 def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
-    """The topics of a subscription; None for bytes that are none."""
+    """The topics of a subscription; None if the bytes are not a subscription."""
     try:
         _, count = _HEADER.unpack_from(metadata)
         if not 0 <= count <= len(metadata) // _LENGTH.size:

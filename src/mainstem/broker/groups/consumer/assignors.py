@@ -1,7 +1,7 @@
-"""The server-side assignors of consumer groups: who gets which partitions. Pure functions, deterministic.
+"""The server-side assignors of consumer groups: which member gets which partitions. Pure functions, deterministic.
 
-``uniform``: the subscribers of a topic have loads that differ by at most one, as far as they could give partitions of
-it to one another; and no more moves than that takes. ``range``: each topic's partitions in runs, in the order of the
+``uniform``: the loads of a topic's subscribers differ by at most one, as far as they could give partitions of it to one
+another; only the moves that this requires are made. ``range``: each topic's partitions in runs, in the order of the
 members; topics of equal counts are co-partitioned, static members (by instance id) first, so that they keep their runs
 over restarts.
 
@@ -121,7 +121,7 @@ class _Plan:
                 pool.left.append(partition)
 
     def fill(self, pool: _Pool) -> None:
-        """Give what nobody has to those who have least."""
+        """Give unassigned partitions to the members with the lowest load."""
         heap = [(self._load[member_id], member_id) for member_id in pool.member_ids]
         heapq.heapify(heap)
         for partition in pool.left:

@@ -1,7 +1,7 @@
 """The coordinator of consumer groups (KIP-848): runs their steps, writes their records, and watches their deadlines.
 
-A step's records are written before its group takes the old one's place; so the memory is never ahead of the log, even
-when the disk refuses. Concurrency: the event loop only.
+The coordinator writes a step's records before it replaces the group, so memory is never ahead of the log, even when a
+write fails. Concurrency: the event loop only.
 """
 
 from __future__ import annotations
@@ -150,9 +150,9 @@ class ConsumerCoordinator:
         return LeaveGroupResponse(error_code=codes[0] if is_one else ErrorCode.NONE, members=members)
 
     async def _resolve_patterns(self, request: ConsumerGroupHeartbeatRequest) -> None:
-        """Know what the patterns stand for that the step will look at. Raises RemoteError.
+        """Resolve the patterns that the step needs. Raises RemoteError.
 
-        Who leaves is not kept waiting: its connection may be gone before the patterns are known.
+        A member that leaves does not wait: its connection may close before the patterns are resolved.
         """
         if request.member_epoch < 0:
             return

@@ -1,7 +1,7 @@
-"""A consumer group (KIP-848): its members, what each was to have (target) and what each has (current).
+"""A consumer group (KIP-848): its members, and the target and current assignment of each.
 
-The group's epoch rises with every change that asks for a new target assignment; the assignment epoch is that of the
-target; each member follows with an epoch of its own, first giving up what it shall not have any more:
+The group's epoch rises with every change that requires a new target assignment. The assignment epoch is the epoch of
+the target. Each member follows with its own epoch, and first gives up partitions that are not in its target:
 
     STABLE ──new target──► UNREVOKED_PARTITIONS ──all given up──► UNRELEASED_PARTITIONS ──others gave up──► STABLE
 
@@ -68,7 +68,7 @@ class ConsumerMember:
 
     @property
     def held(self) -> Held:
-        """What it brought along."""
+        """The metadata that the member brought."""
         return Held(self.topic_names, len(self.topic_regex or ""))
 
     @property
@@ -77,7 +77,7 @@ class ConsumerMember:
         return self.topic_regex or None
 
     def owned(self) -> Iterator[Owner]:
-        """Every partition that nobody else may have."""
+        """Every partition that no other member may have."""
         for assignment in (self.assigned, self.pending_revocation):
             for topic_id, numbers in assignment.items():
                 for number in numbers:
@@ -91,7 +91,7 @@ class ConsumerMember:
 
 
 class MatchedTopics(NamedTuple):
-    """What a regular expression stood for when it was resolved."""
+    """The topics that a regular expression matched when it was resolved."""
 
     topics: frozenset[str]
     version: int
@@ -158,14 +158,14 @@ class ConsumerGroup:
             raise refusal(ErrorCode.STALE_MEMBER_EPOCH)
 
     def check_offset_delete(self) -> None:
-        """Offsets of topics that nobody subscribes to can be deleted at any time."""
+        """Offsets of topics without subscribers can be deleted at any time."""
 
     def subscribes(self, topic: str) -> bool:
         """Whether a member subscribes to ``topic``."""
         return any(topic in self.subscription(member) for member in self.members.values())
 
     def offset_expires_from_ms(self, topic: str, commit_timestamp_ms: int) -> int | None:
-        """KIP-211: since the commit, where nobody subscribes to ``topic``."""
+        """KIP-211: retention begins at the commit if no member subscribes to ``topic``."""
         return None if self.subscribes(topic) else commit_timestamp_ms
 
     def tombstones(self) -> list[GroupRecord]:
@@ -238,7 +238,7 @@ class ConsumerGroup:
         )
 
     def next_deadline_s(self) -> float:
-        """When something must be done even if nobody calls."""
+        """The next time at which something must be done without a request."""
         sessions = min(self.sessions.values(), default=NEVER)
         return min(sessions, min((deadline_s for _, deadline_s in self.revocations.values()), default=NEVER))
 

@@ -63,7 +63,7 @@ def epoch_tombstone(group_id: str) -> GroupRecord:
 
 
 def member_record(group_id: str, member: ConsumerMember) -> GroupRecord:
-    """Who a member is, and what it subscribes to."""
+    """The record of a member's identity and subscription."""
     value = kafka.ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
         rack_id=member.rack_id,
@@ -94,18 +94,18 @@ def target_epoch_record(group: ConsumerGroup) -> GroupRecord:
 
 
 def target_epoch_tombstone(group_id: str) -> GroupRecord:
-    """There is no target assignment."""
+    """The tombstone of the target assignment's epoch."""
     return _record(kafka.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None)
 
 
 def target_record(group_id: str, member_id: str, target: Assignment) -> GroupRecord:
-    """What a member shall have."""
+    """The record of a member's target assignment."""
     value = kafka.ConsumerGroupTargetAssignmentMemberValue(topic_partitions=_partitions(target))
     return _record(kafka.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
 
 
 def current_record(group_id: str, member: ConsumerMember) -> GroupRecord:
-    """What a member has, and what it has still to give up."""
+    """The record of a member's current assignment, and of the partitions that it still has to give up."""
     value = kafka.ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=member.member_epoch,
         previous_member_epoch=member.previous_member_epoch,
@@ -118,7 +118,7 @@ def current_record(group_id: str, member: ConsumerMember) -> GroupRecord:
 
 
 def pattern_record(group_id: str, pattern: str, matched: MatchedTopics) -> GroupRecord:
-    """What a regular expression stands for."""
+    """The record of the topics that a regular expression matched."""
     value = kafka.ConsumerGroupRegularExpressionValue(
         topics=sorted(matched.topics), version=matched.version, timestamp=matched.timestamp_ms
     )

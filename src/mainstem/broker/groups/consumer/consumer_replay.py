@@ -1,4 +1,4 @@
-"""Consumer groups out of their records: what the log says, in order, whether it was compacted or not."""
+"""Rebuilds consumer groups from their records, in log order. The log may be compacted."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The steps of a consumer group: heartbeat, leave, and what the clock brings. No I/O, no clock, no randomness.
 
-A step takes the group as it is and returns it as it shall be, with the records that say so: who runs it writes them
-first, and only then lets the new group take the old one's place. What a heartbeat brings is done in this order: the
-member is found or made, its subscription taken over, the group's epoch raised if that or the topics changed, a target
-assignment computed if the epoch has passed the last one's, and the member brought nearer to its target.
+A step takes a group and returns its next state, with the records of the change. The caller writes the records first,
+and then replaces the group. A heartbeat does this in order: find or create the member, store its subscription, raise
+the group's epoch if the subscription or the topics changed, compute a target assignment if the epoch is newer than the
+last target's, and move the member towards its target.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Catalog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSettings:
-    """What the steps of one group obey."""
+    """The settings of one group's steps."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
@@ -71,8 +71,8 @@ class ConsumerSettings:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When a step happens, and in what world. ``may_see`` says which topics a pattern may find for who asks; without it
-    (who leaves, and the clock, ask for nothing) patterns stand for what they stood for.
+    """The time, settings and topics of a step. ``may_see`` says which topics a pattern may match for the caller.
+    Without it (a member leaves, or a deadline passes) patterns keep their last matches.
     """
 
     monotonic_s: float
@@ -83,7 +83,7 @@ class Moment:
 
 
 class Caller(NamedTuple):
-    """Who sends a heartbeat."""
+    """The sender of a heartbeat."""
 
     client_id: str
     client_host: str
@@ -91,7 +91,7 @@ class Caller(NamedTuple):
 
 @dataclass(slots=True)
 class Step:
-    """What a step comes to: the group as it shall be, the records that say so, and the answer."""
+    """The result of a step: the group's next state, the records of the change, and the answer."""
 
     group: ConsumerGroup
     now: Moment
@@ -312,7 +312,7 @@ def _resolve_patterns(step: Step) -> bool:
 
 
 def _hash(topics: Iterable[tuple[str, GroupTopic]]) -> int:
-    """What the topics are now, in one number; 0 when there are none, as in a new group."""
+    """A hash of the topics; 0 when there are none, as in a new group."""
     topics = list(topics)
     if not topics:
         return 0
@@ -323,7 +323,7 @@ def _hash(topics: Iterable[tuple[str, GroupTopic]]) -> int:
 
 
 def _retarget(step: Step) -> None:
-    """Share the partitions out anew if the group's epoch has passed the last target's."""
+    """Compute a new target assignment if the group's epoch is newer than the last target's."""
     group, catalog = step.group, step.now.catalog
     if group.epoch <= group.assignment_epoch:
         return

@@ -1,7 +1,7 @@
-"""A member's next step from what it has to what it shall have: it gives up first, and gets what others have given up.
+"""A member's next step from its current to its target assignment.
 
-Pure functions over one member; Kafka's rules (KIP-848). ``owned`` is what the member says that it holds, None when it
-does not say.
+The member first gives up partitions, then gets those that others have given up. Pure functions over one member; Kafka's
+rules (KIP-848). ``owned`` are the partitions that the member reports, None when it reports none.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from mainstem.broker.groups.consumer.consumer_group import ConsumerMember, Membe
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What a member shall have: its target, of what epoch, and the topics that it subscribes to now.
+    """The target of a member, the epoch of that target, and the topics that the member subscribes to now.
 
-    ``is_free`` says whether nobody else owns a partition.
+    ``is_free`` says whether no other member owns a partition.
     """
 
     epoch: int
@@ -72,7 +72,7 @@ def _towards(member: ConsumerMember, aim: Aim, owned: Assignment | None) -> Cons
 
 
 def _without_unsubscribed(member: ConsumerMember, aim: Aim, owned: Assignment | None) -> ConsumerMember:
-    """It has unsubscribed from topics, and there is no new target yet: those go at once, its epoch stays."""
+    """Take away partitions of unsubscribed topics before a new target exists; the member's epoch stays."""
     kept = {topic_id: numbers for topic_id, numbers in member.assigned.items() if topic_id in aim.topic_ids}
     if len(kept) == len(member.assigned):
         return member

@@ -26,7 +26,7 @@ class TopicPatterns:
         self._compiled: OrderedDict[str, Any] = OrderedDict()
 
     def compile(self, pattern: str) -> Callable[[str], object]:
-        """What gives None for a name that ``pattern`` does not match. Raises RemoteError."""
+        """A function that returns None for a name that ``pattern`` does not match. Raises RemoteError."""
         compiled = self._compiled.get(pattern)
         if compiled is None:
             compiled = self._compiled[pattern] = _compile(pattern)

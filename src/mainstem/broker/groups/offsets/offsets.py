@@ -58,7 +58,7 @@ class OffsetStore:
 def expired(
     group: Group, held: Mapping[tuple[str, int], CommittedOffset], now_ms: int, retention_ms: int
 ) -> list[OffsetKey]:
-    """The offsets of ``group`` whose time is over (KIP-211), unless somebody uses them."""
+    """The unused offsets of ``group`` whose retention is over (KIP-211)."""
     keys = []
     for (topic, partition), committed in held.items():
         since_ms = group.offset_expires_from_ms(topic, committed.commit_timestamp_ms)

@@ -23,7 +23,7 @@ class _Pending(NamedTuple):
 
 
 class PendingOffsets:
-    """What each open transaction commits."""
+    """The offsets that each open transaction commits."""
 
     def __init__(self) -> None:
         self._of_transaction: dict[tuple[int, int], dict[OffsetKey, _Pending]] = {}

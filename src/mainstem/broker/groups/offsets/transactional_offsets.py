@@ -29,7 +29,7 @@ _OLD_EPOCHS: Final = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.FENCED_M
 
 
 class TransactionalOffsets:
-    """What open transactions are about to commit. ``apply`` takes what counts."""
+    """The offsets that open transactions are about to commit. ``apply`` takes those of a committed transaction."""
 
     def __init__(self, log: GroupLog, apply: Callable[[OffsetChange], None]) -> None:
         self.pending = PendingOffsets()
@@ -69,10 +69,10 @@ class TransactionalOffsets:
 
 
 def as_in_transaction(code: ErrorCode) -> ErrorCode:
-    """What the check of a member's generation or epoch means for a transaction.
+    """Translate the result of a member's generation or epoch check for a transaction.
 
-    In a rebalance its generation is still the current one; an old member epoch is an old generation, and so is one of a
-    group that is not there.
+    In a rebalance the member's generation is still current. An old member epoch counts as an old generation, and so
+    does any epoch of a group that does not exist.
     """
     if code is ErrorCode.REBALANCE_IN_PROGRESS:
         return ErrorCode.NONE

@@ -69,6 +69,21 @@ def error_code(error: MainstemError) -> ErrorCode:
     return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
+def coordinator_code(error: MainstemError, *, knows_fenced: bool = True) -> ErrorCode:
+    """Return the code for a client of a coordinator.
+
+    When its log fails, a coordinator answers NOT_COORDINATOR, as in Kafka: clients then look for the coordinator and
+    try again, where a storage error would end a Java consumer. Clients that do not know PRODUCER_FENCED (KIP-588) get
+    INVALID_PRODUCER_EPOCH.
+    """
+    code = error_code(error)
+    if code is ErrorCode.KAFKA_STORAGE_ERROR:
+        return ErrorCode.NOT_COORDINATOR
+    if code is ErrorCode.PRODUCER_FENCED and not knows_fenced:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return code
+
+
 def refusal(code: ErrorCode, text: str | None = None) -> RemoteError:
     """Create an error that is answered with ``code``, for a case without an exception class of its own."""
     return RemoteError(

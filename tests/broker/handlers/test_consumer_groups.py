@@ -23,6 +23,7 @@ from mainstem.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from mainstem.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from mainstem.testing.clock import ManualClock
 from tests.broker.handlers.test_groups import join as join_classic
 from tests.broker.handlers.test_groups import join_request, sync
 from tests.broker.harness import Client, LogProcess, running, with_broker
@@ -85,6 +86,25 @@ async def test_two_members_share_a_topic(client: Client) -> None:
     assert (await beat(client, "a", 2, topic_partitions=owned(told))).member_epoch == 3
     got = await beat(client, "b", 3)
     assert sorted(given_by(told) + given_by(got)) == [0, 1, 2, 3]
+
+
+def test_members_that_wait_for_each_other_stay_as_long_as_they_send_heartbeats(tmp_path: Path) -> None:
+    clock = ManualClock()
+
+    async def main() -> None:
+        async with running(tmp_path / "data", clock=clock) as client:
+            await client.create_topic("t", 2)
+            await beat(client, "a", 0, rebalance_timeout_ms=600_000)
+            await beat(client, "b", 0)
+            told = await beat(client, "a", 2)
+            for _ in range(3):  # a gives nothing up yet, b waits: neither heartbeat has anything to write
+                clock.advance(30)
+                assert (await beat(client, "a", told.member_epoch)).error_code == 0
+                assert (await beat(client, "b", 3)).error_code == 0
+                client.broker.node.groups.consumer._expire("g")
+                assert len((await described(client)).members) == 2
+
+    asyncio.run(main())
 
 
 @with_broker()

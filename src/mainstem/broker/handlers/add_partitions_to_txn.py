@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.transactions.refusals import coordinator_code
+from mainstem.broker.failures import coordinator_code
 from mainstem.broker.transactions.state import Producer
 from mainstem.errors import MainstemError
 from mainstem.model import TopicPartition

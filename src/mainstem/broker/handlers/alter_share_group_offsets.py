@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.failures import coordinator_code, refusal
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
@@ -47,7 +47,7 @@ async def handle(node: Node, call: Call) -> AlterShareGroupOffsetsResponse:
         await node.share.coordinator.alter_offsets(node.share.coordinator.find_or_create(body.group_id), offsets)
         answer.responses = responses
     except MainstemError as error:
-        answer.error_code, answer.error_message = error_code(error), str(error)
+        answer.error_code, answer.error_message = coordinator_code(error), str(error)
     return answer
 
 
@@ -65,7 +65,7 @@ def _check(
             )
         offsets[topic.topic_id, item.partition_index] = item.start_offset
     except MainstemError as error:
-        answer.error_code, answer.error_message = error_code(error), str(error)
+        answer.error_code, answer.error_message = coordinator_code(error), str(error)
     return answer
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.failures import error_code
+from mainstem.broker.failures import coordinator_code
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
@@ -24,7 +24,7 @@ async def handle(node: Node, call: Call) -> DeleteGroupsResponse:
         try:
             code = await node.groups.delete_group(group_id)
         except MainstemError as error:
-            code = error_code(error)
+            code = coordinator_code(error)
         results.append(DeletableGroupResult(group_id=group_id, error_code=code))
     return DeleteGroupsResponse(results=results)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.failures import error_code
+from mainstem.broker.failures import coordinator_code
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
@@ -32,7 +32,7 @@ async def handle(node: Node, call: Call) -> DeleteShareGroupOffsetsResponse:
         group = node.share.coordinator.find(body.group_id)
         await node.share.coordinator.delete_offsets(group, [topic for _, topic in found if topic is not None])
     except MainstemError as error:
-        answer.error_code, answer.error_message = error_code(error), str(error)
+        answer.error_code, answer.error_message = coordinator_code(error), str(error)
         return answer
     answer.responses = [
         DeleteShareGroupOffsetsResponseTopic(

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.failures import error_code
+from mainstem.broker.failures import coordinator_code, error_code
 from mainstem.broker.share.state_records import ShareKey
 from mainstem.broker.slices import Slices
 from mainstem.broker.storage.topics import Topic
@@ -57,7 +57,7 @@ async def _describe(node: Node, asked: DescribeShareGroupOffsetsRequestGroup) ->
         answer.topics = [_topic(node, asked.group_id, name, numbers) for name, numbers in wanted]
         await node.share.state.settled(partition.key for partition in node.share.state.of_group(asked.group_id))
     except MainstemError as error:
-        answer.topics, answer.error_code, answer.error_message = [], error_code(error), str(error)
+        answer.topics, answer.error_code, answer.error_message = [], coordinator_code(error), str(error)
     return answer
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Api, Call
+from mainstem.broker.failures import coordinator_code
 from mainstem.broker.slices import Slices
-from mainstem.broker.transactions.refusals import coordinator_code
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode

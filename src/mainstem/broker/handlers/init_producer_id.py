@@ -13,8 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.failures import refusal
-from mainstem.broker.transactions.refusals import coordinator_code
+from mainstem.broker.failures import coordinator_code, refusal
 from mainstem.broker.transactions.state import NO_EPOCH, NO_ID, NO_TIMEOUT_MS, Producer, Transaction
 from mainstem.broker.transactions.steps import Init
 from mainstem.errors import MainstemError

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
+from mainstem.broker.failures import coordinator_code
 from mainstem.broker.groups.consumer.topic_patterns import TopicPatterns
-from mainstem.broker.transactions.refusals import coordinator_code
 from mainstem.broker.transactions.state import IDLE, TransactionState
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.failures import error_code
+from mainstem.broker.failures import coordinator_code
 from mainstem.broker.groups.records import CommittedOffset
 from mainstem.broker.storage.topics import Topic
 from mainstem.errors import MainstemError
@@ -60,7 +60,7 @@ async def handle(node: Node, call: Call) -> OffsetCommitResponse:
         try:
             await node.groups.commit_offsets(body.group_id, kept)
         except MainstemError as error:
-            _refuse(response, error_code(error))
+            _refuse(response, coordinator_code(error))
     return response
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.failures import error_code
+from mainstem.broker.failures import coordinator_code
 from mainstem.broker.groups.records import OffsetKey
 from mainstem.errors import MainstemError
 from mainstem.protocol.apis import ApiKey
@@ -45,7 +45,7 @@ async def handle(node: Node, call: Call) -> OffsetDeleteResponse:
             if not item.error_code
         )
     except MainstemError as error:
-        return OffsetDeleteResponse(error_code=error_code(error), topics=[])
+        return OffsetDeleteResponse(error_code=coordinator_code(error), topics=[])
     return OffsetDeleteResponse(error_code=ErrorCode.NONE, topics=topics)
 
 

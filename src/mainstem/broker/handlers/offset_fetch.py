@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.failures import error_code
+from mainstem.broker.failures import coordinator_code
 from mainstem.broker.groups.records import CommittedOffset
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
@@ -98,7 +98,7 @@ async def _held(
     try:
         held = await node.groups.fetch_offsets(group_id, member_id, member_epoch)
     except MainstemError as error:
-        return {}, error_code(error)
+        return {}, coordinator_code(error)
     return {**held, **dict.fromkeys(unstable, _UNSTABLE)}, ErrorCode.NONE
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mainstem.broker.api import Api, Call
-from mainstem.broker.failures import error_code
+from mainstem.broker.failures import coordinator_code
 from mainstem.broker.share.group import ASSIGNOR_NAME, ShareMember
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
@@ -39,7 +39,7 @@ def _describe(node: Node, group_id: str) -> DescribedGroup:
         group = node.share.coordinator.find(group_id)
     except MainstemError as error:
         return DescribedGroup(
-            error_code=error_code(error),
+            error_code=coordinator_code(error),
             error_message=str(error),
             group_id=group_id,
             group_state="",

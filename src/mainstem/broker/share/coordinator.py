@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.failures import coordinator_code, refusal
 from mainstem.broker.groups.timers import RETRY_S, GroupTimers
 from mainstem.broker.share import group_records, group_steps
 from mainstem.broker.share.assignor import TopicShape
@@ -144,11 +144,15 @@ class ShareCoordinator:
         return group
 
     def find_or_create(self, group_id: str) -> ShareGroup:
-        """The share group of that id, which is new if the id is free. Raises RemoteError."""
+        """The share group of that id, which is new if the id is free. Raises RemoteError, the log's errors.
+
+        State that a deleted group of that id left, because the disk refused its tombstones, is removed before.
+        """
         if self._registry.get(group_id) is not None:
             return self.find(group_id)
         if code := self._log.refusal(group_id):
             raise refusal(code)
+        self._state.remove(self._state.of_group(group_id))
         return ShareGroup(group_id)
 
     def _groups(self) -> list[ShareGroup]:
@@ -299,9 +303,6 @@ def _require_empty(group: ShareGroup) -> None:
 
 
 def _refused(error: MainstemError) -> ShareGroupHeartbeatResponse:
-    code = error_code(error)
-    if code == ErrorCode.KAFKA_STORAGE_ERROR:
-        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     return ShareGroupHeartbeatResponse(
-        error_code=code, error_message=str(error), member_epoch=0, heartbeat_interval_ms=0
+        error_code=coordinator_code(error), error_message=str(error), member_epoch=0, heartbeat_interval_ms=0
     )

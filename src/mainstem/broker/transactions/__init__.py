@@ -6,5 +6,4 @@
 * ``records``: records of ``__transaction_state``
 * ``markers``: writes markers to the partitions of a transaction
 * ``producing``: transactional batches in a Produce request
-* ``refusals``: errors as error codes
 """

@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Final
 
-from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.failures import coordinator_code, refusal
 from mainstem.broker.groups.classic import classic_steps
 from mainstem.broker.groups.classic.classic_group import ClassicGroup, GroupState, Member, copy_group
 from mainstem.broker.groups.group_log import new_reply
@@ -103,7 +103,7 @@ class ClassicCoordinator:
         try:
             group = self._find_to_join(request)
         except MainstemError as error:
-            code = error_code(error)
+            code = coordinator_code(error)
             is_other_type = code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
             reply(classic_steps.join_error(code, "" if is_other_type else request.member_id))
             return future

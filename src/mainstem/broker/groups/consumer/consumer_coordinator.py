@@ -11,7 +11,7 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.failures import coordinator_code, refusal
 from mainstem.broker.groups.catalog import TopicCatalog
 from mainstem.broker.groups.classic.classic_group import ClassicGroup
 from mainstem.broker.groups.consumer import consumer_steps as steps
@@ -120,7 +120,7 @@ class ConsumerCoordinator:
             step = self._step(request, call, may_see)
         except MainstemError as error:
             return ConsumerGroupHeartbeatResponse(
-                error_code=error_code(error), error_message=str(error), member_epoch=0, heartbeat_interval_ms=0
+                error_code=coordinator_code(error), error_message=str(error), member_epoch=0, heartbeat_interval_ms=0
             )
         effects = Effects()
         assert step.answer is not None
@@ -142,7 +142,7 @@ class ConsumerCoordinator:
             self._keep(step, [])
             await self._log.settled(request.group_id)
         except MainstemError as error:
-            return LeaveGroupResponse(error_code=error_code(error))
+            return LeaveGroupResponse(error_code=coordinator_code(error))
         members = [
             MemberResponse(member_id=member_id, group_instance_id=instance_id, error_code=code)
             for (member_id, instance_id), code in zip(asked, codes, strict=True)
@@ -200,6 +200,7 @@ class ConsumerCoordinator:
         group_id = step.group.group_id
         if step.records:
             self._log.write(group_id, [*tombstones, *step.records])
+        if step.group is not self._groups.get(group_id):
             self._groups.put(step.group)
         self._timers.watch(group_id, step.group.next_deadline_s())
 

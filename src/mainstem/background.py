@@ -1,6 +1,6 @@
-"""Background work that must not die in silence: what failed is logged, counted, and tried again by whoever runs it.
+"""Failures of background work: each is logged and counted, and the caller tries again.
 
-``failed`` is called by a task or thread that goes on after an error that nobody foresaw. Thread-safe.
+A task or thread that goes on after an unexpected error calls ``failed``. Thread-safe.
 """
 
 from __future__ import annotations

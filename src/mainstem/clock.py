@@ -1,6 +1,6 @@
-"""The clock port: all time comes through it, so that tests can turn the hands.
+"""The clock port: all time comes through it, so that tests can set the time.
 
-``SystemClock`` is the real one; ``mainstem.testing.ManualClock`` moves only when told.
+``SystemClock`` is the real clock. ``mainstem.testing.ManualClock`` moves only when a test advances it.
 """
 
 from __future__ import annotations

@@ -8,11 +8,11 @@
     │   ├── TopicExistsError          the topic exists already
     │   ├── UnknownViewError          no such view
     │   ├── UnknownRequestError       no such request, or not the asker's
-    │   ├── RequestExpiredError       a request whose reply the log holds no more
+    │   ├── RequestExpiredError       a request whose reply was removed from the log
     │   ├── RecordTooLargeError       over max.message.bytes
     │   │   └── RecordListTooLargeError   over segment.bytes
     │   ├── InvalidRecordError        a record batch that this topic does not take
-    │   │   └── ConditionFailedError  an append whose condition does not hold; it tells the actual offset
+    │   │   └── ConditionFailedError  an append whose condition does not hold; it has the actual offset
     │   ├── UnsupportedFeatureError   the log, or the topic as it is configured, cannot do what was asked
     │   ├── InvalidTimestampError     timestamps outside the topic's bounds, or of the wrong type
     │   ├── OffsetOutOfRangeError     before the log start offset or past the log end offset
@@ -23,9 +23,9 @@
     │   ├── AuthenticationError       the user is not who it says: password, certificate, mechanism
     │   ├── AuthorizationError        the user may not do this: an ACL is missing, or denies it
     │   └── ConfigError               a setting that is unknown or out of its range
-    ├── ProtocolError                 the peer sent bytes that are not the Kafka protocol, or said no
-    │   ├── FrameError                a frame that cannot be read; the connection is of no more use
-    │   ├── CorruptBatchError         a record batch whose bytes do not add up
+    ├── ProtocolError                 the peer sent bytes that are not the Kafka protocol, or an error code
+    │   ├── FrameError                a frame that cannot be read; the connection must be closed
+    │   ├── CorruptBatchError         a record batch that is damaged
     │   │   └── DamagedRecordsError       offsets of a partition that cannot be read; it names them
     │   ├── ProducerError             an idempotent producer out of order, fenced or unknown
     │   │   ├── OutOfOrderSequenceError    a gap before this batch, or one too old to be known as a duplicate
@@ -121,7 +121,7 @@ class InvalidRecordError(InputError):
 
 
 class ConditionFailedError(InvalidRecordError):
-    """An append whose condition does not hold: nothing was appended. Read again, and decide anew.
+    """An append whose condition does not hold: nothing was appended. Read again, and decide again.
 
     ``condition`` is the name of the header that stated it; ``expected`` and ``actual`` are offsets.
     """
@@ -243,7 +243,7 @@ class InvalidProducerEpochError(ProducerError):
 
 
 class ProducerFencedError(ProducerError):
-    """Another producer has taken over the transactional id: this one's transaction is aborted, it can do no more."""
+    """Another producer took over the transactional id: this one's transaction is aborted, and it must be closed."""
 
 
 class InvalidTransactionStateError(ProducerError):

@@ -1,16 +1,17 @@
-"""Exit codes of the commands and of the processes: what a script, and the supervisor, may rely on. Documented in
+"""Exit codes of the commands and of the processes; scripts and the supervisor may rely on them. Documented in
 ``docs/commands.md``.
 
 0    done
-1    refused: the request or a setting is wrong, or the log said no
+1    refused: the request or a setting is wrong, or the log returned an error
 2    the command line is wrong
 3    not now: the log or a view cannot be reached, or did not get there in time; the same command may work later
 4    this machine: a port or a directory in use, a full disk, something that is not installed
 5    the answer is no: a view or a pipeline differs from what the log says, a check of the doctor failed
 130  interrupted (ctrl-C)
-141  whoever read the output went away
+141  the reader of the output closed it
 
-A process that ends with 1 or 2 would end so again, unchanged: it is not started again. After any other it may work.
+A process that ends with 1 or 2 would end the same way again: the supervisor does not restart it. After any other code
+it may.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ TYPE_PREFIX = "/problems/"
 
 
 class _Problem(NamedTuple):
-    """What HTTP says of one class of error."""
+    """The HTTP form of one class of errors."""
 
     slug: str
     status: int

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from mainstem.broker.storage.fetch_sessions import FetchSession, FetchSessions, Told, Watcher
+from mainstem.broker.storage.fetch_sessions import FetchSession, FetchSessions, ReportedOffsets, Watcher
 from mainstem.errors import RemoteError
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.protocol.errors import ErrorCode
@@ -152,7 +152,7 @@ def test_what_was_read_to_its_end_is_read_again_only_when_it_changes_or_is_asked
     first, second, third = made.partitions.values()
     for partition in (first, second, third):
         made.has_read(partition)
-        made.answered(partition, Told(0, 0, 0), gave_records=False)
+        made.answered(partition, ReportedOffsets(0, 0, 0), gave_records=False)
     assert list(made.unread) == []
     third.log_changed()
     made.update([asked(0, offset=5)])
@@ -163,7 +163,7 @@ def test_what_was_read_to_its_end_is_read_again_only_when_it_changes_or_is_asked
 def test_what_gave_records_goes_behind_what_the_limit_left_out() -> None:
     made = session(3)
     first, second, third = made.partitions.values()
-    made.answered(first, Told(9, 9, 0), gave_records=True)
+    made.answered(first, ReportedOffsets(9, 9, 0), gave_records=True)
     made.update([asked(0, offset=9)])
     assert list(made.unread) == [second, third, first]
 

@@ -99,7 +99,7 @@ def test_a_run_derives_and_applies_what_there_is_and_a_second_adds_what_is_new(t
         assert told.returncode == 5, told.stderr
         assert told.stdout.startswith("different: large and a batch over once.orders/0:")
         assert '{"id":"0","item":"i","amount":9}' in told.stdout
-        assert "may be why: somebody else wrote into the topic" in told.stdout
+        assert "may be why: another writer appended to the topic" in told.stdout
 
         (tmp_path / "once_app.py").write_text(APP.replace("amount != 13", "amount != 11"))
         broken = verify(tmp_path, broker.bootstrap, "doubled")

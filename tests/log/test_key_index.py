@@ -103,7 +103,7 @@ def test_a_store_that_fails_costs_no_append_and_is_mended() -> None:
     with pytest.raises(IndexNotReadyError):
         node.put((b"a", b"3", expect_key(1)))
     broken = node.store
-    node.tick(1)  # opened anew, it fails still
+    node.tick(1)  # it is opened again, and still fails
     with pytest.raises(IndexNotReadyError):
         node.index.last_offset(b"a")
     node.tick()  # so it is removed

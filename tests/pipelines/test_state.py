@@ -27,7 +27,7 @@ def test_a_tombstone_is_no_state() -> None:
 
 @pytest.mark.parametrize("value", [b"", b"[]", b"{}", STATE.to_record()[1].replace(b"restarting", b"dancing")])
 def test_another_record_is_refused_with_its_place(value: bytes) -> None:
-    with pytest.raises(SchemaError, match=rf"{STATES_TOPIC}/0:9 is no pipeline's state"):
+    with pytest.raises(SchemaError, match=rf"{STATES_TOPIC}/0:9 is not a pipeline's state"):
         PipelineState.from_record(record(value))
 
 

@@ -18,8 +18,8 @@ from mainstem.spark.verification.result import TopicVerdict, Verdict
     [
         ({}, "equal", "t: 1 records, 3 by the batch"),
         ({Finding.HELD_BACK: 2}, "equal", "2 held back by the watermark"),
-        ({Finding.UNTOLD: 2}, "not contradicted", "2 are missing, and nothing tells whether the watermark"),
-        ({Finding.UNTOLD: 1, Finding.MISSING: 1}, "different", "1 differ; 1 are missing, and nothing tells"),
+        ({Finding.UNTOLD: 2}, "not contradicted", "2 are missing; it is unknown whether the watermark"),
+        ({Finding.UNTOLD: 1, Finding.MISSING: 1}, "different", "1 differ; 1 are missing; it is unknown"),
     ],
 )
 def test_equal_is_said_of_what_is_equal_for_certain(

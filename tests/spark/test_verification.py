@@ -69,7 +69,7 @@ def test_a_record_that_was_changed_or_added_is_found_and_named(world: Flights) -
     assert json.loads(difference.actual or "") == {"flight_id": flight, "carrier": "UA"}
     assert difference.at is not None
     assert difference.at.startswith(f"{name}/0:")
-    assert "somebody else wrote into the topic" in found.doubts[-1]
+    assert "another writer appended to the topic" in found.doubts[-1]
 
 
 def test_records_without_a_key_are_compared_as_often_as_they_are_there(world: Flights) -> None:

@@ -35,7 +35,7 @@ from mainstem.open_files import raise_open_files_limit
 
 _LOG: Final = logging.getLogger("mainstem.broker")
 _LISTEN_HELP: Final = "HOST:PORT, or PROTOCOL://HOST:PORT, several with commas between; port 0 takes a free one"
-_ADVERTISE_HELP: Final = "the addresses that clients are told, if they are others; in the form of --listen"
+_ADVERTISE_HELP: Final = "the addresses that clients connect to, if they differ; in the form of --listen"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,7 +1,7 @@
-"""What commands print: results to standard output, everything else to standard error.
+"""The output of commands: results go to standard output, everything else to standard error.
 
-With ``--json`` a result is one JSON document on one line. rich is loaded only when a table is drawn. What the output's
-encoding cannot say (half of a surrogate pair, in any) is escaped: one record must not end a command.
+With ``--json`` a result is one JSON document on one line. rich is loaded only when a table is drawn. Characters that
+the output's encoding lacks (in any encoding: half of a surrogate pair) are escaped: one record must not end a command.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class OutputClosedError(Exception):
 
 
 def out(text: str) -> None:
-    """A line of the result. Raises StorageError when the output takes no more."""
+    """Print a line of the result. Raises StorageError when the output cannot be written."""
     with _writing():
         sys.stdout.write(_sayable(text) + "\n")
         sys.stdout.flush()

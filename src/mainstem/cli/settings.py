@@ -31,7 +31,7 @@ SHARED = ("bootstrap", "url", "data", "listen", "http")
 def defaults(commands: Mapping[str, Collection[str]], path: Path = Path(FILE_NAME)) -> dict[str, Any]:
     """The defaults for each command, in typer's form. Raises ConfigError for a file that is wrong.
 
-    ``commands`` has the names of the commands of each group; a command that is no group has none.
+    ``commands`` has the names of the commands of each group; a command that is not a group has none.
     """
     if not path.is_file():
         return {}

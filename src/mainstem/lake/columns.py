@@ -24,7 +24,7 @@ TIMESTAMP_TYPE: Final = "_timestamp_type"
 ERROR: Final = "_error"
 
 UNREADABLE: Final = "the value is "
-"""How ``_error`` begins where the value is no JSON object, so that nothing can be read of it.
+"""How ``_error`` begins where the value is not a JSON object, so that no column can be read.
 
 Otherwise some columns do not fit, and are null, and the others are there.
 """

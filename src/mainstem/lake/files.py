@@ -98,7 +98,7 @@ def own_path(directory: Path, location: str) -> Path:
     named = Path(location)
     part = named.parent.name
     if part not in _PARTS or named.name in {"", ".."}:
-        raise ValueError(f"{location} is no name of a lake's file")
+        raise ValueError(f"invalid name of a lake's file: {location}")
     return directory / TABLE_FILES / part / named.name
 
 

@@ -50,7 +50,7 @@ def fault_of(function: Any, initial: Any) -> str | None:
     if inspect.iscoroutinefunction(function):
         return f"the fold {place_of(function)} is async; it has to return the state itself"
     if not _is_json(initial):
-        return f"initial={initial!r} is no JSON: it is the state that a fold begins with"
+        return f"initial={initial!r} is not JSON: use the state that the fold begins with"
     try:
         inspect.signature(function).bind(None, None)
     except TypeError as error:

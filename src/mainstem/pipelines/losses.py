@@ -80,7 +80,7 @@ class Loss:
             )
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise SchemaError(
-                f"{record.topic}/{record.partition}:{record.offset} is no record of a loss: {error}"
+                f"{record.topic}/{record.partition}:{record.offset} is not a record of a loss: {error}"
             ) from error
 
 

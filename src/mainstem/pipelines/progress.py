@@ -75,5 +75,5 @@ class Progress:
             )
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise SchemaError(
-                f"{record.topic}/{record.partition}:{record.offset} is no progress record: {error}"
+                f"{record.topic}/{record.partition}:{record.offset} is not a progress record: {error}"
             ) from error

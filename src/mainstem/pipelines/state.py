@@ -141,7 +141,7 @@ class PipelineState:
             )
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise SchemaError(
-                f"{record.topic}/{record.partition}:{record.offset} is no pipeline's state: {error}"
+                f"{record.topic}/{record.partition}:{record.offset} is not a pipeline's state: {error}"
             ) from error
 
 

@@ -175,7 +175,7 @@ class ScramClient:
         """See that the server knows the password, too. Raises AuthenticationError."""
         verifier = _decoded(_attributes(message).get("v", ""))
         if not self._expected or not hmac.compare_digest(verifier, self._expected):
-            raise AuthenticationError("the log could not prove that it knows the user: it may be somebody else")
+            raise AuthenticationError("the log could not prove that it knows the user: it may be another server")
 
 
 def _attributes(message: bytes) -> dict[str, str]:

@@ -136,7 +136,7 @@ def read_header(buffer: Buffer, file_position: int = 0) -> BatchHeader:
 def other_magic(magic: int) -> str:
     """What to say of a batch that is not of this format."""
     if 0 <= magic < MAGIC:
-        return f"magic {magic}, the format of Kafka before 0.11; only {MAGIC} is read: copy the topic to have it anew"
+        return f"magic {magic}, the format of Kafka before 0.11; only {MAGIC} is read: copy the topic to rewrite it"
     return f"magic {magic}, only {MAGIC} is supported"
 
 

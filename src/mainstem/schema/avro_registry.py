@@ -63,7 +63,7 @@ class AvroRegistry:
 
 
 def _avro_of(answer: dict[str, Any]) -> str | None:
-    """The schema's text; None for one that is no Avro (JSON Schema, Protobuf), or refers to others."""
+    """The schema's text; None for one that is not Avro (JSON Schema, Protobuf), or refers to others."""
     if answer.get("schemaType", "AVRO") != "AVRO" or answer.get("references"):
         return None
     return str(answer["schema"]) if "schema" in answer else None

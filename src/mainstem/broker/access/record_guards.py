@@ -70,8 +70,8 @@ def fetch(node: Node, call: Call, access: Access) -> Steps:
 
 def _denied(response: type[FetchResponse] | type[ShareFetchResponse], held: list[Any], refused: list[Any]) -> list[Any]:
     """Refusals of the topics that an answer held, and of those that were asked for and are not in it."""
-    told = {(_topic_of(item), item.topic_id) for item in held}
-    left = [item for item in refused if (_topic_of(item), item.topic_id) not in told]
+    answered = {(_topic_of(item), item.topic_id) for item in held}
+    left = [item for item in refused if (_topic_of(item), item.topic_id) not in answered]
     return list(refused_items(response, "responses", [*held, *left], _DENIED))
 
 

@@ -70,8 +70,8 @@ _OWN: Final = (
         "long",
         "268435456",
         _int(1, _INT64_MAX),
-        "Bytes of requests in flight, over all connections, above which no more is read (Kafka: no limit); requests "
-        "that have not come whole take half as much more",
+        "Bytes of requests in flight, over all connections, above which the node stops reading (Kafka: no limit); "
+        "incomplete requests may take half as much in addition",
     ),
     _own(
         "mainstem.queued.principal.request.bytes",
@@ -188,8 +188,8 @@ _OWN: Final = (
         "int",
         "10080",
         _int(1),
-        "Committed offsets are forgotten so long after their group became empty; so long after the commit where nobody "
-        "subscribes to the topic, or the group never had members",
+        "Committed offsets are removed this long after their group became empty; this long after the commit if no "
+        "member subscribes to the topic, or the group never had members",
     ),
     _own(
         "offsets.retention.check.interval.ms",

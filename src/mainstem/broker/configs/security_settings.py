@@ -82,7 +82,7 @@ SECURITY_SETTINGS: Final = (
         "string",
         "",
         str,
-        "PROTOCOL://HOST:PORT that clients of the listener in that protocol are told, with commas between several",
+        "PROTOCOL://HOST:PORT that clients of the listener with that protocol connect to; several with commas between",
     ),
     Row(
         "sasl.enabled.mechanisms",

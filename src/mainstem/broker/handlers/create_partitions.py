@@ -48,9 +48,7 @@ def _create(node: Node, asked: CreatePartitionsTopic, *, validate_only: bool) ->
         raise UnknownTopicError(f"there is no topic {asked.name[:300]!r}")
     has = len(topic.partitions)
     if asked.count <= has:
-        raise refusal(
-            ErrorCode.INVALID_PARTITIONS, f"topic {asked.name} has {has} partitions; {asked.count} is no more"
-        )
+        raise refusal(ErrorCode.INVALID_PARTITIONS, f"topic {asked.name} has {has} partitions: use a count over {has}")
     if asked.assignments is not None:
         assigned = [list(item.broker_ids) for item in asked.assignments]
         if assigned != [[node.node_id]] * (asked.count - has):

@@ -23,8 +23,8 @@ from mainstem.broker.storage.fetch_sessions import (
     FINAL_EPOCH,
     FULL_EPOCH,
     FetchSession,
+    ReportedOffsets,
     SessionPartition,
-    Told,
     TopicKey,
 )
 from mainstem.errors import DamagedRecordsError, MainstemError, RemoteError
@@ -222,12 +222,12 @@ class _Fetch:
 
     def _tell(self, partition: SessionPartition, data: PartitionData) -> bool:
         """Store the result in the session; return whether the response includes the partition."""
-        told = None
+        reported = None
         if data.error_code == 0 and data.diverging_epoch.epoch < 0:
-            told = Told(data.high_watermark, data.last_stable_offset, data.log_start_offset)
-        if self._is_incremental and told is not None and told == partition.told and not data.records:
+            reported = ReportedOffsets(data.high_watermark, data.last_stable_offset, data.log_start_offset)
+        if self._is_incremental and reported is not None and reported == partition.reported and not data.records:
             return False
-        self._session.answered(partition, told, gave_records=bool(data.records))
+        self._session.answered(partition, reported, gave_records=bool(data.records))
         return True
 
     def _session_id(self) -> int:

@@ -1,8 +1,8 @@
 """Responses that wait because their clients do not read them: counted over all connections, and bounded.
 
-A connection is listed here while its socket accepts no more data. Above ``limit_bytes`` the slowest readers are closed,
-one after the other, until the rest fits. New entries are spared until twice the limit waits. A connection that reads
-nothing for ``idle_s_max`` is closed in any case. Concurrency: the event loop only.
+A connection is listed here while its socket's send buffer is full. Above ``limit_bytes`` the slowest readers are
+closed, one after the other, until the rest fits. New entries are spared until twice the limit waits. A connection that
+reads nothing for ``idle_s_max`` is closed in any case. Concurrency: the event loop only.
 """
 
 from __future__ import annotations

@@ -64,15 +64,15 @@ def parse_listeners(listen: str, advertise: str = "") -> tuple[Listener, ...]:
     listeners = [Listener(*_parse(part)) for part in listen.split(",") if part.strip()]
     if not listeners:
         raise ConfigError(f"{listen!r} is not HOST:PORT with a port up to 65535, e.g. 127.0.0.1:9092")
-    told: dict[Protocol, tuple[str, int]] = {}
+    advertised: dict[Protocol, tuple[str, int]] = {}
     for part in advertise.split(","):
         if part.strip():
             protocol, host, port = _parse(part, listeners[0].protocol)
-            told[protocol] = host, port
-    for protocol in told:
+            advertised[protocol] = host, port
+    for protocol in advertised:
         if all(listener.protocol is not protocol for listener in listeners):
             raise ConfigError(f"advertised.listeners names {protocol.value}, but nothing listens in that protocol")
-    return tuple(Listener(each.protocol, each.host, each.port, told.get(each.protocol)) for each in listeners)
+    return tuple(Listener(each.protocol, each.host, each.port, advertised.get(each.protocol)) for each in listeners)
 
 
 def _parse(text: str, default: Protocol = Protocol.PLAINTEXT) -> tuple[Protocol, str, int]:

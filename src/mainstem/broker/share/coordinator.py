@@ -110,7 +110,7 @@ class ShareCoordinator:
             if log is not None:
                 self._deliveries.cut_to(partition, log)
         except MainstemError as error:
-            _LOG.error("%s: what it says of lost records could not be removed: %s", partition.key.text, error)
+            _LOG.error("%s: the state of lost records could not be removed: %s", partition.key.text, error)
 
     def forgotten(self, group_id: str) -> None:
         """A share group was deleted, and is out of the registry."""
@@ -121,7 +121,7 @@ class ShareCoordinator:
         try:
             self._state.remove(partitions)
         except MainstemError as error:  # the next start finds it without a group or a topic, and tries again
-            _LOG.warning("state of what is no more could not be removed: %s", error)
+            _LOG.warning("the state of a deleted group or topic could not be removed: %s", error)
 
     def stop(self) -> None:
         """Forget all timers."""

@@ -59,11 +59,11 @@ def check_request(request: ShareGroupHeartbeatRequest) -> None:
         raise refusal(ErrorCode.INVALID_REQUEST, "a heartbeat names its group")
     check_member_id(request.member_id)
     if request.member_epoch < LEAVE_EPOCH:
-        raise refusal(ErrorCode.INVALID_REQUEST, f"there is no member epoch {request.member_epoch}")
+        raise refusal(ErrorCode.INVALID_REQUEST, f"invalid member epoch {request.member_epoch}: use -1 or more")
     if request.rack_id is not None and not request.rack_id.strip():
-        raise refusal(ErrorCode.INVALID_REQUEST, "a rack id is not empty")
+        raise refusal(ErrorCode.INVALID_REQUEST, "the rack id is empty: send null or a name")
     if request.member_epoch == JOIN_EPOCH and not request.subscribed_topic_names:
-        raise refusal(ErrorCode.INVALID_REQUEST, "who joins says what it subscribes to")
+        raise refusal(ErrorCode.INVALID_REQUEST, "subscribed topic names are required when joining")
 
 
 def check_member_id(member_id: str | None) -> None:

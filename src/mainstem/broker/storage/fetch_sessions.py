@@ -53,7 +53,7 @@ class Watches(Protocol):
     def unwatch(self, log: PartitionLog, watcher: Watcher) -> None: ...
 
 
-class Told(NamedTuple):
+class ReportedOffsets(NamedTuple):
     """The offsets of a partition that the client knows from the last response."""
 
     high_watermark: int
@@ -64,18 +64,18 @@ class Told(NamedTuple):
 class SessionPartition:
     """One partition of a session.
 
-    ``asked`` is the client's last request for it. ``log`` is the log that the last lookup found. ``told`` holds the
+    ``asked`` is the client's last request for it. ``log`` is the log that the last lookup found. ``reported`` holds the
     offsets that the client knows; it is None after an error, so the next successful read is always reported.
     """
 
-    __slots__ = ("asked", "log", "session", "told", "topic")
+    __slots__ = ("asked", "log", "reported", "session", "topic")
 
     def __init__(self, session: FetchSession, topic: TopicKey, asked: FetchPartition) -> None:
         self.session = session
         self.topic = topic
         self.asked = asked
         self.log: PartitionLog | None = None
-        self.told: Told | None = None
+        self.reported: ReportedOffsets | None = None
 
     def log_changed(self) -> None:
         """Mark the partition as unread: its log has changed."""
@@ -170,12 +170,12 @@ class FetchSession:
         """Remove the partition from the unread ones until its log changes or a request names it."""
         self.unread.pop(partition, None)
 
-    def answered(self, partition: SessionPartition, told: Told | None, *, gave_records: bool) -> None:
-        """Store what the response says of the partition; None for an error, which the next fetch reads again."""
-        partition.told = told
+    def answered(self, partition: SessionPartition, reported: ReportedOffsets | None, *, gave_records: bool) -> None:
+        """Store the offsets that the response reports; None for an error: the next fetch reads the partition again."""
+        partition.reported = reported
         if gave_records:
             self.unread.pop(partition, None)
-        if gave_records or told is None:
+        if gave_records or reported is None:
             self.unread[partition] = None
 
     def advance(self) -> int:

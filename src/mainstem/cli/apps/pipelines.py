@@ -64,7 +64,7 @@ def show(name: Name, bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP, j
 def drop(
     name: Name,
     app_name: Annotated[
-        str | None, typer.Option("--app", metavar="APP", help="Its App; default: what it told.")
+        str | None, typer.Option("--app", metavar="APP", help="Its App; default: the App that it reported.")
     ] = None,
     data: options.Data = options.DEFAULT_DATA,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
@@ -82,10 +82,10 @@ def drop(
     require_name("a pipeline", name)
     if app_name is not None:
         require_name("an App", app_name)
-    told = {pipeline["name"]: pipeline for pipeline in _latest(bootstrap)}.get(name, {})
-    app_name = app_name or told.get("app")
-    checkpoints = Layout(data.absolute()).checkpoints(_known_app(name, app_name, told))
-    if told and not (checkpoints / name).is_dir() and told["batch_id"] is not None and told["batch_id"] >= 0:
+    state = {pipeline["name"]: pipeline for pipeline in _latest(bootstrap)}.get(name, {})
+    app_name = app_name or state.get("app")
+    checkpoints = Layout(data.absolute()).checkpoints(_known_app(name, app_name, state))
+    if state and not (checkpoints / name).is_dir() and state["batch_id"] is not None and state["batch_id"] >= 0:
         raise InputError(
             f"the checkpoint of {name} is not {checkpoints / name}: name its data directory with --data, on the "
             "machine where it runs; without it what its sink left open cannot be ended"
@@ -100,11 +100,11 @@ def drop(
         out(f"dropped {name}; transactions that it had left open: {dropped.transactions}")
 
 
-def _known_app(name: str, app_name: str | None, told: dict[str, Any]) -> str:
+def _known_app(name: str, app_name: str | None, state: dict[str, Any]) -> str:
     if app_name:
         return app_name
-    if told:
-        raise InputError(f"pipeline {name} has not told its App; say --app")
+    if state:
+        raise InputError(f"pipeline {name} has not reported its App; add --app")
     raise InputError(f"there is no pipeline {name!r} in the log; if it has a checkpoint, say --app and --data")
 
 
@@ -116,7 +116,7 @@ def _latest(bootstrap: str) -> list[dict[str, Any]]:
 
 
 def _summary(pipeline: dict[str, Any]) -> dict[str, Any]:
-    """What a person looks for first; ``--json`` has it all."""
+    """The most important fields, for people; ``--json`` prints all of them."""
     failure = pipeline.get("failure")
     since = "" if pipeline["status"] != "not seen" else f" since {_time(pipeline['seen_ms'])}"
     return {

@@ -29,7 +29,7 @@ class Direction(enum.StrEnum):
 
 
 class Source(enum.StrEnum):
-    """What a rebuild takes its records from."""
+    """The source of a rebuild's records."""
 
     LOG = "log"
     LEFT = "left"
@@ -58,7 +58,7 @@ def list_views(url: options.Url = options.DEFAULT_URL, json: options.Json = Fals
 
 
 def _summary(status: dict[str, Any]) -> dict[str, Any]:
-    """What a person looks for first; ``--json`` has it all."""
+    """The most important fields, for people; ``--json`` prints all of them."""
     verified = status["verified"]
     words = {None: "never", True: "equal", False: "differs"}
     return {
@@ -204,7 +204,7 @@ def path(  # noqa: PLR0913 - a command's options are its parameters
 def diff(
     view: Name,
     start: Annotated[str, typer.Option("--from", metavar="MOMENT", help="A past position or time (ISO 8601, or ms).")],
-    end: Annotated[str | None, typer.Option("--to", metavar="MOMENT", help="The same; now unless told.")] = None,
+    end: Annotated[str | None, typer.Option("--to", metavar="MOMENT", help="The same; default: now.")] = None,
     limit: Limit = 1_000,
     after: After = None,
     timeout: options.Timeout = 30.0,
@@ -244,7 +244,7 @@ def verify(
     else:
         out(f"different: {view} is not what a replay of {result['records']:,} records gives")
         out_rows(result["differences"])
-        out(f"to build it anew from the log: mainstem views rebuild {view}")
+        out(f"to rebuild it from the log: mainstem views rebuild {view}")
     return DONE if result["equal"] else NO
 
 
@@ -257,7 +257,7 @@ def rebuild(
     url: options.Url = options.DEFAULT_URL,
     json: options.Json = False,
 ) -> None:
-    """Build a view anew from the log; the old one serves until the new one is there."""
+    """Rebuild a view from the log; the old version answers queries until the new one is ready."""
     result = _view(url, view).rebuild(source=source.value)
     if json:
         out_json(result)

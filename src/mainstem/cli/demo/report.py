@@ -1,4 +1,4 @@
-"""What the demo shows while it runs, and at its end. With ``quiet`` nothing at all: the JSON document says it."""
+"""The demo's output while it runs, and at its end. With ``quiet`` it prints nothing: the JSON document has it all."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ _NEW_FLIGHT: dict[str, Any] = {
 
 @dataclass
 class Results:
-    """What the demo found; the JSON document that it prints."""
+    """The results of the demo: the JSON document that it prints."""
 
     topics: dict[str, int] = field(default_factory=dict)
     answers: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -136,7 +136,7 @@ class Demo:
             self._loaded = loaded.position
 
     def _wait_for_the_rest(self) -> None:
-        """What of Spark's start, and the others', is left when the files are loaded."""
+        """Wait for the processes that are still starting when the files are loaded."""
         for name in ("views", "gateway", "pipelines"):
             self._stack.supervisor.wait_ready(name)
 

@@ -67,7 +67,7 @@ def reset(
     bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP,
     json: options.Json = False,
 ) -> None:
-    """Let a group without members begin elsewhere; shows what it would do unless told to do it."""
+    """Move the offsets of a group without members; without --execute, only shows the new offsets."""
     from mainstem.gateway.topics.reads import moment
     from mainstem.model import Position
 

@@ -88,5 +88,5 @@ def _show(record: Record, *, as_json: bool) -> None:
 
 
 def _text(data: bytes | None) -> str:
-    """Text on one line; what is no text is escaped."""
+    """Text on one line; bytes that are not UTF-8 are escaped."""
     return "(null)" if data is None else data.decode(errors="backslashreplace").replace("\n", "\\n")

@@ -92,7 +92,7 @@ def delete(
 
 
 def _rows(log: Log, names: Sequence[str]) -> list[dict[str, Any]]:
-    """What the topics hold; two requests for all of them."""
+    """The contents of the topics, a row each; two requests for all of them."""
     if not names:
         return []
     beginning, end = log.beginning(*names), log.end(*names)

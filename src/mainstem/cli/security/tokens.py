@@ -79,7 +79,7 @@ def list_tokens(file: File = DEFAULT_FILE, json: options.Json = False) -> None:
 
 @app.command()
 def revoke(name: Name, file: File = DEFAULT_FILE, json: options.Json = False) -> None:
-    """Let a token end: within a second it is known no more."""
+    """Revoke a token: the gateway refuses it within a second."""
     from mainstem.gateway.access.tokens import read_tokens, write_tokens
 
     tokens = read_tokens(file)

@@ -138,4 +138,4 @@ class JsonHttp:
             return document
         if status >= 400:
             return {"detail": f"{self.url} answered with HTTP status {status}"}
-        raise FrameError(f"{self.url} answered with something that is no JSON object; is it a Mainstem gateway?")
+        raise FrameError(f"{self.url} did not answer with a JSON object; is it a Mainstem gateway?")

@@ -103,7 +103,7 @@ class _Pipeline:
         with card("Micro-batches"):
             self._chart = ui.echart(charts.micro_batches([])).classes("chart")
             self._chart.props["aria-label"] = "Durations of the last micro-batches by phase, and their rows"
-            self._no_batches = text("No micro-batch has been told of yet.", "quiet", "p")
+            self._no_batches = text("No micro-batch has been reported yet.", "quiet", "p")
         with card("Where it is"):
             self._facts = ui.element("dl").classes("facts")
         this.every(self._refresh)

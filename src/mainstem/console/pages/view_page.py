@@ -103,7 +103,9 @@ class _View:
 
     def _build_rebuild(self) -> None:
         text(
-            "Builds the view anew from the log beside this one, which goes on answering; then they swap.", "quiet", "p"
+            "Builds a new version of the view from the log. The old one answers until the new one is ready.",
+            "quiet",
+            "p",
         )
         with ui.dialog() as dialog, ui.card():
             text(f"Rebuild {self._view} from the log?", "card-title", "h2")
@@ -140,7 +142,7 @@ class _View:
             self._topic.update()
         self._position.text = view["position"] or "nothing yet"
         self._covers.text = view["covers"] or "nothing yet"
-        if not self._waits_for_rebuild:  # the one that this page asked for is told of when it is answered
+        if not self._waits_for_rebuild:  # a rebuild that this page requested is reported by its answer
             self._tell_of_others_rebuild(view["is_rebuilding"])
         self._show_box(view["kind"])
         self._show_verdict(view["verified"])

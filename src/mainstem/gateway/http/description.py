@@ -22,8 +22,8 @@ _PROBLEMS: Final = {
     403: "The token may not do this, or a page of another origin asks",
     404: "There is no such topic, view or request",
     408: "The body came too slowly",
-    409: "The topic or the view does not do this",
-    410: "What is asked for is too old: it is kept no more",
+    409: "The topic or the view does not support this",
+    410: "The requested data is too old: it was removed",
     412: "The condition does not hold; `actual` is the offset that does",
     413: "The body or a record is too large",
     415: "The body is not `application/json`",
@@ -61,7 +61,7 @@ _PROBLEM_HEADERS: Final[Mapping[int, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Success:
-    """An answer that is no problem. ``schema`` is a name of ``answer_schemas``, ``headers`` those that it may have."""
+    """A successful answer. ``schema`` is a name of ``answer_schemas``, ``headers`` those that it may have."""
 
     status: int
     text: str
@@ -79,9 +79,9 @@ class Success:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What a route answers; ``problems`` are those that do not follow from what it takes.
+    """The answers of a route; ``problems`` are those that do not follow from its parameters.
 
-    ``takes``: the headers that it reads and the framework does not know of.
+    ``takes``: the headers that it reads but does not declare to the framework.
     """
 
     successes: tuple[Success, ...]

@@ -61,7 +61,7 @@ class VerifyQuery(NoQuery):
 
 
 class RebuildQuery(NoQuery):
-    """What a view is rebuilt from."""
+    """The source of a view's rebuild."""
 
     source: Literal["log", "left", "lake", "snapshot"] = Field(
         "log",
@@ -93,7 +93,7 @@ class SearchParameters(WaitQuery):
 
 
 class NeighborsQuery(WaitQuery):
-    """What lies around a node."""
+    """A query for the nodes around a node."""
 
     node: str
     hops: int = 1
@@ -117,7 +117,7 @@ class DiffQuery(NoQuery):
         description="a position of the view, or a time (ISO 8601, or milliseconds since the epoch)",
         examples=[_POSITION_EXAMPLE, "2013-01-01T10:00:00Z"],
     )
-    end: str | None = Field(None, alias="to", description="the same; now unless told")
+    end: str | None = Field(None, alias="to", description="the same; default: now")
     limit: int = Field(1_000, ge=1, le=LIMIT_MAX)
     after: str | None = Field(None, description="only keys behind this one: the `next` of the answer before")
     timeout: float = Field(WAIT_S, ge=0, le=WAIT_S_MAX, description="seconds to wait for the past states")
@@ -201,7 +201,7 @@ class TopicsQuery(NoQuery):
 
 
 class AppendQuery(NoQuery):
-    """What is proven of records before they are appended."""
+    """The checks of records before they are appended."""
 
     validate_: bool = Field(
         False, alias="validate", description="refuse records that do not fit the topic's registered schema (422)"
@@ -216,7 +216,7 @@ class ViewStreamQuery(NoQuery):
     start: str | None = Field(
         None,
         alias="from",
-        description="a position of the view's topic; changes since are told. Without it, changes from now on",
+        description="a position of the view's topic; changes since are sent. Without it, changes from now on",
         examples=[_POSITION_EXAMPLE],
     )
 

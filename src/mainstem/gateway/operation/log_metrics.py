@@ -40,14 +40,14 @@ class LogMetrics:
         self._client = UnixHttp(socket, silence_s=_TIMEOUT_S, connect_s=_TIMEOUT_S)
 
     async def page(self) -> Response:
-        """What the log says now. Raises UnavailableError."""
+        """The log's metrics now, and the gateway's own. Raises UnavailableError."""
         try:
             answer = await self._client.send("GET", "/metrics")
             page = await answer.read()
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise UnavailableError("the log does not tell its metrics; it is started again by itself") from error
+            raise UnavailableError("the log does not answer with its metrics; it restarts by itself") from error
         if answer.status != HTTPStatus.OK:
-            raise UnavailableError("the log is telling its metrics to others; try again in a moment")
+            raise UnavailableError("the log is busy with other requests for metrics; try again in a moment")
         return Response(page + _own_metrics(), headers={"Content-Type": answer.headers["content-type"]})
 
     async def close(self) -> None:
@@ -57,7 +57,7 @@ class LogMetrics:
 
 def _own_metrics() -> bytes:
     name = "mainstem_gateway_background_failures_total"
-    lines = [f"# HELP {name} Errors of background tasks of the gateway that nobody foresaw.", f"# TYPE {name} counter"]
+    lines = [f"# HELP {name} Unexpected errors of background tasks of the gateway.", f"# TYPE {name} counter"]
     lines += [f'{name}{{task="{task}"}} {count}' for task, count in sorted(failures().items())]
     return "\n".join([*lines, ""]).encode()
 

@@ -71,7 +71,7 @@ class Requests:
         """Make sure of the topics. Raises UnknownTopicError, InputError for a topic that takes no requests."""
         reserved = {CORRELATION_ID, REPLY_TOPIC} & set(body.headers)
         if reserved:
-            raise InputError(f"the header {min(reserved)} is set here, not by who asks")
+            raise InputError(f"the header {min(reserved)} is set by the gateway: leave it out")
         reply_topic = reply_topic_of(topic)
         self._log.end(topic)  # raises UnknownTopicError
         ask_headers(asks)  # refuses an idempotency key that is too long

@@ -175,7 +175,7 @@ def _start(log: Log, topic: str, words: str, wanted: RecordFilter) -> TopicStart
         offset = offsets.get(tp.partition, 0)
         if offset < beginning and tp.partition in wanted.of(offsets):
             raise OffsetOutOfRangeError(
-                f"{tp}:{offset} is no longer in the log, which begins at {tp}:{beginning}; begin with from=earliest"
+                f"{tp}:{offset} was removed from the log, which begins at {tp}:{beginning}; begin with from=earliest"
             )
     by_index = False
     if wanted.key is not None:

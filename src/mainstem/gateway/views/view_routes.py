@@ -75,7 +75,7 @@ def _add_administration(router: APIRouter, backend: ViewBackend) -> None:
     async def verify(http: Request, view: str, query: Annotated[VerifyQuery, Query()]) -> Response:
         return await backend.respond(http, view, partial(_verify, view=view, full=query.full))
 
-    @router.post("/views/{view}/rebuild", summary="Build the view anew from the log")
+    @router.post("/views/{view}/rebuild", summary="Rebuild the view from the log")
     async def rebuild(http: Request, view: str, query: Annotated[RebuildQuery, Query()]) -> Response:
         return await backend.respond(http, view, partial(_rebuild, view=view, source=query.source))
 

@@ -146,17 +146,17 @@ class LogFeatures:
         pause_s = min(_RETRY_S_MAX, _RETRY_S_MIN * 2 ** min(self._failures, 10))
         self._failures += 1
         self._not_before_s = self._clock.monotonic_s() + pause_s
-        _logger.error("%s; tried again in %g s", reason, pause_s)
+        _logger.error("%s; the next try is in %g s", reason, pause_s)
 
     # The store
 
     def _maybe_mend(self) -> None:
-        """Open the store anew, and every index; the second time in a row without what is in it."""
+        """Open the store and every index again; the second time in a row, remove the store first (a rebuild)."""
         if self._clock.monotonic_s() < self._not_before_s:
             return
         reason = next(index.failure for index in self._indexes.values() if index.failure is not None)
         removes = self._failures > 0
-        self._put_off(f"{reason}; it is {'built' if removes else 'opened'} anew")
+        self._put_off(f"{reason}; it is {'rebuilt' if removes else 'opened again'}")
         logs = list(self._indexes)
         self.close()
         if removes:
@@ -171,7 +171,7 @@ class LogFeatures:
         try:
             store = self.open_store()
         except StorageError as error:
-            _logger.error("%s; it is built anew", error)
+            _logger.error("%s; it is rebuilt", error)
             self.remove_store()
             try:
                 store = self.open_store()

@@ -131,7 +131,7 @@ class _Partition:
         end, next_offset = 0, base_offset
         for at, header in walk_past_damage(file, Start(0, base_offset), size, prove=True):
             if at != end:
-                self._add(name, end, next_offset, f"{at - end} bytes that are no whole record batch")
+                self._add(name, end, next_offset, f"{at - end} bytes that are not a whole record batch")
             batches[at] = header.last_offset
             timestamps[header.last_offset] = header.max_timestamp
             end, next_offset = at + header.size_bytes, header.next_offset
@@ -167,7 +167,7 @@ class _Partition:
     def _entries(self, base_offset: int, suffix: str, entry: struct.Struct) -> Iterator[tuple[int, int]]:
         data = read_file(self._disk, self._path / offset_file(base_offset, suffix)) or b""
         if len(data) % entry.size:
-            text = f"{len(data)} bytes are no whole entries"
+            text = f"{len(data)} bytes are not a whole number of entries"
             self._add(offset_file(base_offset, suffix), None, None, text, loses_records=False)
         whole = data[: len(data) - len(data) % entry.size]
         return (pair for pair in entry.iter_unpack(whole) if pair != (0, 0))

@@ -34,7 +34,7 @@ def read_offsets(checkpoint: str, batch_id: int) -> StreamOffsets:
     except OSError as error:
         raise StorageError(f"the checkpoint's {path} cannot be read: {error.strerror}") from error
     if not lines or lines[0] != _VERSION:
-        raise StorageError(f"the checkpoint's {path} is no offset log of version {_VERSION}")
+        raise StorageError(f"the checkpoint's {path} is not an offset log of version {_VERSION}")
     sources = list(_ours(lines[2:]))
     return StreamOffsets(
         _furthest_behind([source.position for source in sources]),

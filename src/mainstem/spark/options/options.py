@@ -43,7 +43,7 @@ _HINTS = {
     "kafka.enable.auto.commit": "offsets are committed after each micro-batch; commitOffsets=false turns that off",
     "kafka.key.deserializer": "keys are bytes; cast the column",
     "kafka.value.deserializer": "values are bytes, or typed by valueSchema",
-    "kafka.interceptor.classes": "there is no interceptor here",
+    "kafka.interceptor.classes": "interceptors are not supported",
     "kafka.max.poll.records": "limit a micro-batch by maxOffsetsPerTrigger",
     "kafkaconsumer.polltimeoutms": "kafka.request.timeout.ms bounds each wait",
     "fetchoffset.numretries": "what may heal is tried again until kafka.request.timeout.ms is over",

@@ -79,6 +79,6 @@ class StatePublisher:
         try:
             self._log.append_many(STATES_TOPIC, [state.to_record() for state in due])
         except MainstemError as error:
-            _LOGGER.debug("the states of pipelines cannot be told: %s", error)
+            _LOGGER.debug("the states of pipelines cannot be published: %s", error)
             return
         self._published.update((state.pipeline, state) for state in due)

@@ -54,7 +54,7 @@ class AvroDecoder:
 
     @property
     def refusal(self) -> str:
-        return "is no Avro record"
+        return "is not an Avro record"
 
     def decode(self, values: pa.Array, schema: pa.Schema) -> DecodedRows:
         """Read ``values`` (binary) into the columns of ``schema``. Raises LogUnavailableError without the registry."""
@@ -98,8 +98,8 @@ def _reason(data: bytes, writer: AvroType) -> str:
     try:
         read_value(data, writer)
     except SchemaError as error:
-        return f"the value is no Avro record of its schema: {error}"
-    return "the value is no Avro record of its schema"
+        return f"the value is not an Avro record of its schema: {error}"
+    return "the value is not an Avro record of its schema"
 
 
 def _schema_ids(values: pa.Array) -> Any:

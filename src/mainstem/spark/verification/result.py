@@ -91,17 +91,17 @@ class TopicVerdict:
             parts.append(f"{self.held_back:,} held back by the watermark")
         if self.untold:
             parts.append(
-                f"{self.untold:,} are missing, and nothing tells whether the watermark holds them back or they are lost"
+                f"{self.untold:,} are missing; it is unknown whether the watermark holds them back or they are lost"
             )
         if self.rounding:
             parts.append(f"{self.rounding:,} differ in the last digits of floating numbers only, which counts as equal")
         if self.not_judged:
-            parts.append(f"{self.not_judged:,} not judged, for records were removed that they may rest on")
+            parts.append(f"{self.not_judged:,} not judged, because records were removed that they may depend on")
         if self.behind:
             more = " or more" if self.behind == BEHIND_MAX else ""
             parts.append(
-                f"{self.behind:,}{more} not compared, for they lie behind what the pipeline said that it wrote: it is "
-                "at work on them, or somebody else wrote them"
+                f"{self.behind:,}{more} not compared, because they come after the offsets that the pipeline reported: "
+                "it is writing them now, or another writer wrote them"
             )
         return "; ".join(parts)
 

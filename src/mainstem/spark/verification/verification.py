@@ -75,7 +75,7 @@ EXAMPLES_MAX: Final = 10
 _WATERMARK_DELAY: Final = "spark.watermarkDelayMs"
 _RECORD_COLUMNS: Final = ("key", "value", "partition", "offset", "timestamp")
 _OTHER_VERSION: Final = (
-    "somebody else wrote into the topic, or it holds what a former version of the pipeline derived: one that was "
+    "another writer appended to the topic, or it holds records of a former version of the pipeline: one that was "
     "changed and resumed, or started afresh"
 )
 

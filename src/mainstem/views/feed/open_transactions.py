@@ -26,7 +26,7 @@ def holding_back(client: WireClient, wanted: Position, topic: str) -> tuple[str,
     try:
         return _holding_back(client, wanted, topic)
     except MainstemError as error:
-        _LOGGER.debug("the open transactions of %s cannot be told: %s", topic, error)
+        _LOGGER.debug("the open transactions of %s cannot be listed: %s", topic, error)
         return ()
 
 

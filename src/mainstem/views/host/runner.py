@@ -135,7 +135,7 @@ class ViewRunner:
         except MainstemError as error:
             self._become("stopped", str(error))
         except BaseException as error:  # a panic of a library in Rust is no Exception; nobody else would tell of it
-            _LOGGER.exception("view %s stopped on an error that nobody foresaw", self._name)
+            _LOGGER.exception("view %s stopped on an unexpected error", self._name)
             self._become("stopped", f"unexpected {type(error).__name__}: {error}; restart the view host or rebuild")
 
     def _turn(self) -> None:

@@ -446,7 +446,7 @@ class View:
         if not findings:
             return None
         named = ", ".join(repr(difference.key) for difference in findings[0].differences[:3])
-        return f"DRIFTED: it differs from its log at {named}; to build it anew: mainstem views rebuild {self.name}"
+        return f"DRIFTED: it differs from its log at {named}; to rebuild it: mainstem views rebuild {self.name}"
 
     def _former(self) -> Path | None:
         try:

@@ -170,9 +170,9 @@ def _difference(name: str, stored: Any, wanted: Any, definition: StoreDefinition
         before, now = stored["fold"], wanted["fold"]
         if before["python"] != now["python"]:
             versions = f"Python {before['python']}, now {now['python']}"
-            return f"whether its fold {place_of(fold)} does what it did cannot be told: it was built by {versions}"
+            return f"its fold {place_of(fold)} may have changed: it was built by {versions}"
         if before["code"] != now["code"]:
-            return f"its fold {place_of(fold)} does something else than the one that it was built by"
+            return f"its fold {place_of(fold)} has changed since it was built"
     return f"{name}: {_short(stored)} → {_short(wanted)}"
 
 

@@ -201,7 +201,7 @@ def _find_static(step: Step, request: ConsumerGroupHeartbeatRequest, held_by: st
     group, member_id = step.group, request.member_id
     if held_by is None:
         if request.member_epoch != 0:
-            raise refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"nobody has the instance id {request.instance_id!r}")
+            raise refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"no member has the instance id {request.instance_id!r}")
         existing = group.members.get(member_id)
         if existing is not None and existing.instance_id is not None:
             del group.static_members[existing.instance_id]

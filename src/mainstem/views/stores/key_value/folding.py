@@ -133,9 +133,9 @@ def _text_of(state: Any) -> str:
         text = _encode(state)
         size = len(text.encode())
     except UnicodeEncodeError as error:
-        raise _RefusedStateError("its state has a lone surrogate, which is no text") from error
+        raise _RefusedStateError("its state has a lone surrogate, which UTF-8 cannot encode") from error
     except (TypeError, ValueError, RecursionError) as error:
-        raise _RefusedStateError(f"its state is no JSON: {error}") from error
+        raise _RefusedStateError(f"its state is not JSON: {error}") from error
     if size > STATE_BYTES_MAX:
         raise _RefusedStateError(f"its state is {size} bytes of JSON, over the {STATE_BYTES_MAX} that a key may have")
     if type(state) in _UNCHANGING:
@@ -143,7 +143,7 @@ def _text_of(state: Any) -> str:
     if is_too_deep(text):
         raise _RefusedStateError(f"its state is nested deeper than {DEPTH_MAX} levels")
     if json.loads(text) != state:
-        raise _RefusedStateError("its state is no JSON: keys of objects have to be text, sequences lists")
+        raise _RefusedStateError("its state is not JSON: use text as keys of objects, and lists as sequences")
     return text
 
 

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from mainstem.broker.apis import APIS
 from mainstem.broker.network.framing import FrameReceiver
 from mainstem.broker.network.request_memory import RequestMemory
 from mainstem.errors import CorruptBatchError, FrameError, MainstemError
@@ -164,7 +165,7 @@ def seeds(name: str) -> Iterator[bytes]:
     """What the fuzzer begins with: sound inputs of the target's kind."""
     rng = random.Random(name)
     if name in ("frames", "streams"):
-        for key in ApiKey:
+        for key in map(ApiKey, APIS):
             message = entity(key, _newest(key), True)
             for version in {message.__versions__.first, message.__versions__.last}:
                 body = random_struct(message, version, rng)

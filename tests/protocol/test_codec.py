@@ -87,7 +87,7 @@ def test_a_header_of_an_unknown_version_can_be_read() -> None:
     assert decode_header(frame)[:4] == (18, 99, 3, "me")
 
 
-@pytest.mark.parametrize(("key", "version"), [(4, 0), (999, 0), (-1, 0), (1, 3), (1, 99), (3, -1)])
+@pytest.mark.parametrize(("key", "version"), [(4, 0), (38, 1), (999, 0), (-1, 0), (1, 3), (1, 99), (3, -1)])
 def test_an_unknown_api_or_version_is_a_frame_error(key: int, version: int) -> None:
     with pytest.raises(FrameError):
         decode_request(struct.pack(">hhih", key, version, 1, -1))
@@ -144,7 +144,7 @@ def test_more_than_a_million_elements_in_one_frame_are_refused() -> None:
         decode_request(frame)
 
 
-@pytest.mark.parametrize("api", list(ApiKey), ids=lambda api: api.name.lower())
+@pytest.mark.parametrize("api", list(map(ApiKey, APIS)), ids=lambda api: api.name.lower())
 def test_damaged_requests_are_read_or_refused_and_nothing_else(api: ApiKey) -> None:
     rng = random.Random(api)
     first, last = entity(api, _any_version(api), True).__versions__

@@ -14,6 +14,7 @@ from kio.schema.index import schema_name_map
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
+from mainstem.broker.apis import APIS
 from mainstem.protocol.apis import OWN_APIS, ApiKey, entity
 from mainstem.protocol.compiler import reader, writer
 from mainstem.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
@@ -29,7 +30,7 @@ _TIMES = (
 _ERRORS = [code.value for code in KioErrorCode]
 _WIDTH = {"int8": 7, "int16": 15, "uint16": 16, "int32": 31, "uint32": 32, "int64": 62}
 
-KAFKA_APIS = [api for api in ApiKey if api not in OWN_APIS]
+KAFKA_APIS = [ApiKey(key) for key in APIS if key not in OWN_APIS]
 
 
 def random_value(field: Field, kind: str, version: int, rng: random.Random) -> Any:

@@ -1,9 +1,9 @@
-"""The declaration of an API in a handler file: the API, the versions it serves, and the function that serves them."""
+"""The declaration of an API, once, at the end of its handler's file: the message, the handler, the rights, the rest."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from mainstem.broker.security.principal import Principal
@@ -14,6 +14,7 @@ from mainstem.protocol.compiler import MAX_ELEMENTS
 from mainstem.protocol.schema import Message, VersionRange
 
 if TYPE_CHECKING:
+    from mainstem.broker.access.guards import Guard
     from mainstem.broker.node import Node
 
 
@@ -58,7 +59,11 @@ Handler: TypeAlias = "Callable[[Node, Call], Answer | Awaitable[Answer]]"
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One API as it is served.
+    """One API as it is served. Its number and its versions are those that ``request`` declares.
+
+    ``guard`` requires the sender's rights, on a node with an authorizer; a guard that ``describes_permissions`` also
+    writes into the answer what the sender may do, with or without an authorizer. Requests that change state
+    (``changes_state``) are logged at INFO, others at DEBUG.
 
     ``advertised`` are the versions that ApiVersions lists, where they differ from the served versions. Requests of a
     ``pipelined`` API begin while earlier ones on the same connection still wait for their responses; the responses
@@ -68,12 +73,20 @@ class Api:
     API without ``slices`` is short: it may hold ``_ELEMENTS_MAX`` array elements.
     """
 
-    key: ApiKey
-    versions: VersionRange
+    request: type[Message]
     handle: Handler
+    guard: Guard
+    changes_state: bool = False
+    describes_permissions: bool = False
     advertised: VersionRange | None = None
     pipelined: bool = False
     slices: Slices | None = None
+    key: ApiKey = field(init=False)
+    versions: VersionRange = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", ApiKey(self.request.__api_key__))
+        object.__setattr__(self, "versions", self.request.__versions__)
 
     @property
     def elements_max(self) -> int:

@@ -1,146 +1,22 @@
-"""The table of served APIs, built from the handler files' declarations: the only module that names all of them."""
+"""The table of served APIs: what each module in ``handlers`` declares as its ``API``. A new module there is served."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from mainstem.broker import handlers
 from mainstem.broker.api import Api
-from mainstem.broker.handlers import (
-    add_offsets_to_txn,
-    add_partitions_to_txn,
-    alter_client_quotas,
-    alter_configs,
-    alter_partition_reassignments,
-    alter_replica_log_dirs,
-    alter_share_group_offsets,
-    alter_user_scram_credentials,
-    api_versions,
-    consumer_group_describe,
-    consumer_group_heartbeat,
-    create_acls,
-    create_partitions,
-    create_topics,
-    delete_acls,
-    delete_groups,
-    delete_records,
-    delete_share_group_offsets,
-    delete_topics,
-    describe_acls,
-    describe_client_quotas,
-    describe_cluster,
-    describe_configs,
-    describe_groups,
-    describe_log_dirs,
-    describe_producers,
-    describe_quorum,
-    describe_share_group_offsets,
-    describe_topic_partitions,
-    describe_transactions,
-    describe_user_scram_credentials,
-    elect_leaders,
-    end_txn,
-    fetch,
-    find_coordinator,
-    heartbeat,
-    incremental_alter_configs,
-    init_producer_id,
-    join_group,
-    leave_group,
-    list_config_resources,
-    list_groups,
-    list_key_offsets,
-    list_offsets,
-    list_partition_reassignments,
-    list_transactions,
-    metadata,
-    offset_commit,
-    offset_delete,
-    offset_fetch,
-    offset_for_leader_epoch,
-    produce,
-    sasl_authenticate,
-    sasl_handshake,
-    share_acknowledge,
-    share_fetch,
-    share_group_describe,
-    share_group_heartbeat,
-    sync_group,
-    txn_offset_commit,
-    update_features,
-    write_txn_markers,
+
+
+def _declared() -> Iterator[Api]:
+    for module in pkgutil.iter_modules(handlers.__path__, f"{handlers.__name__}."):
+        yield importlib.import_module(module.name).API
+
+
+APIS: Final[Mapping[int, Api]] = MappingProxyType(
+    {api.key: api for api in sorted(_declared(), key=lambda api: api.key)}
 )
-
-_ALL: Final = (
-    add_offsets_to_txn.API,
-    add_partitions_to_txn.API,
-    alter_client_quotas.API,
-    alter_configs.API,
-    alter_partition_reassignments.API,
-    alter_replica_log_dirs.API,
-    alter_share_group_offsets.API,
-    alter_user_scram_credentials.API,
-    api_versions.API,
-    consumer_group_describe.API,
-    consumer_group_heartbeat.API,
-    create_acls.API,
-    create_partitions.API,
-    create_topics.API,
-    delete_acls.API,
-    delete_groups.API,
-    delete_records.API,
-    delete_share_group_offsets.API,
-    delete_topics.API,
-    describe_acls.API,
-    describe_client_quotas.API,
-    describe_cluster.API,
-    describe_configs.API,
-    describe_groups.API,
-    describe_log_dirs.API,
-    describe_producers.API,
-    describe_quorum.API,
-    describe_share_group_offsets.API,
-    describe_topic_partitions.API,
-    describe_transactions.API,
-    describe_user_scram_credentials.API,
-    elect_leaders.API,
-    end_txn.API,
-    fetch.API,
-    find_coordinator.API,
-    heartbeat.API,
-    incremental_alter_configs.API,
-    init_producer_id.API,
-    join_group.API,
-    leave_group.API,
-    list_config_resources.API,
-    list_groups.API,
-    list_key_offsets.API,
-    list_offsets.API,
-    list_partition_reassignments.API,
-    list_transactions.API,
-    metadata.API,
-    offset_commit.API,
-    offset_delete.API,
-    offset_fetch.API,
-    offset_for_leader_epoch.API,
-    produce.API,
-    sasl_authenticate.API,
-    sasl_handshake.API,
-    share_acknowledge.API,
-    share_fetch.API,
-    share_group_describe.API,
-    share_group_heartbeat.API,
-    sync_group.API,
-    txn_offset_commit.API,
-    update_features.API,
-    write_txn_markers.API,
-)
-
-APIS: Final[Mapping[int, Api]] = MappingProxyType({int(api.key): api for api in sorted(_ALL, key=lambda api: api.key)})
-
-unsupported_api_versions: Final = api_versions.UNSUPPORTED
-"""Answers an ApiVersions request of an unsupported version."""
-
-bare_token: Final = sasl_authenticate.BARE_TOKEN
-"""Processes a frame that holds a bare token instead of a request, after a SaslHandshake of version 0."""

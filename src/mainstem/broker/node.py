@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.access.authorizer import Access, Authorizer
 from mainstem.broker.access.guards import Guard, run_guarded
-from mainstem.broker.access.table import TELLING, guards_of
 from mainstem.broker.apis import APIS
 from mainstem.broker.configs.broker_configs import BrokerConfigs
 from mainstem.broker.configs.group_configs import GroupConfigs
@@ -61,7 +60,9 @@ class Node:
         self.quotas = Quotas(log.metadata, clock, _windows(config, "quota"), _windows(config, "controller.quota"))
         self.credentials = self.security.credentials
         self.authorizer = _authorizer(config, log.metadata)
-        self.guards: Mapping[int, Guard] = TELLING if self.authorizer is None else guards_of(APIS)
+        self.guards: Mapping[int, Guard] = {
+            key: api.guard for key, api in APIS.items() if self.authorizer is not None or api.describes_permissions
+        }
         self.node_id = int(config.get("node.id"))
         self.cluster_id = log.directory.cluster_id
         self.frame_bytes_max = int(config.get("socket.request.max.bytes"))

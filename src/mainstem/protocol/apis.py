@@ -11,7 +11,7 @@ from mainstem.protocol.schema import Message
 
 
 class ApiKey(enum.IntEnum):
-    """Kafka's number for each API that has messages here."""
+    """Kafka's number for each API that its brokers list to clients, served here or not; and Mainstem's own."""
 
     PRODUCE = 0
     FETCH = 1
@@ -47,6 +47,10 @@ class ApiKey(enum.IntEnum):
     DESCRIBE_LOG_DIRS = 35
     SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
+    CREATE_DELEGATION_TOKEN = 38
+    RENEW_DELEGATION_TOKEN = 39
+    EXPIRE_DELEGATION_TOKEN = 40
+    DESCRIBE_DELEGATION_TOKEN = 41
     DELETE_GROUPS = 42
     ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
@@ -61,16 +65,28 @@ class ApiKey(enum.IntEnum):
     UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
+    UNREGISTER_BROKER = 64
     DESCRIBE_TRANSACTIONS = 65
     LIST_TRANSACTIONS = 66
     CONSUMER_GROUP_HEARTBEAT = 68
     CONSUMER_GROUP_DESCRIBE = 69
+    GET_TELEMETRY_SUBSCRIPTIONS = 71
+    PUSH_TELEMETRY = 72
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
     SHARE_GROUP_HEARTBEAT = 76
     SHARE_GROUP_DESCRIBE = 77
     SHARE_FETCH = 78
     SHARE_ACKNOWLEDGE = 79
+    ADD_RAFT_VOTER = 80
+    REMOVE_RAFT_VOTER = 81
+    INITIALIZE_SHARE_GROUP_STATE = 83
+    READ_SHARE_GROUP_STATE = 84
+    WRITE_SHARE_GROUP_STATE = 85
+    DELETE_SHARE_GROUP_STATE = 86
+    READ_SHARE_GROUP_STATE_SUMMARY = 87
+    STREAMS_GROUP_HEARTBEAT = 88
+    STREAMS_GROUP_DESCRIBE = 89
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
@@ -93,7 +109,10 @@ def entity(api_key: int, version: int, request: bool) -> type[Message]:
         name = ApiKey(api_key).name
     except ValueError:
         raise FrameError(f"API key {api_key} is unknown") from None
-    module = importlib.import_module(f"mainstem.protocol.messages.{name.lower()}")
+    try:
+        module = importlib.import_module(f"mainstem.protocol.messages.{name.lower()}")
+    except ModuleNotFoundError:
+        raise FrameError(f"API {name} ({api_key}) has no messages here") from None
     camel = "".join(part.capitalize() for part in name.split("_"))
     message: type[Message] = getattr(module, camel + ("Request" if request else "Response"))
     if version not in message.__versions__:

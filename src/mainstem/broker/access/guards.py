@@ -8,7 +8,7 @@ yields, its return value is the answer, and the handler never runs. So handlers 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.acls import ResourceType as Resource
@@ -121,6 +121,17 @@ def on_each(
         return answer
 
     return guard
+
+
+def on_topics(
+    operation: Operation, answered: str = "topics", *, named: tuple[Resource, Operation, str] | None = None
+) -> Guard:
+    """An operation on each of the request's topics; the others are refused in the array ``answered``."""
+    return on_each(Resource.TOPIC, operation, "topics", answered, named=named)
+
+
+reads_group: Final = on_named(Resource.GROUP, Operation.READ, "group_id")
+"""The right to read the group that the request names."""
 
 
 def in_turn(*guards: Guard) -> Guard:

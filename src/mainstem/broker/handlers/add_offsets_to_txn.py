@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mainstem.broker.access.acls import Operation, ResourceType
+from mainstem.broker.access.guards import in_turn, on_named
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import coordinator_code, refusal
 from mainstem.broker.transactions.state import Producer
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -37,4 +37,11 @@ async def handle(node: Node, call: Call) -> AddOffsetsToTxnResponse:
     return AddOffsetsToTxnResponse(error_code=ErrorCode.NONE)
 
 
-API = Api(ApiKey.ADD_OFFSETS_TO_TXN, VersionRange(0, 4), handle)
+API = Api(
+    AddOffsetsToTxnRequest,
+    handle,
+    in_turn(
+        on_named(ResourceType.TRANSACTIONAL_ID, Operation.WRITE, "transactional_id"),
+        on_named(ResourceType.GROUP, Operation.READ, "group_id"),
+    ),
+)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import coordinator_code
 from mainstem.broker.transactions.state import Producer
 from mainstem.errors import MainstemError
 from mainstem.model import TopicPartition
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -25,7 +25,6 @@ from mainstem.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -109,4 +108,4 @@ def _results(
     ]
 
 
-API = Api(ApiKey.ADD_PARTITIONS_TO_TXN, VersionRange(0, 5), handle)
+API = Api(AddPartitionsToTxnRequest, handle, admin_guards.add_partitions_to_txn)

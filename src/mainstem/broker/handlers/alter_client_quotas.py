@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code, refusal
 from mainstem.broker.quotas.entities import KEYS, Entity, check_limit
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -20,7 +20,6 @@ from mainstem.protocol.messages.alter_client_quotas import (
     ResponseEntityData,
     ResponseEntryData,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -60,4 +59,4 @@ def _alter(node: Node, asked: RequestEntryData, *, validate_only: bool) -> None:
         node.quotas.change(entity, limits)
 
 
-API = Api(ApiKey.ALTER_CLIENT_QUOTAS, VersionRange(0, 1), handle)
+API = Api(AlterClientQuotasRequest, handle, admin_guards.alter_client_quotas, changes_state=True)

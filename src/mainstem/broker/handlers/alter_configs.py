@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access import admin_guards
+from mainstem.broker.access.acls import Operation
 from mainstem.broker.api import Api, Call
 from mainstem.broker.configs.config_changes import change_configs, value_of
 from mainstem.broker.configs.config_entries import ChangeableConfigs
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.messages.alter_configs import (
     AlterableConfig,
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -36,4 +36,6 @@ def _replaced(_: ChangeableConfigs, asked: Iterable[AlterableConfig]) -> dict[st
     return {config.name: value_of(config) for config in asked}
 
 
-API = Api(ApiKey.ALTER_CONFIGS, VersionRange(0, 2), handle)
+API = Api(
+    AlterConfigsRequest, handle, admin_guards.on_configs(Operation.ALTER_CONFIGS, "responses"), changes_state=True
+)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access.acls import Operation
+from mainstem.broker.access.guards import on_cluster
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code, refusal
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -20,7 +21,6 @@ from mainstem.protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -58,4 +58,4 @@ def _reassign(node: Node, topic: str, asked: ReassignablePartition) -> Reassigna
     return answer
 
 
-API = Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, VersionRange(0, 1), handle)
+API = Api(AlterPartitionReassignmentsRequest, handle, on_cluster(Operation.ALTER))

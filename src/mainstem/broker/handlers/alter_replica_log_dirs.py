@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code, refusal
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -18,7 +18,6 @@ from mainstem.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -48,4 +47,4 @@ def _move(node: Node, path: str, topic: str, number: int) -> AlterReplicaLogDirP
     return answer
 
 
-API = Api(ApiKey.ALTER_REPLICA_LOG_DIRS, VersionRange(1, 2), handle)
+API = Api(AlterReplicaLogDirsRequest, handle, admin_guards.alter_replica_log_dirs)

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from mainstem.broker.access.acls import Operation
+from mainstem.broker.access.guards import in_turn, on_topics, reads_group
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import coordinator_code, refusal
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -21,7 +22,7 @@ from mainstem.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
 )
-from mainstem.protocol.schema import ZERO_UUID, VersionRange
+from mainstem.protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -69,4 +70,9 @@ def _check(
     return answer
 
 
-API = Api(ApiKey.ALTER_SHARE_GROUP_OFFSETS, VersionRange(0, 0), handle)
+API = Api(
+    AlterShareGroupOffsetsRequest,
+    handle,
+    in_turn(reads_group, on_topics(Operation.READ, "responses")),
+    changes_state=True,
+)

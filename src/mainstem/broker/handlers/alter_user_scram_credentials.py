@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code, refusal
 from mainstem.broker.handlers.describe_user_scram_credentials import NUMBER_OF
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -21,7 +21,6 @@ from mainstem.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from mainstem.protocol.schema import VersionRange
 from mainstem.protocol.scram import ScramCredential, credential_of
 
 if TYPE_CHECKING:
@@ -69,4 +68,4 @@ def _credential(asked: ScramCredentialDeletion | ScramCredentialUpsertion, mecha
     return credential_of(mechanism, salted, salt, asked.iterations)
 
 
-API = Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, VersionRange(0, 0), handle)
+API = Api(AlterUserScramCredentialsRequest, handle, admin_guards.alter_user_scram_credentials, changes_state=True)

@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from mainstem.broker.access.guards import open_to_all
 from mainstem.broker.api import Api, Call
 from mainstem.broker.features import features
-from mainstem.protocol.apis import OWN_APIS, OWN_CLIENT, ApiKey
+from mainstem.protocol.apis import OWN_APIS, OWN_CLIENT
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.api_versions import (
     ApiVersion,
@@ -22,7 +23,6 @@ from mainstem.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -65,5 +65,5 @@ def _response(node: Node, code: ErrorCode, *, lists_own: bool = False) -> ApiVer
     return ApiVersionsResponse(error_code=code, api_keys=keys)
 
 
-API = Api(ApiKey.API_VERSIONS, VersionRange(0, 4), handle)
-UNSUPPORTED = Api(ApiKey.API_VERSIONS, VersionRange(0, 0), _handle_unsupported)
+API = Api(ApiVersionsRequest, handle, open_to_all)
+UNSUPPORTED = Api(ApiVersionsRequest, _handle_unsupported, open_to_all)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mainstem.broker.access import group_guards
 from mainstem.broker.api import Api, Call
 from mainstem.broker.groups.consumer.assignors import Assignment as Partitions
 from mainstem.broker.groups.consumer.consumer_group import ConsumerGroup, ConsumerMember, assignment_of
 from mainstem.broker.slices import Slices
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.consumer_group_describe import (
     Assignment,
@@ -22,7 +22,6 @@ from mainstem.protocol.messages.consumer_group_describe import (
     Member,
     TopicPartitions,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -89,4 +88,10 @@ def _assignment(node: Node, partitions: Partitions) -> Assignment:
     )
 
 
-API = Api(ApiKey.CONSUMER_GROUP_DESCRIBE, VersionRange(0, 1), handle, slices=Slices("group_ids", "groups", once=True))
+API = Api(
+    ConsumerGroupDescribeRequest,
+    handle,
+    group_guards.on_described_groups("group_ids"),
+    describes_permissions=True,
+    slices=Slices("group_ids", "groups", once=True),
+)

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access import group_guards
 from mainstem.broker.access.acls import Operation, ResourceType
 from mainstem.broker.access.authorizer import Access
 from mainstem.broker.api import Answer, Api, Call
 from mainstem.broker.groups.member_bytes import check_member_bytes
-from mainstem.protocol.apis import ApiKey
-from mainstem.protocol.schema import VersionRange
+from mainstem.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -34,4 +34,4 @@ def handle(node: Node, call: Call) -> Awaitable[Answer]:
     return node.groups.consumer.heartbeat(call, may_see)
 
 
-API = Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, VersionRange(0, 1), handle)
+API = Api(ConsumerGroupHeartbeatRequest, handle, group_guards.on_member_of_group)

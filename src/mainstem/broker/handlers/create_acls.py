@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access import admin_guards
 from mainstem.broker.access.acls import Acl
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code, refusal
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.create_acls import (
     AclCreation,
@@ -19,7 +19,6 @@ from mainstem.protocol.messages.create_acls import (
     CreateAclsRequest,
     CreateAclsResponse,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -61,4 +60,4 @@ def _acl(creation: AclCreation) -> Acl:
     )
 
 
-API = Api(ApiKey.CREATE_ACLS, VersionRange(1, 3), handle)
+API = Api(CreateAclsRequest, handle, admin_guards.on_acls("creations", "results"), changes_state=True)

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access.acls import Operation
+from mainstem.broker.access.guards import on_topics
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code, refusal
 from mainstem.errors import MainstemError, UnknownTopicError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -19,7 +20,6 @@ from mainstem.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -59,4 +59,4 @@ def _create(node: Node, asked: CreatePartitionsTopic, *, validate_only: bool) ->
         node.topics.add_partitions(topic, asked.count)
 
 
-API = Api(ApiKey.CREATE_PARTITIONS, VersionRange(0, 3), handle)
+API = Api(CreatePartitionsRequest, handle, on_topics(Operation.ALTER, "results"), changes_state=True)

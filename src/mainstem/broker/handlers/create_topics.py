@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api, Call
 from mainstem.broker.configs.config_entries import topic_entries
 from mainstem.broker.failures import error_code, refusal
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.create_topics import (
     CreatableTopic,
@@ -22,7 +22,7 @@ from mainstem.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from mainstem.protocol.schema import ZERO_UUID, VersionRange
+from mainstem.protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -103,4 +103,4 @@ def _partition_count(node: Node, asked: CreatableTopic) -> int:
     return node.topics.default_partitions if asked.num_partitions == -1 else asked.num_partitions
 
 
-API = Api(ApiKey.CREATE_TOPICS, VersionRange(2, 7), handle)
+API = Api(CreateTopicsRequest, handle, admin_guards.create_topics, changes_state=True)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access import admin_guards
 from mainstem.broker.access.acls import Acl, AclFilter
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code, refusal
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.delete_acls import (
     DeleteAclsFilter,
@@ -20,7 +20,6 @@ from mainstem.protocol.messages.delete_acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -71,4 +70,4 @@ def _deleted(acl: Acl) -> DeleteAclsMatchingAcl:
     )
 
 
-API = Api(ApiKey.DELETE_ACLS, VersionRange(1, 3), handle)
+API = Api(DeleteAclsRequest, handle, admin_guards.on_acls("filters", "filter_results"), changes_state=True)

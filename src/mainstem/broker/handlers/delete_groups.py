@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access.acls import Operation, ResourceType
+from mainstem.broker.access.guards import on_each
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import coordinator_code
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -29,4 +29,10 @@ async def handle(node: Node, call: Call) -> DeleteGroupsResponse:
     return DeleteGroupsResponse(results=results)
 
 
-API = Api(ApiKey.DELETE_GROUPS, VersionRange(0, 2), handle, slices=Slices("groups_names", "results"))
+API = Api(
+    DeleteGroupsRequest,
+    handle,
+    on_each(ResourceType.GROUP, Operation.DELETE, "groups_names", "results"),
+    changes_state=True,
+    slices=Slices("groups_names", "results"),
+)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access.acls import Operation
+from mainstem.broker.access.guards import on_topics
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code, refusal
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -19,7 +20,6 @@ from mainstem.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -62,4 +62,4 @@ def _delete(node: Node, name: str, item: DeleteRecordsPartition) -> DeleteRecord
     return answer
 
 
-API = Api(ApiKey.DELETE_RECORDS, VersionRange(0, 2), handle)
+API = Api(DeleteRecordsRequest, handle, on_topics(Operation.DELETE), changes_state=True)

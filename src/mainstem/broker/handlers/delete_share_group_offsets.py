@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access.acls import Operation, ResourceType
+from mainstem.broker.access.guards import in_turn, on_named, on_topics
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import coordinator_code
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsResponse,
     DeleteShareGroupOffsetsResponseTopic,
 )
-from mainstem.protocol.schema import ZERO_UUID, VersionRange
+from mainstem.protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -45,4 +46,12 @@ async def handle(node: Node, call: Call) -> DeleteShareGroupOffsetsResponse:
     return answer
 
 
-API = Api(ApiKey.DELETE_SHARE_GROUP_OFFSETS, VersionRange(0, 0), handle)
+API = Api(
+    DeleteShareGroupOffsetsRequest,
+    handle,
+    in_turn(
+        on_named(ResourceType.GROUP, Operation.DELETE, "group_id"),
+        on_topics(Operation.READ, "responses"),
+    ),
+    changes_state=True,
+)

@@ -9,14 +9,14 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
+from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code, refusal
 from mainstem.broker.storage.topics import Topic
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
-from mainstem.protocol.schema import ZERO_UUID, VersionRange
+from mainstem.protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -71,4 +71,4 @@ def _find(node: Node, name: str | None, topic_id: UUID) -> Topic:
     return topic
 
 
-API = Api(ApiKey.DELETE_TOPICS, VersionRange(1, 6), handle)
+API = Api(DeleteTopicsRequest, handle, admin_guards.delete_topics, changes_state=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from mainstem.broker.access.acls import Acl, AclFilter
+from mainstem.broker.access.acls import Acl, AclFilter, Operation
+from mainstem.broker.access.guards import on_cluster
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code, refusal
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.describe_acls import (
     AclDescription,
@@ -17,7 +17,6 @@ from mainstem.protocol.messages.describe_acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -65,4 +64,4 @@ def _described(acl: Acl) -> AclDescription:
     )
 
 
-API = Api(ApiKey.DESCRIBE_ACLS, VersionRange(1, 3), handle)
+API = Api(DescribeAclsRequest, handle, on_cluster(Operation.DESCRIBE))

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mainstem.broker.access.acls import Operation
+from mainstem.broker.access.guards import on_cluster
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code, refusal
 from mainstem.broker.quotas.entities import TYPES, Entity
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.describe_client_quotas import (
     ComponentData,
@@ -22,7 +23,6 @@ from mainstem.protocol.messages.describe_client_quotas import (
     EntryData,
     ValueData,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -78,4 +78,4 @@ def _fits_name(names: dict[str, str | None], component: ComponentData) -> bool:
     return component.match_type == _ANY or name is None
 
 
-API = Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, VersionRange(0, 1), handle)
+API = Api(DescribeClientQuotasRequest, handle, on_cluster(Operation.DESCRIBE_CONFIGS))

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mainstem.broker.access import record_guards
 from mainstem.broker.api import Api, Call
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -43,4 +42,4 @@ def handle(node: Node, call: Call) -> DescribeClusterResponse:
     )
 
 
-API = Api(ApiKey.DESCRIBE_CLUSTER, VersionRange(0, 2), handle)
+API = Api(DescribeClusterRequest, handle, record_guards.describe_cluster, describes_permissions=True)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access import admin_guards
+from mainstem.broker.access.acls import Operation
 from mainstem.broker.api import Api, Call
 from mainstem.broker.configs.config_entries import (
     ConfigEntry,
@@ -20,7 +22,6 @@ from mainstem.broker.configs.config_entries import (
 from mainstem.broker.failures import error_code, refusal
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -30,7 +31,6 @@ from mainstem.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -89,4 +89,9 @@ def _described(entry: ConfigEntry, body: DescribeConfigsRequest) -> DescribeConf
     )
 
 
-API = Api(ApiKey.DESCRIBE_CONFIGS, VersionRange(1, 4), handle, slices=Slices("resources", "results", once=True))
+API = Api(
+    DescribeConfigsRequest,
+    handle,
+    admin_guards.on_configs(Operation.DESCRIBE_CONFIGS, "results"),
+    slices=Slices("resources", "results", once=True),
+)

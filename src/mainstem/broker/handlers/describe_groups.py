@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mainstem.broker.access import group_guards
 from mainstem.broker.api import Api, Call
 from mainstem.broker.groups.classic.classic_group import ClassicGroup, GroupState
 from mainstem.broker.slices import Slices
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.describe_groups import (
     DescribedGroup,
@@ -18,7 +18,6 @@ from mainstem.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -71,4 +70,10 @@ def _members(group: ClassicGroup) -> list[DescribedGroupMember]:
     ]
 
 
-API = Api(ApiKey.DESCRIBE_GROUPS, VersionRange(0, 6), handle, slices=Slices("groups", "groups", once=True))
+API = Api(
+    DescribeGroupsRequest,
+    handle,
+    group_guards.on_described_groups("groups"),
+    describes_permissions=True,
+    slices=Slices("groups", "groups", once=True),
+)

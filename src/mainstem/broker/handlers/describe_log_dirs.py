@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access.acls import Operation
+from mainstem.broker.access.guards import on_cluster
 from mainstem.broker.api import Api, Call
 from mainstem.log.node.stored_size import stored_bytes
 from mainstem.model import TopicPartition
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -21,7 +22,6 @@ from mainstem.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -47,4 +47,4 @@ def handle(node: Node, call: Call) -> DescribeLogDirsResponse:
     return DescribeLogDirsResponse(results=[result])
 
 
-API = Api(ApiKey.DESCRIBE_LOG_DIRS, VersionRange(1, 5), handle)
+API = Api(DescribeLogDirsRequest, handle, on_cluster(Operation.DESCRIBE))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access.acls import Operation
+from mainstem.broker.access.guards import on_topics
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -17,7 +18,6 @@ from mainstem.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -57,8 +57,8 @@ def _describe(node: Node, name: str, number: int) -> PartitionResponse:
 
 
 API = Api(
-    ApiKey.DESCRIBE_PRODUCERS,
-    VersionRange(0, 0),
+    DescribeProducersRequest,
     handle,
+    on_topics(Operation.READ),
     slices=Slices("topics", "topics", partitions="partition_indexes"),
 )

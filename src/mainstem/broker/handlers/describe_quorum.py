@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mainstem.broker.access.acls import Operation
+from mainstem.broker.access.guards import on_cluster
 from mainstem.broker.api import Api, Call
 from mainstem.log.node.metadata import METADATA_PARTITION
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode, describe
 from mainstem.protocol.messages import describe_quorum as messages
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -69,4 +69,4 @@ def _describe(node: Node, topic: str, number: int) -> messages.ResponsePartition
     )
 
 
-API = Api(ApiKey.DESCRIBE_QUORUM, VersionRange(0, 2), handle)
+API = Api(messages.DescribeQuorumRequest, handle, on_cluster(Operation.DESCRIBE))

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access import group_guards
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import coordinator_code, error_code
 from mainstem.broker.share.state_records import ShareKey
 from mainstem.broker.slices import Slices
 from mainstem.broker.storage.topics import Topic
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
@@ -26,7 +26,7 @@ from mainstem.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
-from mainstem.protocol.schema import ZERO_UUID, VersionRange
+from mainstem.protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -93,4 +93,9 @@ def _partition(
     return answer
 
 
-API = Api(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, VersionRange(0, 1), handle, slices=Slices("groups", "groups"))
+API = Api(
+    DescribeShareGroupOffsetsRequest,
+    handle,
+    group_guards.describe_share_group_offsets,
+    slices=Slices("groups", "groups"),
+)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access import record_guards
 from mainstem.broker.api import Api, Call
 from mainstem.broker.storage.topics import Topic
 from mainstem.model import is_topic_name
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
@@ -20,7 +20,7 @@ from mainstem.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
     ResponseCursor,
 )
-from mainstem.protocol.schema import ZERO_UUID, VersionRange
+from mainstem.protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -92,4 +92,4 @@ def _partition(node: Node, number: int, leader_epoch: int | None) -> DescribeTop
     )
 
 
-API = Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, VersionRange(0, 0), handle)
+API = Api(DescribeTopicPartitionsRequest, handle, record_guards.describe_topic_partitions, describes_permissions=True)

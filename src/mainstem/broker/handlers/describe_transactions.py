@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import coordinator_code
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -16,7 +16,6 @@ from mainstem.protocol.messages.describe_transactions import (
     TopicData,
     TransactionState,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -59,8 +58,8 @@ async def _describe(node: Node, transactional_id: str) -> TransactionState:
 
 
 API = Api(
-    ApiKey.DESCRIBE_TRANSACTIONS,
-    VersionRange(0, 0),
+    DescribeTransactionsRequest,
     handle,
+    admin_guards.describe_transactions,
     slices=Slices("transactional_ids", "transaction_states", once=True),
 )

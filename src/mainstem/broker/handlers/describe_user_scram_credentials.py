@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from mainstem.broker.access.acls import Operation
+from mainstem.broker.access.guards import on_cluster
 from mainstem.broker.api import Api, Call
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.describe_user_scram_credentials import (
     CredentialInfo,
@@ -17,7 +18,6 @@ from mainstem.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from mainstem.protocol.schema import VersionRange
 from mainstem.protocol.scram import SHA_256, SHA_512
 
 if TYPE_CHECKING:
@@ -55,4 +55,4 @@ def _describe(node: Node, name: str, count: int) -> DescribeUserScramCredentials
     return result
 
 
-API = Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, VersionRange(0, 0), handle)
+API = Api(DescribeUserScramCredentialsRequest, handle, on_cluster(Operation.DESCRIBE))

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code, refusal
 from mainstem.errors import MainstemError, PartitionOfflineError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -20,7 +20,6 @@ from mainstem.protocol.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -56,4 +55,4 @@ def _elect(node: Node, topic: str, number: int, election_type: int) -> Partition
         return PartitionResult(partition_id=number, error_code=error_code(error), error_message=str(error))
 
 
-API = Api(ApiKey.ELECT_LEADERS, VersionRange(0, 2), handle)
+API = Api(ElectLeadersRequest, handle, admin_guards.elect_leaders)

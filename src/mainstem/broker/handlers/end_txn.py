@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mainstem.broker.access.acls import Operation, ResourceType
+from mainstem.broker.access.guards import on_named
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import coordinator_code
 from mainstem.broker.transactions.state import Producer
 from mainstem.broker.transactions.steps import EPOCH_BUMP_FROM
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -38,4 +38,4 @@ async def handle(node: Node, call: Call) -> EndTxnResponse:
     return EndTxnResponse(error_code=ErrorCode.NONE, producer_id=after.producer_id, producer_epoch=after.epoch)
 
 
-API = Api(ApiKey.END_TXN, VersionRange(0, 5), handle)
+API = Api(EndTxnRequest, handle, on_named(ResourceType.TRANSACTIONAL_ID, Operation.WRITE, "transactional_id"))

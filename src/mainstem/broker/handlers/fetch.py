@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final, cast
 
+from mainstem.broker.access import record_guards
 from mainstem.broker.api import Answer, Api, Call
 from mainstem.broker.failures import error_code, refusal
 from mainstem.broker.storage.fetch_sessions import (
@@ -30,7 +31,6 @@ from mainstem.broker.storage.fetch_sessions import (
 from mainstem.errors import DamagedRecordsError, MainstemError, RemoteError
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.log.segments.transactions import AbortedTransaction
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.fetch import AbortedTransaction as AbortedAnswer
 from mainstem.protocol.messages.fetch import (
@@ -43,7 +43,6 @@ from mainstem.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -284,4 +283,4 @@ def _refused(index: int, error: MainstemError) -> PartitionData:
     return data
 
 
-API = Api(ApiKey.FETCH, VersionRange(4, 18), handle)
+API = Api(FetchRequest, handle, record_guards.fetch)

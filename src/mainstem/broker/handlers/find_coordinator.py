@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mainstem.broker.access import group_guards
 from mainstem.broker.api import Api, Call
 from mainstem.broker.slices import Slices
 from mainstem.log.partition.checkpoints import decode_uuid
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -66,5 +65,8 @@ def _names_share_partition(key: str) -> bool:
 
 
 API = Api(
-    ApiKey.FIND_COORDINATOR, VersionRange(0, 6), handle, slices=Slices("coordinator_keys", "coordinators", once=True)
+    FindCoordinatorRequest,
+    handle,
+    group_guards.find_coordinator,
+    slices=Slices("coordinator_keys", "coordinators", once=True),
 )

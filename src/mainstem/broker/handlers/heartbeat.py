@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access.guards import reads_group
 from mainstem.broker.api import Api, Call
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -20,4 +19,4 @@ def handle(node: Node, call: Call) -> HeartbeatResponse:
     return HeartbeatResponse(error_code=code)
 
 
-API = Api(ApiKey.HEARTBEAT, VersionRange(0, 4), handle)
+API = Api(HeartbeatRequest, handle, reads_group)

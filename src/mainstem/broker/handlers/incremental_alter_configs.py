@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from mainstem.broker.access import admin_guards
+from mainstem.broker.access.acls import Operation
 from mainstem.broker.api import Api, Call
 from mainstem.broker.configs.config_changes import change_configs, value_of
 from mainstem.broker.configs.config_entries import ChangeableConfigs
 from mainstem.broker.failures import refusal
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -22,7 +23,6 @@ from mainstem.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -78,4 +78,9 @@ def _change(configs: ChangeableConfigs, overrides: dict[str, str], config: Alter
     overrides[config.name] = ",".join(words)
 
 
-API = Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, VersionRange(0, 1), handle)
+API = Api(
+    IncrementalAlterConfigsRequest,
+    handle,
+    admin_guards.on_configs(Operation.ALTER_CONFIGS, "responses"),
+    changes_state=True,
+)

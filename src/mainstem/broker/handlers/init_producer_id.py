@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import coordinator_code, refusal
 from mainstem.broker.transactions.state import NO_EPOCH, NO_ID, NO_TIMEOUT_MS, Producer, Transaction
 from mainstem.broker.transactions.steps import Init
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from mainstem.protocol.schema import VersionRange
@@ -68,4 +68,4 @@ def _answer(producer: Producer, ongoing: Transaction | None = None) -> InitProdu
     )
 
 
-API = Api(ApiKey.INIT_PRODUCER_ID, VersionRange(0, 6), handle, advertised=VersionRange(0, 5))
+API = Api(InitProducerIdRequest, handle, admin_guards.init_producer_id, advertised=VersionRange(0, 5))

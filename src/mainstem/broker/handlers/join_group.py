@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access.guards import reads_group
 from mainstem.broker.api import Answer, Api, Call
 from mainstem.broker.groups.member_bytes import check_member_bytes
-from mainstem.protocol.apis import ApiKey
-from mainstem.protocol.schema import VersionRange
+from mainstem.protocol.messages.join_group import JoinGroupRequest
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -23,4 +23,4 @@ def handle(node: Node, call: Call) -> Awaitable[Answer]:
     return node.groups.classic.join(call)
 
 
-API = Api(ApiKey.JOIN_GROUP, VersionRange(0, 9), handle)
+API = Api(JoinGroupRequest, handle, reads_group)

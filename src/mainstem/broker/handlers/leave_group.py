@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access.guards import reads_group
 from mainstem.broker.api import Answer, Api, Call
 from mainstem.broker.groups.consumer.consumer_group import ConsumerGroup
-from mainstem.protocol.apis import ApiKey
-from mainstem.protocol.schema import VersionRange
+from mainstem.protocol.messages.leave_group import LeaveGroupRequest
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -25,4 +25,4 @@ def handle(node: Node, call: Call) -> Awaitable[Answer]:
     return node.groups.classic.leave(call)
 
 
-API = Api(ApiKey.LEAVE_GROUP, VersionRange(0, 5), handle)
+API = Api(LeaveGroupRequest, handle, reads_group)

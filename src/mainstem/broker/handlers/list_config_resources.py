@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mainstem.broker.access.acls import Operation
+from mainstem.broker.access.guards import on_cluster
 from mainstem.broker.api import Api, Call
 from mainstem.broker.configs.config_entries import ResourceType
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -48,4 +48,4 @@ def handle(node: Node, call: Call) -> ListConfigResourcesResponse:
     return ListConfigResourcesResponse(error_code=ErrorCode.NONE, config_resources=resources)
 
 
-API = Api(ApiKey.LIST_CONFIG_RESOURCES, VersionRange(0, 1), handle)
+API = Api(ListConfigResourcesRequest, handle, on_cluster(Operation.DESCRIBE_CONFIGS))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access import group_guards
 from mainstem.broker.api import Api, Call
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -32,4 +31,4 @@ def handle(node: Node, call: Call) -> ListGroupsResponse:
     return ListGroupsResponse(error_code=ErrorCode.NONE, groups=groups)
 
 
-API = Api(ApiKey.LIST_GROUPS, VersionRange(0, 5), handle)
+API = Api(ListGroupsRequest, handle, group_guards.list_groups)

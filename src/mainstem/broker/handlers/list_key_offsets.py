@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mainstem.broker.access.acls import Operation, ResourceType
+from mainstem.broker.access.guards import on_named
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code, refusal
 from mainstem.errors import IndexNotReadyError, MainstemError
 from mainstem.log.partition.partition_log import PartitionLog
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.list_key_offsets import ListKeyOffsetsRequest, ListKeyOffsetsResponse
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -50,4 +50,4 @@ def _list(log: PartitionLog, body: ListKeyOffsetsRequest) -> ListKeyOffsetsRespo
     )
 
 
-API = Api(ApiKey.LIST_KEY_OFFSETS, VersionRange(0, 0), handle)
+API = Api(ListKeyOffsetsRequest, handle, on_named(ResourceType.TOPIC, Operation.READ, "topic"))

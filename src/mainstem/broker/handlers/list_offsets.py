@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mainstem.broker.access.acls import Operation
+from mainstem.broker.access.guards import on_topics
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code, refusal
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError, UnknownTopicError
 from mainstem.log.partition.partition_log import PartitionLog
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -24,7 +25,6 @@ from mainstem.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from mainstem.protocol.schema import VersionRange
 from mainstem.record.constants import NO_LEADER_EPOCH
 
 if TYPE_CHECKING:
@@ -100,4 +100,9 @@ def _look_up(log: PartitionLog, timestamp: int, isolation_level: int) -> tuple[i
     return found if found is not None and found.offset < end else (-1, -1, -1)
 
 
-API = Api(ApiKey.LIST_OFFSETS, VersionRange(1, 11), handle, slices=Slices("topics", "topics", partitions="partitions"))
+API = Api(
+    ListOffsetsRequest,
+    handle,
+    on_topics(Operation.DESCRIBE),
+    slices=Slices("topics", "topics", partitions="partitions"),
+)

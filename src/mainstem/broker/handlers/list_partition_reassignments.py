@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access.acls import Operation
+from mainstem.broker.access.guards import on_cluster
 from mainstem.broker.api import Api, Call
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsResponse
-from mainstem.protocol.schema import VersionRange
+from mainstem.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -19,4 +22,4 @@ def handle(node: Node, call: Call) -> ListPartitionReassignmentsResponse:
     return ListPartitionReassignmentsResponse(error_code=ErrorCode.NONE, error_message=None, topics=[])
 
 
-API = Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, VersionRange(0, 0), handle)
+API = Api(ListPartitionReassignmentsRequest, handle, on_cluster(Operation.DESCRIBE))

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import coordinator_code
 from mainstem.broker.groups.consumer.topic_patterns import TopicPatterns
 from mainstem.broker.transactions.state import IDLE, TransactionState
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from mainstem.protocol.messages.list_transactions import TransactionState as ListedTransaction
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -54,4 +53,4 @@ def _refused(code: ErrorCode) -> ListTransactionsResponse:
     return ListTransactionsResponse(error_code=code, unknown_state_filters=[], transaction_states=[])
 
 
-API = Api(ApiKey.LIST_TRANSACTIONS, VersionRange(0, 2), handle)
+API = Api(ListTransactionsRequest, handle, admin_guards.list_transactions)

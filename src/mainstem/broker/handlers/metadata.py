@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mainstem.broker.access import record_guards
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code
 from mainstem.broker.slices import Slices
 from mainstem.broker.storage.topics import Topic
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.metadata import (
     MetadataRequest,
@@ -23,7 +23,7 @@ from mainstem.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from mainstem.protocol.schema import ZERO_UUID, VersionRange
+from mainstem.protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -91,4 +91,10 @@ def _partition(node: Node, number: int, leader_epoch: int | None) -> MetadataRes
     )
 
 
-API = Api(ApiKey.METADATA, VersionRange(0, 13), handle, slices=Slices("topics", "topics", once=True))
+API = Api(
+    MetadataRequest,
+    handle,
+    record_guards.metadata,
+    describes_permissions=True,
+    slices=Slices("topics", "topics", once=True),
+)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mainstem.broker.access.acls import Operation, ResourceType
+from mainstem.broker.access.guards import on_topics
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import coordinator_code
 from mainstem.broker.groups.records import CommittedOffset
 from mainstem.broker.storage.topics import Topic
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -24,7 +25,6 @@ from mainstem.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -101,4 +101,6 @@ def _refuse(response: OffsetCommitResponse, code: ErrorCode) -> None:
             partition.error_code = partition.error_code or code
 
 
-API = Api(ApiKey.OFFSET_COMMIT, VersionRange(2, 10), handle)
+API = Api(
+    OffsetCommitRequest, handle, on_topics(Operation.READ, named=(ResourceType.GROUP, Operation.READ, "group_id"))
+)

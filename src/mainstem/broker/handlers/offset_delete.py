@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access.acls import Operation, ResourceType
+from mainstem.broker.access.guards import in_turn, on_named, on_topics
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import coordinator_code
 from mainstem.broker.groups.records import OffsetKey
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -21,7 +22,6 @@ from mainstem.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.groups.group_types import Group
@@ -64,4 +64,12 @@ def _answer(node: Node, group: Group, asked: OffsetDeleteRequestTopic) -> Offset
     return OffsetDeleteResponseTopic(name=asked.name, partitions=partitions)
 
 
-API = Api(ApiKey.OFFSET_DELETE, VersionRange(0, 0), handle)
+API = Api(
+    OffsetDeleteRequest,
+    handle,
+    in_turn(
+        on_named(ResourceType.GROUP, Operation.DELETE, "group_id"),
+        on_topics(Operation.READ),
+    ),
+    changes_state=True,
+)

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from mainstem.broker.access import group_guards
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import coordinator_code
 from mainstem.broker.groups.records import CommittedOffset
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -27,7 +27,6 @@ from mainstem.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -129,4 +128,4 @@ def _partitions(held: _Held, name: str, numbers: Iterable[int], code: ErrorCode)
     return answers
 
 
-API = Api(ApiKey.OFFSET_FETCH, VersionRange(1, 10), handle, slices=Slices("groups", "groups"))
+API = Api(OffsetFetchRequest, handle, group_guards.offset_fetch, slices=Slices("groups", "groups"))

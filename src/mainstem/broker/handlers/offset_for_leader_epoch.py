@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access.acls import Operation
+from mainstem.broker.access.guards import on_topics
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code, refusal
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -20,7 +21,6 @@ from mainstem.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from mainstem.protocol.schema import VersionRange
 from mainstem.record.constants import NO_LEADER_EPOCH
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ def _find(node: Node, name: str, item: OffsetForLeaderPartition) -> EpochEndOffs
 
 
 API = Api(
-    ApiKey.OFFSET_FOR_LEADER_EPOCH,
-    VersionRange(2, 4),
+    OffsetForLeaderEpochRequest,
     handle,
+    on_topics(Operation.DESCRIBE),
     slices=Slices("topics", "topics", partitions="partitions"),
 )

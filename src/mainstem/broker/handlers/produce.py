@@ -21,6 +21,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from mainstem.broker.access import record_guards
 from mainstem.broker.api import Answer, Api, Call
 from mainstem.broker.failures import error_code, refusal
 from mainstem.broker.storage.append_checks import Outcome, RequestRefusal, only_batch
@@ -31,7 +32,6 @@ from mainstem.errors import FrameError, InvalidRecordError, InvalidTimestampErro
 from mainstem.log.partition.append_records import AppendCheck, CheckedAppend
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.model import TopicPartition
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -339,4 +339,4 @@ def _refused(index: int, code: ErrorCode, message: str | None) -> PartitionProdu
     return PartitionProduceResponse(index=index, error_code=code, base_offset=-1, error_message=message)
 
 
-API = Api(ApiKey.PRODUCE, VersionRange(3, 13), handle, advertised=VersionRange(0, 13), pipelined=True)
+API = Api(ProduceRequest, handle, record_guards.produce, advertised=VersionRange(0, 13), pipelined=True)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access.guards import open_to_all
 from mainstem.broker.api import Api, Call
 from mainstem.errors import AuthenticationError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -39,5 +38,5 @@ def _refused(code: ErrorCode, message: str) -> SaslAuthenticateResponse:
     return SaslAuthenticateResponse(error_code=code, error_message=message, auth_bytes=b"")
 
 
-API = Api(ApiKey.SASL_AUTHENTICATE, VersionRange(0, 2), handle)
-BARE_TOKEN = Api(ApiKey.SASL_AUTHENTICATE, VersionRange(0, -1), handle)
+API = Api(SaslAuthenticateRequest, handle, open_to_all)
+BARE_TOKEN = Api(SaslAuthenticateRequest, handle, open_to_all)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access.guards import open_to_all
 from mainstem.broker.api import Api, Call
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -28,4 +27,4 @@ def handle(node: Node, call: Call) -> SaslHandshakeResponse:
     return SaslHandshakeResponse(error_code=code, mechanisms=list(authentication.settings.mechanisms))
 
 
-API = Api(ApiKey.SASL_HANDSHAKE, VersionRange(0, 1), handle)
+API = Api(SaslHandshakeRequest, handle, open_to_all)

@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from mainstem.broker.access.acls import Operation
+from mainstem.broker.access.guards import in_turn, on_topics, reads_group
 from mainstem.broker.api import Answer, Api, Call
 from mainstem.broker.failures import error_code, refusal
 from mainstem.broker.share.acknowledging import Outcome, acknowledge, session_key, settled
 from mainstem.broker.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SharedPartition
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.share_acknowledge import (
     LeaderIdAndEpoch,
@@ -24,7 +25,6 @@ from mainstem.protocol.messages.share_acknowledge import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -69,4 +69,4 @@ def _responses(outcomes: Mapping[SharedPartition, Outcome]) -> list[ShareAcknowl
     return [ShareAcknowledgeTopicResponse(topic_id=topic_id, partitions=items) for topic_id, items in by_topic.items()]
 
 
-API = Api(ApiKey.SHARE_ACKNOWLEDGE, VersionRange(1, 2), handle)
+API = Api(ShareAcknowledgeRequest, handle, in_turn(reads_group, on_topics(Operation.READ, "responses")))

@@ -15,6 +15,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
+from mainstem.broker.access import record_guards
 from mainstem.broker.api import Answer, Api, Call
 from mainstem.broker.failures import error_code, refusal
 from mainstem.broker.share.acknowledging import acknowledge, find_log, session_key, settled
@@ -23,7 +24,6 @@ from mainstem.broker.share.delivery import AcquireMode
 from mainstem.broker.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionKey, SharedPartition, ShareSession
 from mainstem.broker.share.state_records import ShareKey
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.share_fetch import (
     AcquiredRecords,
@@ -33,7 +33,6 @@ from mainstem.protocol.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -179,4 +178,4 @@ def _responses(found: dict[SharedPartition, PartitionData]) -> list[ShareFetchab
     return [ShareFetchableTopicResponse(topic_id=topic_id, partitions=items) for topic_id, items in by_topic.items()]
 
 
-API = Api(ApiKey.SHARE_FETCH, VersionRange(1, 2), handle)
+API = Api(ShareFetchRequest, handle, record_guards.share_fetch)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access import group_guards
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import coordinator_code
 from mainstem.broker.share.group import ASSIGNOR_NAME, ShareMember
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.share_group_describe import (
     Assignment,
@@ -22,7 +22,6 @@ from mainstem.protocol.messages.share_group_describe import (
     ShareGroupDescribeResponse,
     TopicPartitions,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -76,4 +75,10 @@ def _member(node: Node, member: ShareMember) -> Member:
     )
 
 
-API = Api(ApiKey.SHARE_GROUP_DESCRIBE, VersionRange(1, 1), handle, slices=Slices("group_ids", "groups", once=True))
+API = Api(
+    ShareGroupDescribeRequest,
+    handle,
+    group_guards.on_described_groups("group_ids"),
+    describes_permissions=True,
+    slices=Slices("group_ids", "groups", once=True),
+)

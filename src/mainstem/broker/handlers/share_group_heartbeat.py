@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access import group_guards
 from mainstem.broker.api import Answer, Api, Call
 from mainstem.broker.groups.member_bytes import check_member_bytes
-from mainstem.protocol.apis import ApiKey
-from mainstem.protocol.schema import VersionRange
+from mainstem.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -24,4 +24,4 @@ def handle(node: Node, call: Call) -> Awaitable[Answer]:
     return node.share.coordinator.heartbeat(call)
 
 
-API = Api(ApiKey.SHARE_GROUP_HEARTBEAT, VersionRange(1, 1), handle)
+API = Api(ShareGroupHeartbeatRequest, handle, group_guards.on_member_of_group)

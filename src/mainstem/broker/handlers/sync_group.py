@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
+from mainstem.broker.access.guards import reads_group
 from mainstem.broker.api import Answer, Api, Call
 from mainstem.broker.groups.member_bytes import check_member_bytes
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -31,4 +30,4 @@ def handle(node: Node, call: Call) -> Answer | Awaitable[Answer]:
     return node.groups.classic.sync(call)
 
 
-API = Api(ApiKey.SYNC_GROUP, VersionRange(0, 5), handle)
+API = Api(SyncGroupRequest, handle, reads_group)

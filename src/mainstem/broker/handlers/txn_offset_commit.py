@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mainstem.broker.access.acls import Operation, ResourceType
+from mainstem.broker.access.guards import in_turn, on_topics
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import coordinator_code, refusal
 from mainstem.broker.groups.offsets.transactional_offsets import as_in_transaction
@@ -16,7 +18,6 @@ from mainstem.broker.groups.records import CommittedOffset
 from mainstem.broker.storage.topics import Topic
 from mainstem.broker.transactions.state import Producer
 from mainstem.errors import MainstemError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -25,7 +26,6 @@ from mainstem.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -116,4 +116,17 @@ def _refuse(response: TxnOffsetCommitResponse, code: ErrorCode) -> None:
             partition.error_code = partition.error_code or code
 
 
-API = Api(ApiKey.TXN_OFFSET_COMMIT, VersionRange(0, 5), handle)
+API = Api(
+    TxnOffsetCommitRequest,
+    handle,
+    in_turn(
+        on_topics(
+            Operation.READ,
+            named=(ResourceType.TRANSACTIONAL_ID, Operation.WRITE, "transactional_id"),
+        ),
+        on_topics(
+            Operation.READ,
+            named=(ResourceType.GROUP, Operation.READ, "group_id"),
+        ),
+    ),
+)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mainstem.broker.access.acls import Operation
+from mainstem.broker.access.guards import on_cluster
 from mainstem.broker.api import Api, Call
 from mainstem.broker.features import features
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.update_features import (
     FeatureUpdateKey,
@@ -17,7 +18,6 @@ from mainstem.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -52,4 +52,4 @@ def _problem(levels: dict[str, int], update: FeatureUpdateKey) -> str | None:
     return None
 
 
-API = Api(ApiKey.UPDATE_FEATURES, VersionRange(0, 2), handle)
+API = Api(UpdateFeaturesRequest, handle, on_cluster(Operation.ALTER))

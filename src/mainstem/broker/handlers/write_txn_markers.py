@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api, Call
 from mainstem.broker.failures import error_code
 from mainstem.broker.transactions.markers import Marker
@@ -16,7 +17,6 @@ from mainstem.broker.transactions.state import Producer
 from mainstem.broker.transactions.steps import EPOCH_BUMP_FROM
 from mainstem.errors import MainstemError
 from mainstem.model import TopicPartition
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -26,7 +26,6 @@ from mainstem.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from mainstem.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
@@ -64,4 +63,4 @@ async def _write_one(node: Node, partition: TopicPartition, marker: Marker) -> E
     return ErrorCode.NONE
 
 
-API = Api(ApiKey.WRITE_TXN_MARKERS, VersionRange(1, 2), handle)
+API = Api(WriteTxnMarkersRequest, handle, admin_guards.write_txn_markers)

@@ -21,7 +21,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from mainstem.broker.api import Answer, Api, Call
-from mainstem.broker.apis import APIS, bare_token, unsupported_api_versions
+from mainstem.broker.apis import APIS
+from mainstem.broker.handlers.api_versions import UNSUPPORTED as UNSUPPORTED_API_VERSIONS
+from mainstem.broker.handlers.sasl_authenticate import BARE_TOKEN
 from mainstem.broker.network.framing import FrameReceiver
 from mainstem.broker.network.request_memory import HeldMemory
 from mainstem.broker.quotas.charging import Charge
@@ -47,25 +49,6 @@ _BEGUN_MAX: Final = 100
 _AT_ONCE_ELEMENTS: Final = 2_000  # a request with more is read in a thread
 _HASTE: Final = 10  # while others wait to receive, a request must come that much faster
 _TIMER_S: Final = 0.001  # a timer may come that much before its time
-_CHANGES: Final = frozenset(
-    {
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.DELETE_RECORDS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        ApiKey.CREATE_ACLS,
-        ApiKey.DELETE_ACLS,
-        ApiKey.ALTER_CLIENT_QUOTAS,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-        ApiKey.DELETE_GROUPS,
-        ApiKey.OFFSET_DELETE,
-        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
-        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
-    }
-)
-"""Requests of these APIs are logged at INFO; other requests at DEBUG."""
 
 
 class _InFlight:
@@ -239,7 +222,7 @@ class Connection(asyncio.BufferedProtocol):
         self._frame_since_s = 0.0
         try:
             if self._auth_required and self._takes_bare_token:
-                self._next = (bare_token, RequestHeader(bare_token.key, -1, 0, None, 0), frame)
+                self._next = (BARE_TOKEN, RequestHeader(BARE_TOKEN.key, -1, 0, None, 0), frame)
                 return True
             header = decode_header(frame)
             api = APIS.get(header.api_key)
@@ -255,7 +238,7 @@ class Connection(asyncio.BufferedProtocol):
     def _unsupported(header: RequestHeader) -> Api:
         """Return the API that answers an unsupported version; only ApiVersions can. Raises FrameError for others."""
         if header.api_key == ApiKey.API_VERSIONS:
-            return unsupported_api_versions
+            return UNSUPPORTED_API_VERSIONS
         name = ApiKey(header.api_key).name if header.api_key in ApiKey._value2member_map_ else "unknown API"
         raise FrameError(f"{name} ({header.api_key}) version {header.api_version} is not served here")
 
@@ -274,10 +257,10 @@ class Connection(asyncio.BufferedProtocol):
         if self._auth_required:
             assert self._session.authentication is not None
             self._session.authentication.admit(api.key)
-        if api is bare_token:
+        if api is BARE_TOKEN:
             self._begin_bare_token(slot, header, frame)
             return
-        if api is unsupported_api_versions:
+        if api is UNSUPPORTED_API_VERSIONS:
             # The body of an unknown version cannot be read.
             call = Call(*header[:4], self._client_host, None)
             self._answered(slot, call, cast("Message", api.handle(self._node, call)), version=0)
@@ -328,7 +311,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _begin_bare_token(self, slot: _InFlight, header: RequestHeader, frame: Buffer) -> None:
         body = SaslAuthenticateRequest(auth_bytes=bytes(frame))
-        self._serve(slot, bare_token, Call(*header[:4], self._client_host, body, self._session))
+        self._serve(slot, BARE_TOKEN, Call(*header[:4], self._client_host, body, self._session))
 
     def _serve(self, slot: _InFlight, api: Api, call: Call) -> None:
         guard = self._node.guards.get(api.key)
@@ -391,7 +374,7 @@ class Connection(asyncio.BufferedProtocol):
         seconds = self._now_s() - slot.began_s
         self._node.meters.answered(call.api_key, seconds)
         if self._logs_requests:
-            level = logging.INFO if call.api_key in _CHANGES else logging.DEBUG
+            level = logging.INFO if APIS[call.api_key].changes_state else logging.DEBUG
             _LOG.log(level, "request answered", extra=self._about(call, ms=round(seconds * 1000, 3)))
         if self._transport is None:
             return

@@ -1,4 +1,4 @@
-"""Threads and tasks of the gateway that meet an error that nobody foresaw: nobody waits for ever, and work goes on."""
+"""Unexpected errors in threads and tasks of the gateway: no request waits for ever, and work goes on."""
 
 from __future__ import annotations
 

@@ -23,9 +23,7 @@ _DIALECT = re.compile(
 LEFT: dict[str, int] = {
     "client": 64,
     "connectors": 9,
-    "console": 22,
     "durable_files": 1,
-    "gateway": 64,
     "json_depth": 2,
     "lake": 5,
     "log": 75,

@@ -1,4 +1,4 @@
-"""The console's charts as ECharts options. Colors are told apart by color-blind readers too (Okabe and Ito's).
+"""The console's charts as ECharts options. Color-blind readers can distinguish the colors (Okabe and Ito's palette).
 
 Pure functions.
 """
@@ -132,7 +132,7 @@ def over_time(series: Mapping[str, Sequence[tuple[float, float]]], unit: str = "
 
 
 def rings(center: str, hops: Mapping[str, int]) -> dict[str, Any]:
-    """A node in the middle, the others on rings by their hops. Edges lead to the first ring: others are not told."""
+    """A node in the middle, the others on rings by their hops. Only the edges to the first ring are known and drawn."""
     by_ring: dict[int, list[str]] = {}
     for name, distance in hops.items():
         if name != center:

@@ -1,4 +1,4 @@
-"""Between the gateway's guard and its gate: the console's paths go to the console, all others on to the API.
+"""Routes requests between request limits and token authentication: the console's paths go to the console, others on.
 
 1. The first request for a path of the console loads NiceGUI, in a thread, while the API goes on answering.
 2. From then on the console's own app answers. It asks the API through the whole gateway, guard included, as any client
@@ -8,9 +8,10 @@
    change are open.
 5. Each open page holds about a megabyte here, so at most ``PAGES_MAX`` are open at once (503).
 
-Nothing of the console runs while nobody has asked for a page. Its answers let no page load anything from elsewhere,
-and let no other page show it in a frame. Its events come by websocket alone, which the guard lets in from our own
-pages only; long polling, its other transport, would be readable by others and is refused. Used by one event loop.
+The console starts with the first request for a page. Its responses forbid loading anything from other sites, and
+forbid other pages to show it in a frame. Its events come by websocket only, which the request limits accept only from
+our own pages. Long polling, its other transport, would be readable by other pages and is refused. Used by one event
+loop.
 """
 
 from __future__ import annotations

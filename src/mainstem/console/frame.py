@@ -34,7 +34,7 @@ _CURL_LINES_MAX = 12
 
 
 class Page:
-    """See the module."""
+    """One browser's view of one page: its requests, refreshes and banner."""
 
     def __init__(self, client: GatewayClient, banner: Element, requests: Element) -> None:
         self._client = client
@@ -56,7 +56,7 @@ class Page:
         return curl_line(asked, self._base_url, with_token=self._token() is not None)
 
     def every(self, refresh: Refresh, seconds: float = _REFRESH_S) -> None:
-        """Refresh now and again, while somebody looks."""
+        """Refresh now and every ``seconds``, while the browser is connected."""
 
         async def guarded() -> None:
             try:
@@ -167,7 +167,7 @@ def _navigation(section: str) -> None:
 
 
 def show_nowhere(client: GatewayClient, rest: str) -> None:
-    """What is shown where no page is."""
+    """Show the page for an unknown path."""
     with page(client, "No such page", ""):
         text(f"There is nothing at /console/{rest[:100]}.")
 

@@ -21,7 +21,7 @@ WORK_S = 3_600.0
 
 
 class GatewayError(Exception):
-    """The gateway said no, or nothing. ``status`` is 0 when nothing came."""
+    """The gateway returned an error, or did not answer (``status`` is 0)."""
 
     def __init__(self, status: int, title: str, detail: str) -> None:
         super().__init__(detail)
@@ -31,7 +31,7 @@ class GatewayError(Exception):
 
 
 class GatewayClient:
-    """See the module."""
+    """Sends the console's requests to the gateway. Raises GatewayError."""
 
     def __init__(self, gateway: AsgiApp, sessions: Sessions) -> None:
         self._sessions = sessions

@@ -1,4 +1,4 @@
-"""What several pages ask for alike: the topics with their ends, the pipelines, the views. Stateless."""
+"""Requests that several pages share: the topics with their ends, the pipelines, the views. Stateless."""
 
 from __future__ import annotations
 

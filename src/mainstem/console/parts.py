@@ -96,7 +96,7 @@ def figure(label: str) -> Tag:
 
 
 def empty(headline: str, hint: str, command: str = "") -> Element:
-    """What is shown where nothing is yet, and how to change that."""
+    """The text for an empty list, with a hint how to fill it."""
     with ui.element("div").classes("empty") as made:
         text(headline, "empty-headline", "p")
         text(hint, "quiet", "p")
@@ -144,7 +144,7 @@ def search_field(label: str, shown: ui.table, value: str = "") -> ui.input:
 
 
 def problem(title: str, detail: str) -> Element:
-    """What the gateway said no to."""
+    """The box that shows an error of the gateway."""
     with ui.element("div").classes("problem").props('role="alert"') as made:
         text(title, "problem-title", "strong")
         text(detail)

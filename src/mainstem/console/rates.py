@@ -8,7 +8,7 @@ _OLD_WEIGHT = 0.4
 
 
 class Rates:
-    """A counter that fell began anew; its rate is unknown until the next look."""
+    """The rates of counters. A counter that fell was reset; its rate is unknown until the next sample."""
 
     def __init__(self) -> None:
         self._at_s: float | None = None

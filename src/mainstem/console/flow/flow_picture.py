@@ -1,8 +1,8 @@
 """The flow's graph as SVG: nodes are links, so the keyboard reaches them; numbers have ids, so they change in place.
 
 Arrows bend in the first part of the gap between two columns; the rest is straight and has the label, its rate above and
-the target's lag below, so that no arrow runs through a label. All names are escaped: they come from whoever may create
-a topic. Pure functions.
+the target's lag below, so that no arrow runs through a label. All names are escaped, because every user who may create
+a topic can choose them. Pure functions.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ async def show(client: GatewayClient, topic: str) -> None:
 
 
 class _Topic:
-    """What is known of the topic, kept fresh."""
+    """The state of the topic, refreshed while the page is open."""
 
     def __init__(self, this: Page, topic: str) -> None:
         self._page = this

@@ -31,7 +31,7 @@ _ROW = "row number"
 
 
 class QueryBox:
-    """See the module."""
+    """The base of the query boxes: freshness fields, the request, and its answer."""
 
     def __init__(self, page: Page, view: str) -> None:
         self.view = view

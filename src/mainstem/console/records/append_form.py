@@ -15,7 +15,7 @@ from mainstem.console.requests import ConsoleRequest, path
 
 
 class AppendForm:
-    """See the module."""
+    """The form that appends one record to a topic."""
 
     def __init__(self, page: Page, topic: str) -> None:
         self._page = page
@@ -37,7 +37,7 @@ class AppendForm:
                 self._result = ui.element("div").props('aria-live="polite"')
 
     def on_append(self, then: Callable[[], None]) -> None:
-        """What to do after each append."""
+        """Set the function to call after each append."""
         self._then = then
 
     async def _append(self) -> None:

@@ -31,7 +31,7 @@ Document = dict[str, Any]
 
 
 class RecordBrowser:
-    """See the module."""
+    """The list of a topic's records, with its form."""
 
     def __init__(self, page: Page, topic: str) -> None:
         self._page = page

@@ -27,7 +27,7 @@ _ANSWER_RECORDS: Final = 200
 _WINDOW_MAX: Final = 1 << 20
 _GROWS, _SHRINKS = 8, 4
 _WINDOWS_MAX: Final = 12
-"""So many windows a page at most; whoever wants to look further back asks for the next page."""
+"""The highest number of windows in one page; the next page continues further back."""
 
 Document = dict[str, Any]
 Ask = Callable[[ConsoleRequest], Awaitable[Any]]
@@ -35,7 +35,7 @@ Ask = Callable[[ConsoleRequest], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class RecordQuery:
-    """What to show. ``start``: an offset, a position, a time or ``earliest``; None: backwards from the end."""
+    """The records to show. ``start``: an offset, a position, a time or ``earliest``; None: backwards from the end."""
 
     topic: str
     start: str | None = None
@@ -43,7 +43,7 @@ class RecordQuery:
 
 
 class RecordPages:
-    """See the module. ``has_more``: whether there may be a further page; ``beginning`` moves on with retention."""
+    """The pages of one query. ``has_more``: whether another page may exist; ``beginning`` moves on with retention."""
 
     def __init__(self, ask: Ask, question: RecordQuery, beginning: Position, end: Position) -> None:
         self.beginning = beginning

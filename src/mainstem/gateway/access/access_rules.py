@@ -1,7 +1,7 @@
-"""What each request asks of the token that it comes with: one line for each method and path.
+"""The scope that each request requires of its token: one line for each method and path.
 
-A request that no line is about is for who may administer everything, so a route that is forgotten here is closed and
-not open; a test asks for a line for every route of the description. Pure data and functions.
+A request without a line requires the scope ``admin`` on everything, so a route that is forgotten here is closed and not
+open. A test requires a line for every route of the description. Pure data and functions.
 """
 
 from __future__ import annotations
@@ -109,4 +109,4 @@ def _named(kind: Kind, path: Mapping[str, str]) -> str:
     try:
         return RequestId.parse(path["request"]).topic
     except UnknownRequestError:
-        return ""  # of no topic: who may write everything is told that there is no such request
+        return ""  # no topic: a caller that may write everything gets the answer "no such request"

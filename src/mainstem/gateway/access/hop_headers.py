@@ -13,7 +13,7 @@ _SEES_PIPELINES: Final = "mainstem-sees-pipelines"
 
 
 def added_headers(grants: Grants) -> dict[str, str]:
-    """What the host has to know of the sender of a request: whether it may see pipelines (``GET /pipelines``)."""
+    """Headers that tell a view host about the sender: whether it may see pipelines (``GET /pipelines``)."""
     return {_SEES_PIPELINES: "yes"} if grants.may_everything("read") else {}
 
 

@@ -104,7 +104,7 @@ class BoundedHeads(HttpToolsProtocol):
         self._head_bytes = 0
 
     def send_400_response(self, msg: str) -> None:
-        """What a parser's error is answered with: also what was refused here."""
+        """Answer a parse error, or a request that this module refused."""
         if self._is_too_large:
             self._refuse()
         else:

@@ -1,18 +1,19 @@
-"""What every request passes first, before any of it is parsed: bounds, and protection from other web pages.
+"""The first check of every request, before it is parsed: limits, and protection from other web pages.
 
 * At most ``requests_max`` requests are served at once, and their bodies together hold at most ``bodies_bytes_max``;
-  more are told to come back (503). One body holds at most ``body_bytes_max`` (413), whether it says so in
-  Content-Length or only turns out so, and must not pause for longer than ``body_pause_s`` (408).
-* Answers on their way to clients hold at most ``answers_bytes_max`` together (503). An answer goes out in pieces
-  of ``PIECE_BYTES``, so that a client that does not read is noticed (``request_heads``: it closes such connections).
-* What only reads (GET, HEAD) takes no body (400): it may wait or stream for long, and its body's room with it.
-* Streams of events, which last, are no requests in this sense: at most ``streams_max`` of them are served (503).
-* A browser lets any page send simple requests to loopback. So a request must name one of the host names that are served
-  (421: DNS rebinding), and what changes something must come from no other page (403: its Origin is another host, and
-  none of ``origins``, whose pages are let in). A websocket must come from a page of ours alone, and is told so before
-  it is accepted; at most ``websockets_max`` are open at once (503).
-* A request that is cancelled, as the process stops and its grace is over, is told so (503); of an append, whose record
-  may be in the log, that its outcome is not known (504).
+  others get 503. One body holds at most ``body_bytes_max`` (413), by its Content-Length or as counted while it
+  arrives, and must not pause for longer than ``body_pause_s`` (408).
+* Unsent answers hold at most ``answers_bytes_max`` together (503). An answer goes out in pieces of ``PIECE_BYTES``, so
+  that a client that does not read is noticed (``request_heads`` closes such connections).
+* Requests that only read (GET, HEAD) must not have a body (400): they may wait or stream for long, and would hold the
+  memory of their body meanwhile.
+* Event streams are counted separately, because they last: at most ``streams_max`` are served (503).
+* A browser lets any page send simple requests to loopback. So a request must name one of the served host names (421:
+  DNS rebinding), and a request that changes something must not come from another page (403: its Origin is another
+  host, and not one of ``origins``). A websocket must come from one of our own pages, and is refused before it is
+  accepted; at most ``websockets_max`` are open at once (503).
+* A request that is cancelled because the process stops and its grace period is over gets 503. An append gets 504: its
+  outcome is unknown, because its record may be in the log.
 
 Plain ASGI, one instance for each app, used by one event loop: its counters need no lock.
 """
@@ -74,13 +75,13 @@ class Guard:
         answer = _CountedAnswer(self, scope, receive, send)
         self._count(is_stream, 1)
         try:
-            await _told_when_cancelled(self._app, scope, body.receive, send if is_stream else answer.send)
+            await _answered_when_cancelled(self._app, scope, body.receive, send if is_stream else answer.send)
         finally:
             self._count(is_stream, -1)
             self._bodies_bytes -= body.size_bytes
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a websocket of our own pages pass; whoever may open one could also send on it."""
+        """Accept a websocket only from our own pages, because a page that opens one can also send on it."""
         refusal = _ambiguous(scope) or self._stranger(_UPGRADE, _headers(scope)) or _unreadable(scope)
         if refusal is None and self._websockets >= self._limits.websockets_max:
             refusal = HttpError(
@@ -243,7 +244,7 @@ class _CountedAnswer:
         await refusal(self._scope, self._receive, self._send)
 
 
-async def _told_when_cancelled(app: AsgiApp, scope: Scope, receive: Receive, send: Send) -> None:
+async def _answered_when_cancelled(app: AsgiApp, scope: Scope, receive: Receive, send: Send) -> None:
     """Serve a request; one that the server cancels gets an answer as long as it has none."""
     has_begun = False
 

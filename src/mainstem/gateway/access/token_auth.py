@@ -1,7 +1,7 @@
-"""Bearer tokens at the door (RFC 6750): ``Authorization: Bearer …`` on each request, judged by ``access_rules``.
+"""Authentication by bearer tokens (RFC 6750): ``Authorization: Bearer …`` on each request, checked by ``access_rules``.
 
-Without a file of tokens everybody may everything. With one, a request without a token that is known is 401, one whose
-token lacks the scope is 403; what a token may is kept with the request, so that lists show no more than that.
+Without a token file every request is allowed. With one, a request without a known token gets 401, and a request whose
+token lacks the scope gets 403. The token's grants are kept with the request, so lists show only what they allow.
 
 Plain ASGI in front of every route, of static files and of WebSockets; used by one event loop.
 """
@@ -26,7 +26,7 @@ _REALM: Final = 'Bearer realm="mainstem"'
 
 
 def grants_of(scope: Mapping[str, Any]) -> Grants:
-    """What the sender of a request may do."""
+    """The grants of a request's sender."""
     found = scope.get(_GRANTS, ALL)
     assert isinstance(found, Grants)
     return found

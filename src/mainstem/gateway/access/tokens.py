@@ -45,7 +45,7 @@ _LOOK_EVERY_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """What somebody may do: patterns for each scope."""
+    """The rights of a caller: patterns for each scope."""
 
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
@@ -65,12 +65,12 @@ class Grants:
 
 
 ALL: Final = Grants(admin=(EVERYTHING,))
-"""What everybody may where there are no tokens."""
+"""The grants of every caller where no token file is set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token as its file has it: never itself, only its hash. Raises ConfigError for what is no token."""
+    """A token as its file stores it: only its hash, never the token itself. Raises ConfigError for an invalid entry."""
 
     name: str
     sha256: str
@@ -91,7 +91,7 @@ class Token:
 
 
 def digest_of(token: str) -> str:
-    """What a file has of a token."""
+    """The hash of a token that its file stores."""
     return hashlib.sha256(token.encode(errors="replace")).hexdigest()
 
 

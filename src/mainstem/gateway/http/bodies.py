@@ -94,6 +94,6 @@ def _separators(text: bytes, start: int, end: int) -> int:
 
 
 def body_of(model: type[BaseModel]) -> dict[str, Any]:
-    """What OpenAPI says of a route whose body is ``model``."""
+    """The OpenAPI description of a route whose body is ``model``."""
     reference = {"schema": model.model_json_schema(ref_template="#/components/schemas/{model}")}
     return {"requestBody": {"required": True, "content": {"application/json": reference}}}

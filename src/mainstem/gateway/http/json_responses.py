@@ -46,7 +46,7 @@ def records_response(document: Mapping[str, Any], records: Iterable[Any], positi
 
 
 def _without_nan(document: Any) -> Any:
-    """A copy with null for what is no number. Not recursive: how deep a document nests is not ours to say."""
+    """A copy with null for NaN and infinity. Not recursive, because documents of any depth must be accepted."""
     root: list[Any] = [document]
     unread: list[Any] = [root]
     while unread:

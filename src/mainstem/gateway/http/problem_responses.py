@@ -1,8 +1,8 @@
-"""Every answer that is no success is a problem document (RFC 9457), whoever raised it and wherever.
+"""Makes every error answer a problem document (RFC 9457), wherever the error was raised.
 
-Errors of our own tree go by the table in ``mainstem.problems``. What only HTTP knows (no such path, a method that a
-path does not take, a body of the wrong type) has a slug of its own here. An exception that is none of these is a
-defect: it answers 500 without its text, which goes to the process's log. Stateless.
+Errors of our own tree go by the table in ``mainstem.problems``. Errors that only HTTP has (no such path, a method that
+a path does not take, a body of the wrong type) have their own slugs here. Any other exception is a defect: the answer
+is 500 without its text, which goes to the process's log. Stateless.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ HTTP_PROBLEMS = {  # by status: slug and title
 
 
 class HttpError(Exception):
-    """What only HTTP can say: a status with a problem's detail."""
+    """An error that only HTTP has: a status with a problem's detail."""
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
@@ -70,7 +70,7 @@ def http_problem(status: int, detail: str, headers: Mapping[str, str] | None = N
 
 
 def validation_text(error: RequestValidationError | ValidationError, names: Iterable[str] = ()) -> str:
-    """What is wrong with which parameter or field, in one line. ``names``: the ones that there are."""
+    """The wrong parameters or fields and their errors, in one line. ``names``: the valid names."""
     parts = []
     for entry in error.errors()[:5]:
         place = ".".join(str(step) for step in entry["loc"] if step not in ("query", "path", "body"))

@@ -1,7 +1,7 @@
-"""``GET /config``: how the log and this gateway are set. What is secret is never told, whoever asks.
+"""``GET /config``: the settings of the log and of this gateway, without secrets.
 
-A setting that is secret has ``sensitive`` true and the value null; of the options by which the gateway logs in, the
-passwords are left null likewise.
+A secret setting has ``sensitive`` true and the value null for every caller. The passwords among the options by which
+the gateway logs in are null, too.
 """
 
 from __future__ import annotations

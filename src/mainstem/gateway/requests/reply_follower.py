@@ -1,9 +1,9 @@
-"""Followers of reply topics: one thread for each topic that somebody waits on, whoever and however many wait.
+"""Followers of reply topics: one thread for each topic on which requests wait, however many wait.
 
-A follower begins at the end of its topic before the first request is appended, so a reply is always behind it. What it
-reads it hands to the event loop, to whoever expects that correlation id; nothing is kept. When a follower ends, by an
-error that does not heal, because room was needed or as the process stops, those who wait are told to look for
-themselves.
+A follower starts at the end of its topic before the first request is appended, so it sees every reply. It hands each
+reply to the event loop, which resolves the futures of that correlation id; replies are not kept. A follower ends by a
+permanent error, to make room for another topic, or when the process stops. Then each waiting future resolves to None,
+and the request looks for its reply in the log.
 
 ``Replies`` is used by one event loop; only ``_Follower._run`` is in other threads.
 """
@@ -36,7 +36,7 @@ Expected: TypeAlias = "asyncio.Future[Record | None]"
 
 
 class Replies:
-    """Who waits for which reply. At most ``pending_max`` wait, over at most ``followers_max`` topics."""
+    """The requests that wait for replies: at most ``pending_max``, over at most ``followers_max`` topics."""
 
     def __init__(self, log: Log, *, pending_max: int = PENDING_MAX, followers_max: int = FOLLOWERS_MAX) -> None:
         self._log = log
@@ -58,7 +58,7 @@ class Replies:
         """Inside, a reply that comes into ``topic`` resolves the future. Raises UnavailableError when too many wait."""
         if self._pending >= self._pending_max:
             raise UnavailableError(
-                f"{self._pending_max} requests are waited for already; come back later, or send Prefer: respond-async"
+                f"{self._pending_max} requests wait for replies already; try again later, or send Prefer: respond-async"
             )
         self._pending += 1
         try:
@@ -75,7 +75,7 @@ class Replies:
             self._pending -= 1
 
     def end(self) -> None:
-        """The process stops: nobody waits any more, now or later. Idempotent."""
+        """Resolve all futures, now and later, because the process stops. Idempotent."""
         self._is_ending = True
         for follower in self._followers.values():
             follower.let_go()
@@ -103,7 +103,7 @@ class Replies:
         idle = next((name for name, follower in self._followers.items() if follower.users == 0), None)
         if idle is None:
             raise UnavailableError(
-                f"requests of {self._followers_max} topics are waited for already; send Prefer: respond-async"
+                f"requests of {self._followers_max} topics wait for replies already; send Prefer: respond-async"
             )
         await self._workers.run(self._followers.pop(idle).close)
 
@@ -149,10 +149,10 @@ class _Follower:
             except LogUnavailableError as error:
                 _LOGGER.warning("replies in %s: %s", self._topic, error)  # the follower goes on where it was
             except MainstemError as error:
-                _LOGGER.warning("replies in %s are followed no more: %s", self._topic, error)
+                _LOGGER.warning("the follower of replies in %s ended: %s", self._topic, error)
                 self._reader.close()
                 break
-            except Exception as error:  # noqa: BLE001 - who waits is let go below; the next request begins a follower
+            except Exception as error:  # noqa: BLE001 - futures are resolved below; the next request starts a follower
                 failed("reply follower", error)
                 self._reader.close()
                 break
@@ -161,7 +161,7 @@ class _Follower:
     def _call(self, function: object, *arguments: object) -> None:
         try:
             self._loop.call_soon_threadsafe(function, *arguments)  # type: ignore[arg-type]
-        except RuntimeError:  # the loop is closed: nobody waits
+        except RuntimeError:  # the loop is closed: no request waits
             self._reader.close()
 
     def _deliver(self, record: Record) -> None:

@@ -79,9 +79,9 @@ class Requests:
         reply_from = self._floor(reply_topic)
         if key is None:
             return PreparedRequest(fresh_secret(), reply_topic, reply_from, asks)
-        # A repeat gets the first one's reply, however old, so its secret follows from the key. The log is told a hash
-        # of the key only: who reads it must not be able to ask for the reply.
-        # Both are of the same parts: what the log takes for a repeat has the first one's correlation id.
+        # A repeat gets the first request's reply, however old, so the secret is derived from the key. The log stores
+        # only a hash of the key: a reader of the log must not be able to ask for the reply.
+        # Both use the same parts: a request that the log treats as a repeat has the first one's correlation id.
         parts = (topic, str(key), repr(body.key))
         secret = repeatable_secret("secret", *parts)
         hashed = repeatable_secret("idempotency key", *parts).hex()
@@ -107,7 +107,7 @@ class Requests:
             return None
         for tp, end_offset in end.items():
             start = beginning.get(tp, 0)
-            if request.reply_from <= end_offset:  # else the topic was made anew since
+            if request.reply_from <= end_offset:  # else the topic was recreated since
                 start = max(start, request.reply_from)
             found = self._first(tp, start, request.correlation_id)
             if found is not None:

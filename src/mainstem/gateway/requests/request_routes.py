@@ -1,8 +1,8 @@
 """The routes of request and reply: ``POST /topics/{topic}/requests`` and ``GET /requests/{id}``.
 
-An answer waits for its reply as long as it is told to, and gives its place up when the asker goes away. What is not
-answered in time, or before the gateway stops, is 202 with the place to look again; that place is good over a restart of
-the gateway.
+A POST waits for its reply as long as its parameters allow, and frees its place when the client disconnects. Without a
+reply in time, or when the gateway stops, the answer is 202 with a Location, which stays valid over a restart of the
+gateway.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RequestRoutes:
         self._workers = Workers(_THREADS_MAX)
 
     def end(self) -> None:
-        """The process stops: who waits is told where to look for the reply. Idempotent."""
+        """Answer all waiting requests with 202 and their Location, because the process stops. Idempotent."""
         self._replies.end()
 
     async def close(self) -> None:

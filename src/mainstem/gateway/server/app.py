@@ -79,9 +79,9 @@ def assemble(
     streams: Streams,
     tokens: TokenFile | None = None,
 ) -> FastAPI:
-    """An app of these routers, with problems for errors; in front of it the guard, and behind that the gate.
+    """An app of these routers, with problems for errors. Request limits come first, then token authentication.
 
-    ``streams`` are those of its routes: whoever stops the server ends them first (``app.state.streams``).
+    ``streams`` are those of its routes: end them before the server is stopped (``app.state.streams``).
     """
     app = FastAPI(
         title=title,

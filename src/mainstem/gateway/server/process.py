@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None, mount: Mount | None = None) -> int:
 
 
 def run(options: argparse.Namespace, mount: Mount | None = None) -> None:
-    """Bind first, so that a taken port is told before anything heavy is loaded."""
+    """Bind first, so that a taken port is reported before anything heavy is loaded."""
     tls = Tls(options.tls_cert, options.tls_key) if options.tls_cert is not None else None
     if tls is not None:
         tls.check()

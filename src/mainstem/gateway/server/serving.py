@@ -1,4 +1,4 @@
-"""Run an app in this process until it is told to stop: sockets, the ready line, the parent's end.
+"""Run an app in this process until it is asked to stop: sockets, the ready line, the parent's end.
 
 SIGTERM and SIGINT stop cleanly: no new connections, requests in flight get a few seconds. With ``stop_with_parent``
 the end of standard input does the same, so that a process whose parent was killed does not stay behind.

@@ -1,7 +1,7 @@
 """The bytes of server-sent events (``text/event-stream``, as the HTML standard says). Pure functions.
 
-An event's ``id`` is a position in its text form. A block that has an ``id`` and no ``data`` is no event: it moves what
-a client sends back as ``Last-Event-ID``, which is how a reader learns how far it is while nothing passes its filter.
+An event's ``id`` is a position in its text form. A block with an ``id`` and without ``data`` is not an event: it only
+sets the ``Last-Event-ID`` that the client sends back. So a reader's position advances while its filter passes nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def opening(position: str | None) -> bytes:
 
 
 def beat(position: str | None) -> bytes:
-    """A sign of life, which is no event; with how far the reader is, if that is known."""
+    """A heartbeat (a comment, not an event), with the reader's position if it is known."""
     return b": beat\n\n" if position is None else f": beat\nid: {position}\n\n".encode()
 
 

@@ -1,9 +1,9 @@
-"""``EventStream``: server-sent events as a response, and ``Streams``, which ends those of a process when it stops, and
-whatever else is told to end then.
+"""``EventStream``: server-sent events as a response. ``Streams``: ends all streams of a process when it stops, and
+calls the functions that were registered with ``at_end``.
 
-A stream ends when its source ends, the client goes away, the process stops (with a comment that says so), or a client
-has taken nothing of what was sent for ``STALL_S``. Nothing is buffered here: what the source yields is sent before the
-source is asked for more, so how much one stream may hold is the source's to bound.
+A stream ends when its source ends, the client disconnects, the process stops (with a comment that says so), or the
+client reads nothing for ``STALL_S``. Nothing is buffered here: each block of the source is sent before the next is
+taken, so the source bounds the memory of a stream.
 
 Plain ASGI, for one event loop.
 """
@@ -124,7 +124,7 @@ class EventStream(Response):
             async for block in self._source:
                 await self._send(send, block)
         except TimeoutError:
-            self._is_stalled = True  # it takes nothing, so it cannot be told
+            self._is_stalled = True  # the client does not read, so an error cannot be sent
         except MainstemError as error:
             with suppress(TimeoutError):
                 await self._send(send, problem(error))
@@ -143,5 +143,5 @@ async def _disconnected(receive: Receive) -> None:
 
 
 def too_slow() -> UnavailableError:
-    """What a reader is told that did not keep up."""
+    """The error for a reader that did not keep up."""
     return UnavailableError("this reader is too slow and was cut off; come back with Last-Event-ID to go on from there")

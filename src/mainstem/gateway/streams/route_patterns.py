@@ -1,9 +1,9 @@
 """Patterns over routing keys, as AMQP's topic exchanges have them: ``orders.eu.*``, ``orders.#``.
 
-A routing key is words with dots between them. In a pattern ``*`` stands for one word, ``#`` for any number of them,
-none included; any other word for itself. A record's routing key is its header ``mainstem-routing-key``, or else its
-key; one that is no UTF-8 text or longer than 255 bytes counts as empty, as does a missing one: only ``#`` matches it.
-Pure; matching takes no more than words x words steps, whatever the pattern.
+A routing key is words with dots between them. In a pattern ``*`` matches one word, ``#`` any number of words, also
+none; any other word matches itself. A record's routing key is its header ``mainstem-routing-key``, or else its key. A
+key that is missing, not UTF-8 or longer than 255 bytes counts as empty: only ``#`` matches it. Pure; matching takes at
+most words x words steps, whatever the pattern.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ _ENTRY_BYTES: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class RecordFilter:
-    """What a reader wants of a topic: everything, one key in its partition, or what matches a pattern, or both."""
+    """The records of a topic that a reader wants: all, one key in its partition, a pattern's matches, or both."""
 
     key: bytes | None = None
     partition: int | None = None
@@ -57,7 +57,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Piece:
-    """What one fetch brought, and the position behind it. Encoded once for all who want everything."""
+    """The records of one fetch, and the position after them. Encoded once for all readers without a filter."""
 
     entries: tuple[Entry, ...]
     end: Offsets

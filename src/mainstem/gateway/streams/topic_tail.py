@@ -1,8 +1,8 @@
-"""``TopicTail``: one follower of a topic for all its readers, and the ring of what it brought last.
+"""``TopicTail``: one follower of a topic for all its readers, and the ring of its newest fetches.
 
-A follower in a thread takes the committed records; each fetch is encoded once, into a piece with a number, and the
-newest pieces are kept in a ring of at most ``RING_BYTES``. A reader is a number: which piece it takes next. So a
-thousand readers cost a thousand numbers, and not a thousand queues. Who falls out of the ring was too slow.
+A follower in a thread takes the committed records. Each fetch is encoded once, into a numbered piece, and the newest
+pieces are kept in a ring of at most ``RING_BYTES``. A reader is a number: the piece that it takes next. So a thousand
+readers cost a thousand numbers, and not a thousand queues. A reader whose next piece left the ring was too slow.
 
 1. A reader begins at its own position, and reads its own past up to where the tail is (``number``, ``position``).
 2. If the piece of that number is still in the ring, it goes on from there: every piece before it is before ``position``
@@ -38,13 +38,13 @@ _WOKEN_AT_ONCE: Final = 20
 
 
 class TopicTail:
-    """See the module."""
+    """One follower of a topic, with a ring of pieces that many readers share."""
 
     def __init__(self, log: Log, topic: str, workers: Workers, ring_bytes: int = RING_BYTES) -> None:
         """``workers`` has a thread for this tail."""
         self.topic = topic
         self.readers = 0
-        """How many hold the tail; whoever lets go of it last closes it."""
+        """The number of readers; the last one closes the tail."""
         self._log = log
         self._workers = workers
         self._ring_bytes = ring_bytes
@@ -73,7 +73,7 @@ class TopicTail:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the tail follows no more."""
+        """Whether the follower ended with an error."""
         return self._error is not None
 
     @property

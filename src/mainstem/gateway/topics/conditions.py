@@ -21,7 +21,7 @@ _ABSENT: Final = -1
 
 
 def asks_of(headers: Mapping[str, str], record_count: int) -> AppendOptions:
-    """What a request's headers ask of an append of so many records. Raises InputError."""
+    """The append options in a request's headers, for ``record_count`` records. Raises InputError."""
     asks: AppendOptions = {}
     match, none_match = headers.get("if-match"), headers.get("if-none-match")
     if match is not None and none_match is not None:

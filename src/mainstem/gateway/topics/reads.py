@@ -26,7 +26,7 @@ _OFFSET_DIGITS_MAX = 18
 
 @dataclass(frozen=True, slots=True)
 class BoundedRead:
-    """What to read; ``start`` and ``end`` are in the words of ``moment``."""
+    """The range to read; ``start`` and ``end`` are in the form that ``moment`` parses."""
 
     topic: str
     start: str = "earliest"
@@ -71,9 +71,9 @@ def read(log: Log, what: BoundedRead) -> ReadAnswer:
 
 
 def moment(words: str, topic: str) -> Moment:
-    """What ``earliest``, ``latest``, an offset, a position or a time (ISO 8601) stands for.
+    """Parse ``earliest``, ``latest``, an offset, a position or a time (ISO 8601).
 
-    Raises PositionError for a position of another topic, and what is none of these is an InputError.
+    Raises PositionError for a position of another topic, and InputError for any other text.
     """
     if words in ("earliest", "latest"):
         return words

@@ -40,7 +40,7 @@ class ViewBackend(Protocol):
     """Who answers for the views."""
 
     async def respond(self, http: Request, view: str, work: Work) -> Response:
-        """Answer a request about one view: by ``work``, or by whoever serves the view."""
+        """Answer a request about one view: by ``work`` in this process, or by the host that serves the view."""
         ...
 
     async def stream(self, http: Request, view: str, request: WatchRequest) -> Response:
@@ -55,8 +55,9 @@ class ViewBackend(Protocol):
 class LocalBackend:
     """A view host in this process. ``host`` is thread-safe; each request takes one of a bounded set of threads.
 
-    A request may hold its thread for minutes, as it waits for a position. So each view has threads of its own, and room
-    for half of what is served at once: who waits for one keeps nobody from another, nor from how the views are.
+    A request may hold its thread for minutes while it waits for a position. So each view has its own threads, and may
+    use half of the requests that are served at once. Requests that wait for one view do not block requests for another
+    view, or for the views' status.
     """
 
     def __init__(self, host: ViewHost, streams: Streams, *, queue_s: float = _QUEUE_S) -> None:

@@ -35,7 +35,7 @@ _CONNECTIONS_MAX = 512
 # Longer than any wait or query that a host allows; a rebuild or a verification may take its time.
 _READ_TIMEOUT_S = 3_600.0
 _CONNECT_TIMEOUT_S = 2.0
-# What belongs to one hop, or is written anew by this one.
+# Headers of a single hop, and those that this gateway sets itself.
 _OWN_HEADERS = frozenset(
     {"connection", "keep-alive", "transfer-encoding", "upgrade", "te", "trailer", "content-length", "date", "server"}
 )
@@ -64,7 +64,7 @@ class ForwardingBackend:
 
     async def stream(self, http: Request, view: str, request: WatchRequest) -> Response:
         """Relay the stream of the host that serves ``view``. Raises UnknownViewError, UnavailableError."""
-        del request  # it has been checked, and the host reads it anew
+        del request  # it has been checked here, and the host parses it again
         host = self._serving.get(view) or await self._find(view, grants_of(http.scope))
         return await host.relay_stream(http, self.streams)
 
@@ -89,7 +89,7 @@ class ForwardingBackend:
             await host.close()
 
     async def _find(self, view: str, grants: Grants) -> _HostClient:
-        """The host of a view. Who asks for one that there is not is told of those that it may read, and of no other."""
+        """The host of a view. The error for an unknown view lists only the views that the caller may read."""
         async with self._asking:  # many requests for an unknown view ask the hosts one after the other
             names = [str(status["name"]) for status in await self.statuses()]
         if view not in self._serving:
@@ -152,7 +152,7 @@ async def _sent_on(client: UnixHttp, http: Request) -> aiohttp.ClientResponse:
 
 
 async def _relayed(answer: aiohttp.ClientResponse) -> Response:
-    """A small answer whole. A large one as it comes: the gateway holds no more of it than the client takes."""
+    """Relay a small answer whole, and a large one as it comes: the gateway holds only the block that it is sending."""
     relayed = {name: value for name, value in answer.headers.items() if name.lower() not in _OWN_HEADERS}
     length = answer.content_length
     if length is None or length <= _WHOLE_BYTES_MAX:
@@ -189,7 +189,7 @@ def _closing(answer: aiohttp.ClientResponse) -> Callable[[], Awaitable[None]]:
 
 
 async def _blocks(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
-    """What a host streams, block by block; no more is taken from it than the client takes. Its end is the stream's."""
+    """A host's stream, block by block, read only as fast as the client reads. It ends when the host's stream ends."""
     rest = b""
     try:
         async for received in answer.content.iter_any():

@@ -1,9 +1,10 @@
 """``GET /views/{view}/stream``, in the process that hosts the view: its changes as events.
 
-Key-value views tell rows: an event's data is ``{"key", "row", "position"}``, ``row`` null for a key that is gone, and
-``position`` the one that the row reflects. Only the event behind which nothing is left to tell before a position has
-that as its id: so who is cut off between two events is told the rest again. Other views tell that they have
-``changed``, and up to where. ``reset`` says that what is known may be wrong: read anew, at least at its position.
+Key-value views send rows: an event's data is ``{"key", "row", "position"}``, where ``row`` is null for a deleted key,
+and ``position`` is the position that the row reflects. An event has a position as its id only if it is the last event
+before that position: so a client that disconnects between two events gets the rest again. Other views send
+``changed`` with their position. ``reset`` means that the client's rows may be wrong: read them again, at least at its
+position.
 
 For one event loop; rows are read in threads.
 """
@@ -34,7 +35,7 @@ class Wake:
 
     def set(self) -> None:
         """From any thread."""
-        with suppress(RuntimeError):  # the loop is closed: nobody listens any more
+        with suppress(RuntimeError):  # the loop is closed: no client is connected
             self._loop.call_soon_threadsafe(self._event.set)
 
     async def wait(self, timeout_s: float) -> None:

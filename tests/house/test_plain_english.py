@@ -21,8 +21,6 @@ _DIALECT = re.compile(
 
 # Area → how many places are left. These numbers only shrink.
 LEFT: dict[str, int] = {
-    "client": 64,
-    "connectors": 9,
     "durable_files": 1,
     "json_depth": 2,
     "lake": 5,

@@ -86,7 +86,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class BenchResult:
-    """What was measured."""
+    """The measured values."""
 
     produce: Rate
     consume: Rate
@@ -102,9 +102,9 @@ class BenchResult:
 
 
 def bench(bootstrap: str, options: BenchOptions | None = None, on_phase: OnPhase | None = None) -> BenchResult:
-    """Measure the log at ``bootstrap``; ``on_phase`` is told the name of each phase as it begins.
+    """Measure the log at ``bootstrap``; ``on_phase`` is called with the name of each phase as it begins.
 
-    Raises LogUnavailableError, and what the log answers when it refuses a record.
+    Raises LogUnavailableError, and the log's error when it refuses a record.
     """
     options = options or BenchOptions()
     tell = on_phase or (lambda phase: None)

@@ -299,7 +299,7 @@ class Log:
             wire_topics.delete_topic(client, name)
 
     def describe_topic(self, name: str) -> TopicDescription:
-        """What a topic holds, and its configs. Raises UnknownTopicError."""
+        """A topic's partitions, beginning, ends and configs. Raises UnknownTopicError."""
         with self._pool.borrow() as client:
             partitions = partitions_of(client, [name])
             return TopicDescription(
@@ -318,7 +318,7 @@ class Log:
 
     @property
     def group_admin(self) -> GroupAdmin:
-        """What an operator does with single groups."""
+        """Operations on single groups."""
         return GroupAdmin(self._pool.borrow)
 
     @property

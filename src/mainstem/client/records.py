@@ -1,4 +1,4 @@
-"""What is appended: a value with, perhaps, a key, headers, a partition and a time of its own. Values; thread-safe."""
+"""Records to append: a value, and optionally a key, headers, a partition and a timestamp. Values; thread-safe."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class EncodedRecord:
 
 
 def encoded(record: Any) -> EncodedRecord:
-    """What one item of ``append_many`` says: a NewRecord, a Record as it was read, ``(key, value)``, or a bare value.
+    """Encode one item of ``append_many``: a NewRecord, a Record as it was read, ``(key, value)``, or a bare value.
 
-    A Record's partition, offset and topic are not taken over. Raises SchemaError for what has no JSON form.
+    A Record's partition, offset and topic are not copied. Raises SchemaError for a value without a JSON form.
     """
     if isinstance(record, NewRecord):
         return EncodedRecord(

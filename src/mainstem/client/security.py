@@ -81,7 +81,7 @@ class Security:
 
     @classmethod
     def from_environment(cls) -> Security:
-        """What the ``MAINSTEM_…`` variables say. Raises ConfigError."""
+        """The settings in the ``MAINSTEM_…`` variables. Raises ConfigError."""
         found = {name: os.environ.get(variable_of(name), "") for name in OPTIONS}
         return cls.of({name: value for name, value in found.items() if value})
 
@@ -129,6 +129,6 @@ def variable_of(name: str) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong with a file, in few words: TLS's own, or the system's."""
+    """Why a file cannot be used, in the short words of the TLS library or of the system."""
     reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
     return str(reason).lower().replace("_", " ")

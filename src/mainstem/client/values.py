@@ -26,7 +26,7 @@ def time_text(time: datetime.datetime) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON's own types can say of a value that is none of them."""
+    """The JSON form of a value whose type JSON lacks."""
     if isinstance(value, datetime.datetime):
         return time_text(value)
     if isinstance(value, datetime.date | datetime.time):

@@ -43,7 +43,7 @@ _BATCHES_IN_FLIGHT_MAX = 4
 
 @dataclass(frozen=True, slots=True)
 class RecordFields:
-    """What records have beside key and value, columns of the same length; ``partitions``: where each of them goes."""
+    """The fields of records beside key and value, as columns of the same length; ``partitions``: each one's target."""
 
     timestamps_ms: pa.Array
     headers: pa.Array

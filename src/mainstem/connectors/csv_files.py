@@ -1,13 +1,12 @@
 """CSV files as typed Arrow batches, in bounded memory.
 
-A file is read twice. The first pass finds every broken row, also a null in a key or where a derived column needs a
-value, and the type of each column that the caller does not give, over the whole file and not over its first rows;
-nothing has been written anywhere by then. The second yields batches. Everything is parsed as text first, so an error
-can name its row.
+A file is read twice. The first pass, before anything is written, finds every broken row (also a null in a key or where
+a derived column needs a value), and infers the types of columns without a given type, from the whole file. The second
+pass yields batches. Everything is parsed as text first, so an error can name its row.
 
-Types that are found: BOOLEAN (true, false), BIGINT, DOUBLE, else STRING. A column becomes a number only when every
-value has the plain form of one: ``007`` and ``+1`` stay text, and so do whole numbers beyond 64 bits,
-which a DOUBLE would round. Null tokens (``""`` and ``NA`` unless told otherwise) are null in every column.
+Inferred types: BOOLEAN (true, false), BIGINT, DOUBLE, else STRING. A column becomes a number only when every value has
+the plain form of one: ``007`` and ``+1`` stay text, and so do whole numbers beyond 64 bits, which a DOUBLE would round.
+Null tokens (default: ``""`` and ``NA``) are null in every column.
 
 Rows are counted as lines are: the header is row 1. One thread uses one reader.
 """
@@ -169,7 +168,7 @@ class CsvFile:
 
 
 def _parsed_type(name: str) -> pa.DataType:
-    """What a column of a topic's schema is parsed as: numbers and booleans; all else stays the text that it is."""
+    """The Arrow type to parse a schema's column as: numbers and booleans; all other columns stay text."""
     wanted = arrow_type(name)
     if pa.types.is_integer(wanted) or pa.types.is_floating(wanted) or pa.types.is_boolean(wanted):
         return wanted
@@ -200,7 +199,7 @@ def _climb(batch: pa.RecordBatch, names: Sequence[str], rungs: dict[str, int]) -
             continue
         rung = max(rungs.get(name, 0), 1)
         while not _fits(column, _LADDER[rung]):
-            # true and false beside numbers are text, and so is all that is no number
+            # true and false beside numbers are text, and so are values that are not numbers
             rung = len(_LADDER) - 1 if rung == 1 and rungs.get(name) else rung + 1
         rungs[name] = rung
 

@@ -128,7 +128,7 @@ def _lines(stream: BinaryIO, path: Path, first_line: int) -> Iterator[tuple[int,
 
 
 class _ArrayText:
-    """What is read of an array: ``text`` from ``at`` on is not passed yet; ``line`` is the line of ``at``."""
+    """The part of an array that was read: ``text`` from ``at`` on is still to parse; ``line`` is the line of ``at``."""
 
     def __init__(self, stream: BinaryIO, path: Path, first_line: int) -> None:
         self._stream = stream

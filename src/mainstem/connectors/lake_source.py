@@ -41,7 +41,7 @@ def load_lake(
 ) -> Loaded:
     """Append every record of the lake in ``path`` to ``topic``, each exactly once.
 
-    Raises InputError for a directory that is no lake, and for options that only files have; StorageError for a lake
+    Raises InputError for a directory that is not a lake, and for options that only files have; StorageError for a lake
     that cannot be read; ProducerFencedError when another run of the same load takes over.
     """
     if options.key or options.derived:

@@ -133,7 +133,7 @@ class ResumableLoad:
 
 
 def _committed(client: WireClient, group: str) -> StoredProgress:
-    """What was committed last. An open transaction of the load is aborted by then, and cannot change it any more."""
+    """The last committed progress. The load's open transaction was aborted before, so it cannot change any more."""
     entries = committed_entries(client, group, require_stable=True)
     if not entries:
         return StoredProgress()

@@ -1,10 +1,11 @@
-"""What ``load`` asks of a file, and the columns that it adds: encoded rows, key and value bytes.
+"""The interface of file formats for ``load``, and the columns that it adds: encoded rows, key and value bytes.
 
 Every format is one class with the same three members: ``columns`` (known after ``check``), ``check`` (reads the whole
 file, to find errors before anything is written) and ``encoded`` (yields rows as bytes).
 
-Invariant: ``encoded`` yields every row of a file that ``check`` took, unless the file changes in between; a load that
-failed in its middle would leave rows that the mended file, another load, brings once more. Pure functions beside that.
+Invariant: ``encoded`` yields every row of a file that ``check`` accepted, unless the file changes in between. A load
+that fails in the middle leaves its rows in the topic, and the repaired file, which is another load, would append them
+again. All else are pure functions.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Reading(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a file's rows must have: the topic's schema, the key's columns, and columns that are derived of others."""
+    """The columns that a file's rows must have: the topic's schema, the key's columns, and derived columns."""
 
     schema: TopicSchema | None = None
     key: Sequence[str] = ()

@@ -16,7 +16,7 @@ from mainstem.client.wire.cluster.cluster import WireClient
 
 @dataclass(frozen=True, slots=True)
 class BrokerDescription:
-    """A broker: its id, the address that clients are told, and its settings by name."""
+    """A broker: its id, its advertised address, and its settings by name."""
 
     broker_id: int
     address: str

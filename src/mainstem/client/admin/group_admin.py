@@ -48,7 +48,7 @@ class GroupDescription:
 
 @dataclass(frozen=True, slots=True)
 class OffsetChange:
-    """What a reset does to one partition."""
+    """The change that a reset makes to one partition."""
 
     topic_partition: TopicPartition
     before: int | None
@@ -82,10 +82,10 @@ class GroupAdmin:
             wire.delete_group(client, name)
 
     def plan_reset(self, name: str, to: Moment, topics: Iterable[str] = ()) -> list[OffsetChange]:
-        """What it would mean to let a group begin at ``to``: in all partitions of ``topics``; without topics in those
-        that a position names, or else of the topics that it has committed. Changes nothing; the group need not exist.
+        """The changes that would move a group to ``to``, in all partitions of ``topics``. Without topics: in those
+        that a position names, or else of the topics with committed offsets. Changes nothing; the group need not exist.
 
-        Raises UnknownTopicError, OffsetOutOfRangeError, InputError when there is nothing to be set.
+        Raises UnknownTopicError, OffsetOutOfRangeError, InputError when no partition is found.
         """
         with self._borrow() as client:
             committed = committed_offsets(client, name)

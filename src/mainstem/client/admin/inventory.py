@@ -1,4 +1,4 @@
-"""What every topic holds at a glance, in five requests however many topics there are: ends, bytes, cleanup.
+"""An overview of all topics in five requests, however many topics there are: ends, bytes, cleanup policy.
 
 Functions over a ``WireClient``, whose contract they have.
 """

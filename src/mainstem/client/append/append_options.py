@@ -1,8 +1,8 @@
-"""What an append may ask of the log beyond appending: conditions and an idempotency key, as record headers.
+"""The options of an append, sent as record headers: conditions and an idempotency key.
 
-The headers say nothing to a log that does not know them, or to a topic whose configs do not allow them: the record
-would be appended whatever they say. So the topic's configs are looked at before the first such append, and again when
-what is known is ten seconds old; who turns a config off while writers rely on it takes their guarantee away.
+A log that does not know the headers ignores them, and so does a topic whose configs do not enable them: it would append
+the record unconditionally. So the topic's configs are read before the first such append, and again when they were read
+ten seconds ago. If a config is turned off while writers rely on it, they lose its guarantee.
 
 Thread-safe.
 """
@@ -38,7 +38,7 @@ class AppendOptions(TypedDict, total=False):
 
 
 def ask_headers(asks: AppendOptions) -> Headers:
-    """The headers that say it. Raises InputError for what cannot be asked."""
+    """The headers of the options. Raises InputError for an invalid value."""
     headers: list[tuple[str, bytes | None]] = []
     for name, value in (
         (EXPECT_KEY_OFFSET, asks.get("expect_key_offset")),
@@ -58,7 +58,7 @@ def ask_headers(asks: AppendOptions) -> Headers:
 
 
 class TopicFeatures:
-    """What topics allow their appends to ask, as of some seconds ago."""
+    """The append options that topics enable, cached for some seconds."""
 
     def __init__(self, make_client: Callable[[], WireClient], clock: Clock) -> None:
         self._clients = Pool(make_client)
@@ -100,7 +100,7 @@ class TopicFeatures:
         return configs
 
     def forget(self, topic: str) -> None:
-        """Look at its configs anew."""
+        """Drop the cached configs of a topic: the next append reads them again."""
         with self._lock:
             self._known.pop(topic, None)
 

@@ -135,7 +135,7 @@ class Appender:
                 raise
 
     def transaction(self, transactional_id: str | None, timeout_s: float) -> Transaction:
-        """A transaction that has not begun. Without an id it takes one that nobody else has, and keeps for the next."""
+        """A transaction that has not begun. Without an id it uses a generated, unique one, also for the next."""
 
         def borrow() -> TransactionSession:
             with self._lock:

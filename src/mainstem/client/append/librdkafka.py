@@ -1,6 +1,7 @@
-"""Where librdkafka's own log lines go: to the logger ``mainstem.client.append.librdkafka``, and not to standard error.
+"""The logger of librdkafka's own log lines, ``mainstem.client.librdkafka``; they do not go to standard error.
 
-What it retries is nobody's news unless somebody listens; what it gives up on comes as an error.
+They are about failures that librdkafka retries, so they are dropped unless the program adds a handler. Permanent
+failures are raised as errors.
 """
 
 from __future__ import annotations

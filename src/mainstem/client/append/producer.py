@@ -64,9 +64,9 @@ class ProducerOptions:
 
 @dataclass(slots=True)
 class Appended:
-    """The records of one call: how many were sent and delivered, how far they reach, what failed first.
+    """The records of one call: how many were sent and delivered, their position, and the first error.
 
-    ``sent`` is written by the thread that sends; all else by whoever serves delivery reports, one thread at a time.
+    The sending thread writes ``sent``. The thread that serves delivery reports, one at a time, writes all else.
     """
 
     sent: int = 0

@@ -1,4 +1,4 @@
-"""Request and reply over the log: what both sides agree on, so that a worker in any language can answer.
+"""The format of requests and replies in the log, so that a worker in any language can answer.
 
 A request is a record of the request's topic with two headers:
 
@@ -9,9 +9,9 @@ A reply is a record of that topic whose *key* is the correlation id. Its value a
 header ``mainstem-error`` (one line of text) it says that the request failed. Of several replies with one correlation
 id the first counts.
 
-Who asked by HTTP holds a *request id*: where the request is in the log, and a secret of which the correlation id is the
-hash. So nothing about a pending request has to be remembered, and who reads the request's topic, correlation ids
-included, cannot make the request id of somebody else. Pure functions and values.
+An HTTP client gets a *request id*: the offset of the request in the log, and a secret whose hash is the correlation id.
+So the gateway need not store pending requests, and a reader of the topic, who sees the correlation ids, cannot make the
+request id of another client. Pure functions and values.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def correlation_id(secret: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RequestId:
-    """What ``GET /requests/{id}`` takes. ``reply_from``: replies are at this offset or behind it, in any partition."""
+    """The id in ``GET /requests/{id}``. ``reply_from``: replies are at this offset or after it, in any partition."""
 
     secret: bytes
     topic: str
@@ -110,7 +110,7 @@ class RequestId:
 
 
 def unknown_request() -> UnknownRequestError:
-    """The same for an id that is wrong and one that is somebody else's."""
+    """The error for an unknown request id; the same for an invalid one and for another client's."""
     return UnknownRequestError("there is no such request; take the Location that its 202 gave")
 
 

@@ -102,7 +102,7 @@ class RequestClient:
         return TopicRequests(self._http, topic)
 
     def look(self, request_id: str, *, timeout: float = 0.0) -> Asked:
-        """What became of a request; waits for its reply up to ``timeout`` seconds (at most 300).
+        """The state of a request; waits for its reply up to ``timeout`` seconds (at most 300).
 
         Raises UnknownRequestError, RequestExpiredError, RequestFailedError.
         """

@@ -34,13 +34,13 @@ class Fresh(TypedDict, total=False):
     """How fresh an answer has to be: the keyword arguments of every read."""
 
     at_least: Position | None
-    """What the answer has to reflect, of any topic upstream of the view."""
+    """The position that the answer has to reflect, of any topic upstream of the view."""
     max_lag_ms: int | None
     """The answer reflects all that was in the log so many milliseconds before the view was asked."""
     as_of: Moment | None
     """Key-value and SQL views: the answer as of a past moment, a position of the view or a time."""
     timeout: float
-    """How many seconds to wait for that; 30 unless told."""
+    """How many seconds to wait for that; default: 30."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +187,10 @@ class ViewClient:
         buckets: bool = False,
         **fresh: Unpack[Fresh],
     ) -> Answer:
-        """Metrics: figures for each combination of the labels ``over`` (all, unless told), of records with ``labels``.
+        """Metrics: figures for each combination of the labels ``over`` (default: all), of records with ``labels``.
 
-        Rows: ``labels``, ``records``, ``values`` with count, sum, mean, min, max of each; where asked for, its
-        estimated ``quantiles`` and its ``buckets``, and the ``series`` of records a minute.
+        Rows: ``labels``, ``records``, ``values`` with count, sum, mean, min, max of each; on request also estimated
+        ``quantiles`` and ``buckets`` of each, and the ``series`` of records a minute.
         """
         query = {
             "over": None if over is None else list(over) or "",
@@ -227,16 +227,16 @@ class ViewClient:
     def verify(self, *, full: bool = True, timeout: float = 600.0) -> dict[str, Any]:
         """Compare the view with a replay of its topic: ``equal``, ``records``, ``position``, ``differences``.
 
-        Not ``full``: without the replay, where the store's own account shows that nobody else has written to it.
+        Not ``full``: without the replay, if the store's own account shows that no other writer changed it.
         """
         return self._http.call("POST", f"{self._path}/verify", {"full": str(full).lower()}, timeout_s=timeout)
 
     def rebuild(
         self, *, source: Literal["log", "left", "lake", "snapshot"] = "log", timeout: float = 600.0
     ) -> dict[str, Any]:
-        """Build the view anew: from the log, what retention has left of it, its topic's lake, or its newest snapshot.
+        """Rebuild the view: from the log, the records that retention left, its topic's lake, or its newest snapshot.
 
-        Raises HistoryRemovedError when the log has no longer everything and the source is "log", or there is no lake.
+        Raises HistoryRemovedError when the source is "log" and retention removed records, or there is no lake.
         """
         return self._http.call("POST", f"{self._path}/rebuild", {"from": source}, timeout_s=timeout)
 

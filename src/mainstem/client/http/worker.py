@@ -13,11 +13,11 @@ The steps of one round:
    ``client.records.NewRecord`` with headers of its own. What it raises becomes the header ``mainstem-error``.
 3. In one transaction: the replies, and the group's offsets behind the requests.
 
-What ends before the transaction has committed is done again by whoever gets the partition next; so the function may be
-called twice for one request, but one reply counts. A round that fails is aborted and done again, with a new producer:
-librdkafka gives the sequence of a record that was on its way when it aborts to the next one, which a log then takes for
-a repeat of the former. A record without the two headers, or whose reply topic is not the
-one that belongs to this topic, is no request and is passed over.
+If a round ends before its transaction commits, the next worker of the partition repeats it: the function may be called
+twice for one request, but only one reply counts. A round that fails is aborted and repeated with a new producer. The
+reason: if a record is in flight at an abort, librdkafka gives its sequence to the next record, and the log would treat
+that as a repeat. Records without the two headers, or with a reply topic that does not belong to this topic, are not
+requests and are skipped.
 
 ``run`` is for one thread; ``stop`` is for any.
 """
@@ -73,8 +73,8 @@ class Worker:
             "bootstrap.servers": log.bootstrap,
             **log.security.to_librdkafka(),
             "socket.nagle.disable": True,
-            # With its default, librdkafka 2.16 makes a broker anew that was away, and a transaction's offsets wait for
-            # the former one for ever: its cache of coordinators still names that.
+            # With the default, librdkafka 2.16 creates a new broker object after a disconnect. A transaction's offsets
+            # then wait for the old object for ever, because the cache of coordinators still refers to it.
             "metadata.recovery.strategy": "none",
             "reconnect.backoff.ms": 20,
             "reconnect.backoff.max.ms": 1000,

@@ -208,7 +208,7 @@ class Follower(Iterator[Record]):
 
     @property
     def position(self) -> Position:
-        """The position just after the records that came out so far, and after what is no record."""
+        """The position just after the records returned so far, and after markers and gaps that follow them."""
         return Position(self._chunks.offsets)
 
     @property
@@ -236,9 +236,9 @@ class Follower(Iterator[Record]):
         raise StopIteration
 
     def take(self, bytes_max: int) -> list[Record]:
-        """What there is, up to about so many bytes, waiting for one fetch at most; empty when nothing came meanwhile.
+        """The next records, up to about ``bytes_max``; waits for one fetch at most, and is empty if that has none.
 
-        ``position`` is then just behind them. Raises as iterating does.
+        ``position`` is then just after them. Raises the same errors as iterating.
         """
         taken: list[Record] = []
         size_bytes, may_fetch = 0, True

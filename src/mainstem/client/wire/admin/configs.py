@@ -22,7 +22,7 @@ _SOURCES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class BrokerSetting:
-    """One setting of a broker. The value of one that is ``sensitive`` is never told: None."""
+    """One setting of a broker. The value of a ``sensitive`` one is always None: the broker does not send it."""
 
     name: str
     value: str | None

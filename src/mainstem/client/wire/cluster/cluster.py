@@ -109,10 +109,10 @@ class WireClient:
         clock: Clock | None = None,
         security: Security | None = None,
     ) -> None:
-        """Connects to nothing yet. Raises ConfigError when ``bootstrap`` is no list of addresses.
+        """Opens no connection yet. Raises ConfigError when ``bootstrap`` is not a list of addresses.
 
-        Without ``security`` the environment says how to log in. With ``reuse_buffers`` the records of a fetch last only
-        until the next fetch: no memory is taken for each.
+        Without ``security`` the environment says how to log in. With ``reuse_buffers`` the records of a fetch are valid
+        only until the next fetch, which reuses their memory.
         """
         self.timeout_s = timeout_s
         self._bootstrap = parse_bootstrap(bootstrap)
@@ -289,11 +289,11 @@ class WireClient:
     ) -> Any:
         """Send any request, to the broker with the id ``node`` or to any, in the highest version both sides know.
 
-        Connecting is tried until ``timeout_s``; a request that may have reached the broker is not sent again, unless
-        it ``resends`` (twice is as good as once), or ``codes``, which takes the error codes out of an answer, finds one
-        that may heal. Other codes are the caller's to read. Raises LogUnavailableError, and RemoteError when the broker
-        does not know the API. With ``moves`` (another broker may do as well) a broker that cannot be connected to is a
-        NotConnectedError at once.
+        Connecting is retried until ``timeout_s``. A request that may have reached the broker is sent again in two cases
+        only: ``resends`` (the request is idempotent), or ``codes``, which returns the error codes of an answer, finds a
+        transient one. The caller checks other codes. Raises LogUnavailableError, and RemoteError when the broker does
+        not know the API. With ``moves`` (another broker can serve the request, too) it raises NotConnectedError at once
+        when the broker cannot be connected to.
         """
 
         def attempt(deadline: Deadline) -> Any:
@@ -308,8 +308,8 @@ class WireClient:
     def request_all(self, requests: Sequence[tuple[Message, int]], *, version_max: int | None = None) -> list[Any]:
         """Send requests, each to the broker with its id, without waiting between them; the answers are in their order.
 
-        All are sent again when one of them got lost: twice must be as good as once. Raises LogUnavailableError; a
-        broker that cannot be connected to is a NotConnectedError at once: another may do as well.
+        All are sent again when one of them got lost, so they must be idempotent. Raises LogUnavailableError, and
+        NotConnectedError at once when a broker cannot be connected to, because another one may serve the request.
         """
         answers: list[Any] = []
         for first in range(0, len(requests), _AT_ONCE_MAX):
@@ -344,7 +344,7 @@ class WireClient:
                 sent.append(connection)
             return [connection.receive(deadline) for connection in sent]
         except BaseException:
-            for connection in sent:  # answers that nobody will read may be on their way
+            for connection in sent:  # unread answers may be on their way
                 connection.close()
             raise
 
@@ -406,7 +406,7 @@ class WireClient:
                 except LogUnavailableError as error:
                     answers.update(dict.fromkeys(asked_in(request), FetchedPartition.failed(error, heals=True)))
         except BaseException:
-            for connection, _ in sent:  # answers that nobody will read may be on their way
+            for connection, _ in sent:  # unread answers may be on their way
                 connection.close()
             raise
         return self._judged(answers, deadline)

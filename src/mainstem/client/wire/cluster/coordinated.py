@@ -49,12 +49,12 @@ def coordinators(client: WireClient, keys: Iterable[str], key_type: int) -> dict
 
 
 def forget_coordinator(client: WireClient, key: str, key_type: int) -> None:
-    """Look for it anew at the next use: it has moved."""
+    """Drop a cached coordinator, because it has moved: the next use looks it up again."""
     _KNOWN.setdefault(client, {}).pop((key_type, key), None)
 
 
 def wherever_it_is(client: WireClient, ask: Callable[[], T]) -> T:
-    """What ``ask`` returns, tried again while a broker that it asks cannot be connected to, until the time-out."""
+    """The result of ``ask``, which is retried until the time-out while its broker cannot be connected to."""
     deadline = Deadline(SystemClock(), client.timeout_s)
     for pause_s in pauses_s():
         try:

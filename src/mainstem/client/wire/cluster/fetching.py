@@ -44,10 +44,10 @@ class AbortedTransaction(NamedTuple):
 
 
 class FetchedPartition(NamedTuple):
-    """What a fetch brought of one partition.
+    """The result of a fetch for one partition.
 
-    ``records`` holds whole record batches as they lie in the log, and perhaps an incomplete one at the end; the first
-    batch may begin before the offset that was asked for. ``error`` is what the log answered instead, or None.
+    ``records`` holds whole record batches in the log's format, and perhaps an incomplete one at the end; the first
+    batch may begin before the requested offset. ``error`` is the log's error for the partition, or None.
     """
 
     records: memoryview

@@ -1,4 +1,4 @@
-"""What a client knows of the cluster: its brokers, its topics, and who leads each partition. Immutable values."""
+"""A client's metadata of the cluster: brokers, topics, and the leader of each partition. Immutable values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_LEADER = -1
 
 
 class PartitionMetadata(NamedTuple):
-    """Who leads a partition (a broker's id, -1 when nobody does just now), and since which epoch."""
+    """The leader of a partition (a broker's id, -1 while there is none), and its leader epoch."""
 
     leader_id: int
     leader_epoch: int

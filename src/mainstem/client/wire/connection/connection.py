@@ -1,11 +1,11 @@
 """One connection to one broker: frames out, frames in, versions agreed on.
 
 At opening it asks for the broker's API versions; every request is then sent in the highest version that both sides
-know. Then the user is proven, where there is one; and again on an idle moment before the log would end the session.
-Requests are answered in the order they were sent.
+know. Then the user is authenticated, if one is set; and again, when the connection is idle, before the log would end
+the session. Requests are answered in the order they were sent.
 
-Invariant: after any error but a refused version the connection is closed, because nobody knows what its next bytes are.
-An interrupt (ctrl-C) is such an error. Owned by one thread; ``abort`` may be called from any.
+Invariant: after any error except a refused version the connection is closed, because the meaning of its next bytes is
+unknown. An interrupt (ctrl-C) is such an error. Owned by one thread; ``abort`` may be called from any.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _READ_AHEAD_BYTES = 8 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ConnectionOptions:
-    """What all connections of a client share. A response over ``response_bytes_max`` is refused unread."""
+    """The options that all connections of a client share. A response over ``response_bytes_max`` is refused unread."""
 
     client_id: str = "mainstem"
     dial: Dial = dial_plain
@@ -95,7 +95,7 @@ class BrokerConnection:
         deadline: Deadline,
         dialed: Callable[[BrokerConnection], None] | None = None,
     ) -> BrokerConnection:
-        """Connect, agree on versions, prove the user. ``dialed`` is told the connection before anything is asked.
+        """Connect, agree on versions, authenticate. ``dialed`` is called with the connection before any request.
 
         Raises AuthenticationError, LogUnavailableError, FrameError or RemoteError.
         """

@@ -14,7 +14,7 @@ from mainstem.errors import LogUnavailableError
 
 
 class Closable(Protocol):
-    """What a pool lends."""
+    """An object that a pool lends."""
 
     def close(self) -> None: ...
 

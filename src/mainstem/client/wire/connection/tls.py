@@ -51,7 +51,7 @@ class TlsStream(Stream):
 
     def abort(self) -> None:
         try:
-            # Not the TLS object's own shutdown, which takes the TLS away under whoever is reading.
+            # Not the TLS object's own shutdown, which would remove the TLS state while another thread reads.
             socket.socket.shutdown(self._tls, socket.SHUT_RDWR)
         except OSError:
             return

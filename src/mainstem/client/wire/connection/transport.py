@@ -96,7 +96,7 @@ class Stream:
 
 
 def _after(buffers: list[Buffer], sent: int) -> list[Buffer]:
-    """What is left of the buffers after ``sent`` bytes of them."""
+    """The rest of the buffers after their first ``sent`` bytes."""
     for number, buffer in enumerate(buffers):
         if sent < len(buffer):
             return [memoryview(buffer)[sent:], *buffers[number + 1 :]]

@@ -1,12 +1,13 @@
 """Transactions that one process fills and another one ends, by the Kafka protocol.
 
-Who fills a transaction takes a transactional id (``init_producer``), has its partitions added, produces, and hands on
-the id with producer id and epoch: ``Instance``. Who ends it needs nothing else (``end_all``). Between the two it is
-open, and readers of what is committed stop before it; so ``open_transactions`` finds those that nobody will end.
+The process that fills a transaction takes a transactional id (``init_producer``), adds its partitions, produces, and
+hands on the id with producer id and epoch: ``Instance``. The process that ends it needs nothing else (``end_all``).
+Meanwhile the transaction is open, and readers of committed records stop before it. So ``open_transactions`` finds
+abandoned ones.
 
-Terms. From transaction version 2 on (KIP-890) each end raises the epoch, so an instance names one transaction and no
-other: ending it twice ends nothing else, and partitions are added by the records themselves. Where a log serves
-two-phase transactions (KIP-939) they have no time-out; elsewhere the log aborts them when theirs is over.
+Terms. From transaction version 2 on (KIP-890) each end raises the epoch, so an instance names exactly one transaction:
+ending it twice cannot end another one, and the records themselves add their partitions. Where a log serves two-phase
+transactions (KIP-939) they have no time-out; elsewhere the log aborts them after their time-out.
 
 Functions over a ``WireClient``, whose contract they have.
 """
@@ -49,7 +50,7 @@ from mainstem.protocol.messages.txn_offset_commit import (
 )
 
 TIMEOUT_MS_DEFAULT: Final = 900_000
-"""What Apache Kafka allows at most unless it is told otherwise."""
+"""Apache Kafka's default for the longest transaction time-out."""
 ONGOING: Final = "Ongoing"
 _TIMEOUT_CONFIG: Final = "transaction.max.timeout.ms"
 _TWO_PHASE_FROM: Final = 6
@@ -61,9 +62,9 @@ _BROKER_RESOURCE: Final = 4
 
 
 class Terms(NamedTuple):
-    """How a log runs transactions. ``timeout_ms`` does not count where they are ``is_two_phase``.
+    """How a log runs transactions. With ``is_two_phase`` they have no time-out, and ``timeout_ms`` is not used.
 
-    A time-out that nobody chose (``is_chosen``) gives way where the log allows less.
+    A default time-out (not ``is_chosen``) is lowered where the log allows less.
     """
 
     is_two_phase: bool
@@ -100,7 +101,7 @@ def learn_terms(client: WireClient, timeout_ms: int | None = None) -> Terms:
 
 
 def _timeout_ms_max(client: WireClient) -> int:
-    """The longest time-out of the broker with the lowest id; Kafka's default where it is not told to us."""
+    """The longest time-out of the broker with the lowest id; Kafka's default where the broker does not send it."""
     client.metadata([])
     node = min(client.brokers)
     resource = DescribeConfigsResource(
@@ -207,10 +208,10 @@ def commit_offsets(
 def end_all(
     client: WireClient, instances: Iterable[Instance], terms: Terms, *, commit: bool
 ) -> tuple[dict[Instance, ProducerIdentity], dict[Instance, MainstemError]]:
-    """End transactions, without waiting between them: (who their producers are from now on, what was refused and why).
+    """End transactions, without waiting between them: (the producers' new identities, the errors of those refused).
 
-    Where the end raises the epoch, ending one again that was ended the same way is no error, as long as its producer
-    has not begun another. Raises LogUnavailableError, which leaves open what was ended.
+    Where the end raises the epoch, ending a transaction twice in the same way succeeds, as long as its producer has
+    not begun another. Raises LogUnavailableError: it is then unknown which transactions were ended.
     """
     left = list(dict.fromkeys(instances))
     ended: dict[Instance, ProducerIdentity] = {}

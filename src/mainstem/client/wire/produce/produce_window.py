@@ -1,12 +1,12 @@
-"""Record batches on their way to the log, several requests at once: the next ones are made while the log writes.
+"""Produce requests in flight, several at once: the caller makes the next batches while the log writes.
 
 Order is kept within each partition, and each batch is appended once: at most five requests are in flight, as many as a
-log remembers of a producer, so a batch that is sent again is known. When a request fails, whatever the reason, nothing
-more is sent; the answers of the others are awaited, and what was not acknowledged is then sent again one by one, in
-order, by ``WireClient.produce``: that waits for what heals, and says what does not.
+log remembers of a producer, so it recognises a batch that is sent again. When a request fails, for any reason, the
+window sends nothing more and waits for the other answers. Then it sends the unacknowledged batches again one by one, in
+order, by ``WireClient.produce``, which retries transient errors and raises others.
 
-Bounded: at most ``bytes_max`` of batches are in flight, or one request. When the log says that its quota is used up,
-nothing is sent for as long as it says.
+Bounded: at most ``bytes_max`` of batches are in flight, or one request. When the log answers with a throttle time,
+nothing is sent for that time.
 
 While anything is in flight nothing else may use the client: ``drain`` first. Owned by one thread.
 """
@@ -31,7 +31,7 @@ Acknowledged = Callable[[TopicPartition, bytes, int], None]
 
 
 class ProduceWindow:
-    """See the module. Batches carry a producer's stamp."""
+    """The produce requests in flight of one producer. Batches carry its id, epoch and sequences."""
 
     def __init__(
         self,

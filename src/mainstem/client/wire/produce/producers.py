@@ -12,7 +12,7 @@ from mainstem.protocol.messages.init_producer_id import InitProducerIdRequest, I
 
 
 class ProducerIdentity(NamedTuple):
-    """What batches are stamped with."""
+    """The producer id and epoch that batches carry."""
 
     producer_id: int
     producer_epoch: int
@@ -21,14 +21,14 @@ class ProducerIdentity(NamedTuple):
 def init_producer_id(
     client: WireClient, transactional_id: str | None = None, *, transaction_timeout_ms: int = 60_000
 ) -> ProducerIdentity:
-    """A new producer id; with a transactional id: its id and next epoch, which fences whoever had the one before.
+    """A new producer id; with a transactional id: its id and next epoch, which fences the producer with the last one.
 
     Raises ProducerError, LogUnavailableError.
     """
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=transaction_timeout_ms)
-    if transactional_id is None:  # an id that nobody uses costs nothing
+    if transactional_id is None:  # an unused id costs nothing
         answer = client.request(request, codes=_codes, resends=True)
-    else:  # an epoch that nobody knows of would fence its own producer
+    else:  # an epoch whose answer got lost would fence its own producer
         answer = ask_coordinator(client, request, transactional_id, TRANSACTION, _codes, resends=False)
     if answer.error_code != ErrorCode.NONE:
         raise error_of(answer.error_code, "the log gives no producer id")

@@ -60,7 +60,7 @@ class TransactionalProducer:
 
     @property
     def identity(self) -> ProducerIdentity:
-        """What batches are stamped with; another one after a transaction means that sequences begin at 0."""
+        """The producer id and epoch of batches. When they change after a transaction, sequences begin at 0."""
         assert self._identity is not None, "begin the producer first"
         return self._identity
 
@@ -145,7 +145,7 @@ class TransactionalProducer:
         self._deadline = None
 
     def explained(self, error: MainstemError) -> MainstemError:
-        """What a refusal means for a transaction: it took too long, or another producer has taken over."""
+        """The error that a refusal means for a transaction: it took too long, or another producer has taken over."""
         if not isinstance(error, _ENDED_BY_OTHERS):
             return error
         if self._deadline is not None and self._deadline.is_over:

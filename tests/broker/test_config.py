@@ -6,31 +6,8 @@ from pathlib import Path
 import pytest
 
 from mainstem.broker.configs.broker_settings import SETTINGS, BrokerConfig
-from mainstem.broker.security.listeners import is_loopback, parse_address
 from mainstem.errors import ConfigError
 from mainstem.log.partition.config import CONFIGS
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [("127.0.0.1:9092", ("127.0.0.1", 9092)), ("localhost:0", ("localhost", 0)), ("[::1]:9092", ("::1", 9092))],
-)
-def test_an_address_is_host_and_port(text: str, address: tuple[str, int]) -> None:
-    assert parse_address(text) == address
-
-
-@pytest.mark.parametrize("text", ["", "localhost", ":9092", "localhost:", "localhost:x", "localhost:65536", "a:-1"])
-def test_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="HOST:PORT"):
-        parse_address(text)
-
-
-@pytest.mark.parametrize(
-    ("host", "only_this_machine"),
-    [("localhost", True), ("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("0.0.0.0", False), ("x", False)],
-)
-def test_loopback_is_told_from_other_addresses(host: str, only_this_machine: bool) -> None:
-    assert is_loopback(host) is only_this_machine
 
 
 def test_another_address_needs_someone_who_insists() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import uvicorn
 
+from mainstem.addresses import Address
 from mainstem.gateway.access.request_heads import BoundedHeads
-from mainstem.gateway.http.addresses import bound_address
 from mainstem.gateway.server.serving import EndingServer, listen_tcp
 
 
@@ -35,7 +35,7 @@ def listening_on(app: Any, sockets: Any, grace_s: int = 1) -> Iterator[uvicorn.S
 def served(app: Any, grace_s: int = 1) -> Iterator[httpx.Client]:
     """A client of ``app``."""
     socket = listen_tcp("127.0.0.1:0", insecure=False)
-    address = bound_address(socket)
+    address = Address(*socket.getsockname()[:2])
     with (
         listening_on(app, socket, grace_s),
         httpx.Client(base_url=f"http://{address}", timeout=30, trust_env=False) as client,

@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
+from mainstem.addresses import Address
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
 from mainstem.gateway.access.limits import GatewayLimits
-from mainstem.gateway.http.addresses import bound_address
 from mainstem.gateway.server.app import assemble
 from mainstem.gateway.server.serving import listen_tcp
 from mainstem.gateway.streams.event_stream import Streams
@@ -89,7 +89,7 @@ def test_a_reader_of_a_long_past_is_not_slow(small: httpx.Client, session_log: L
 
 def test_a_server_that_stops_ends_its_streams(session_log: Log, mainstem_topic: str) -> None:
     listening = listen_tcp("127.0.0.1:0", insecure=False)
-    url = f"http://{bound_address(listening)}/topics/{mainstem_topic}/stream"
+    url = f"http://{Address(*listening.getsockname()[:2])}/topics/{mainstem_topic}/stream"
     with listening_on(app_of(session_log), listening) as server:
         with httpx.stream("GET", url, timeout=30, trust_env=False) as response:
             lines = response.iter_lines()

@@ -27,7 +27,7 @@ LEFT: dict[str, int] = {
     "log": 75,
     "logs": 3,
     "model": 1,
-    "node": 13,
+    "node": 12,
     "protocol": 11,
     "record": 20,
     "schema": 5,

@@ -22,9 +22,10 @@ from typing import Final
 import uvloop
 
 from mainstem import __version__, logs
+from mainstem.addresses import Address
 from mainstem.broker.configs.broker_settings import BrokerConfig
 from mainstem.broker.metrics.serving import METRICS_SOCKET, MetricsServer
-from mainstem.broker.security.listeners import ADVERTISED, address_text, parse_listeners
+from mainstem.broker.security.listeners import ADVERTISED, parse_listeners
 from mainstem.broker.server import Broker
 from mainstem.durable_files import private_directory
 from mainstem.errors import ConfigError, MainstemError
@@ -67,13 +68,13 @@ async def _serve(config: BrokerConfig, stop_with_parent: bool, metrics_socket: P
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     broker = Broker(config)
-    host, port = await broker.start()
+    address = Address(*await broker.start())
     metrics = MetricsServer(broker, metrics_socket or config.data_dir / METRICS_SOCKET)
     await metrics.start()
     if stop_with_parent:
         loop.add_reader(sys.stdin.fileno(), _read_stdin, loop, stopping)
-    _LOG.info("serving %s", config.data_dir, extra=fields(address=address_text(host, port), version=__version__))
-    sys.stdout.write(f"ready: kafka {address_text(host, port)}\n")
+    _LOG.info("serving %s", config.data_dir, extra=fields(address=str(address), version=__version__))
+    sys.stdout.write(f"ready: kafka {address}\n")
     sys.stdout.flush()
     await stopping.wait()
     _LOG.info("stopping")

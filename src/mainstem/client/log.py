@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Unpack
 
+from mainstem.addresses import parse_bootstrap
 from mainstem.client.admin.cluster_admin import ClusterAdmin
 from mainstem.client.admin.group_admin import GroupAdmin
 from mainstem.client.append.append_options import AppendOptions
@@ -31,7 +32,6 @@ from mainstem.client.wire.admin import groups as wire_groups
 from mainstem.client.wire.cluster import topics as wire_topics
 from mainstem.client.wire.cluster.cluster import EARLIEST, WireClient
 from mainstem.client.wire.cluster.metadata import TopicMetadata
-from mainstem.client.wire.connection.address import parse_bootstrap
 from mainstem.client.wire.connection.pool import Pool
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import (

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
+from mainstem.addresses import Address, parse_address
 from mainstem.broker.configs.broker_settings import BrokerConfig
 from mainstem.broker.security.listeners import ADVERTISED, parse_listeners
 from mainstem.errors import ConfigError
@@ -118,11 +119,9 @@ class Stack:
 
 
 def settled(address: str) -> str:
-    """``HOST:PORT`` with port 0 replaced by one that is free now. Raises ConfigError for what is no address."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65_535:
-        raise ConfigError(f"{address!r} is not HOST:PORT with a port up to 65535, e.g. 127.0.0.1:9092")
-    return address if int(port) else f"{host}:{free_port(host)}"
+    """``HOST:PORT`` with port 0 replaced by one that is free now. Raises ConfigError for an invalid address."""
+    host, port = parse_address(address)
+    return address if port else str(Address(host, free_port(host)))
 
 
 def _settled_listener(text: str) -> str:
@@ -139,29 +138,25 @@ def _setting(text: str) -> tuple[str, str]:
 
 def settled_or_free(address: str) -> str:
     """``address``, or one on the same host with a free port when it is taken."""
-    host, _, port = settled(address).rpartition(":")
-    with contextlib.suppress(OSError), socket.socket(_family(host), socket.SOCK_STREAM) as probe:
+    host, port = settled_address = parse_address(settled(address))
+    with contextlib.suppress(OSError), _tcp_socket(host) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind((_bare(host), int(port)))
-        return f"{host}:{port}"
-    return f"{host}:{free_port(host)}"
+        probe.bind((host, port))
+        return str(settled_address)
+    return str(Address(host, free_port(host)))
+
+
+def _tcp_socket(host: str) -> socket.socket:
+    return socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
 
 
 def free_port(host: str) -> int:
     """A TCP port of ``host`` that is free now. Raises ConfigError when the host is not this machine."""
     try:
-        with socket.socket(_family(host), socket.SOCK_STREAM) as probe:
-            probe.bind((_bare(host), 0))
+        with _tcp_socket(host) as probe:
+            probe.bind((host, 0))
             return int(probe.getsockname()[1])
     except OSError as error:
         raise ConfigError(
             f"cannot listen on {host}: {error.strerror or error}; use an address of this machine"
         ) from error
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if host.startswith("[") else socket.AF_INET
-
-
-def _bare(host: str) -> str:
-    return host.removeprefix("[").removesuffix("]")

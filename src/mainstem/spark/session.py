@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mainstem.addresses import is_loopback, parse_address
 from mainstem.errors import ConfigError, MachineError
 from mainstem.spark.startup import class_archive, environment
 from mainstem.spark.startup.java import find_java
@@ -54,7 +55,6 @@ _JAVA_STACK = "-Xss4m"
 # With two cores, what the optimizing compiler and a parallel collector take is taken from the query.
 _JAVA_FEW_CORES = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _FEW_CORES = 2
-_LOOPBACK = ("127.0.0.1", "localhost")
 
 
 def session(app_name: str, *, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
@@ -144,7 +144,7 @@ def default_settings(master: str) -> dict[str, str]:
 
 def _driver_place(master: str) -> dict[str, str]:
     """Where a cluster's workers find the driver: Spark's own choice, but for a cluster that is on loopback alone."""
-    hosts = [address.rpartition(":")[0] for address in master.removeprefix("spark://").split(",")]
-    if not master.startswith("spark://") or any(host not in _LOOPBACK for host in hosts):
+    addresses = master.removeprefix("spark://").split(",")
+    if not master.startswith("spark://") or not all(is_loopback(parse_address(text).host) for text in addresses):
         return {}
     return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

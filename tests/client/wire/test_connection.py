@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from mainstem.client.wire.connection.address import Address
+from mainstem.addresses import Address
 from mainstem.client.wire.connection.connection import BrokerConnection, ConnectionOptions
 from mainstem.client.wire.connection.deadline import Deadline
 from mainstem.clock import SystemClock

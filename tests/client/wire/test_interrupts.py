@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from mainstem.addresses import Address
 from mainstem.client.wire.cluster.cluster import WireClient
-from mainstem.client.wire.connection.address import Address
 from mainstem.client.wire.connection.deadline import Deadline
 from mainstem.client.wire.connection.pool import Pool
 from mainstem.client.wire.connection.transport import Stream, connect

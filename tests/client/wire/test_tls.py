@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from mainstem.addresses import Address
 from mainstem.client.security import Security
 from mainstem.client.wire.cluster.cluster import WireClient
-from mainstem.client.wire.connection.address import Address
 from mainstem.client.wire.connection.deadline import Deadline
 from mainstem.client.wire.connection.tls import dial_tls
 from mainstem.client.wire.connection.transport import NotConnectedError, Stream

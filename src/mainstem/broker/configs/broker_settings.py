@@ -13,10 +13,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from mainstem.addresses import is_loopback
 from mainstem.broker.configs.consumer_settings import CONSUMER_SETTINGS
 from mainstem.broker.configs.security_settings import SECURITY_SETTINGS
 from mainstem.broker.configs.share_settings import SHARE_SETTINGS
-from mainstem.broker.security.listeners import Listener, Protocol, is_loopback
+from mainstem.broker.security.listeners import Listener, Protocol
 from mainstem.errors import ConfigError
 from mainstem.log.partition.config import CONFIGS, parse_config, reason, similar
 from mainstem.log.partition.config_values import INT32_MAX as _INT32_MAX

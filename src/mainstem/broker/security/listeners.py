@@ -11,10 +11,10 @@ Pure functions over values.
 from __future__ import annotations
 
 import enum
-import ipaddress
 from dataclasses import dataclass
 from typing import Final
 
+from mainstem.addresses import Address, parse_address
 from mainstem.errors import ConfigError
 
 
@@ -48,7 +48,7 @@ class Listener:
 
     def __str__(self) -> str:
         prefix = "" if self.protocol is Protocol.PLAINTEXT else f"{self.protocol.value}://"
-        return prefix + address_text(self.host, self.port)
+        return prefix + str(Address(self.host, self.port))
 
 
 ADVERTISED: Final = "advertised.listeners"
@@ -83,35 +83,3 @@ def _parse(text: str, default: Protocol = Protocol.PLAINTEXT) -> tuple[Protocol,
         return Protocol(name.upper()), *parse_address(address)
     except ValueError:
         raise ConfigError(f"unknown security protocol {name!r}: use one of {_PROTOCOLS}") from None
-
-
-def parse_address(text: str) -> tuple[str, int]:
-    """Parse ``HOST:PORT`` into host and port; ``[::1]:9092`` for IPv6. Raises ConfigError."""
-    host, colon, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isdigit() or int(port) > 65535:
-        raise ConfigError(f"{text!r} is not HOST:PORT with a port up to 65535, e.g. 127.0.0.1:9092")
-    return host, int(port)
-
-
-def address_text(host: str, port: int) -> str:
-    """Write ``HOST:PORT`` as ``parse_address`` reads it."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach ``host``."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def is_wildcard(host: str) -> bool:
-    """Whether ``host`` stands for all addresses of a machine; clients cannot connect to such an address."""
-    try:
-        return ipaddress.ip_address(host).is_unspecified
-    except ValueError:
-        return False

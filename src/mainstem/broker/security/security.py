@@ -11,9 +11,10 @@ import ssl
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
+from mainstem.addresses import is_wildcard
 from mainstem.broker.security.certificates import Tls, principal_of
 from mainstem.broker.security.credentials import Credentials
-from mainstem.broker.security.listeners import Listener, Protocol, is_wildcard
+from mainstem.broker.security.listeners import Listener, Protocol
 from mainstem.broker.security.sasl import Authentication, SaslSettings
 from mainstem.broker.security.session import Session
 from mainstem.errors import ConfigError

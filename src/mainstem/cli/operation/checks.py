@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from mainstem.addresses import parse_address
 from mainstem.cli.options import DEFAULT_HTTP, DEFAULT_LISTEN
 from mainstem.node.extras import EXTRAS, missing_modules
 
@@ -104,11 +105,10 @@ def _data_directory(data: Path) -> Iterator[Check]:
 
 
 def _port(name: str, address: str, option: str) -> Check:
-    host, _, port = address.rpartition(":")
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, int(port)))
+            probe.bind(parse_address(address))
         except OSError:
             return Check(name, "warning", f"{address} is in use", f"stop what uses it, or choose another ({option})")
     return Check(name, "ok", f"{address} is free")

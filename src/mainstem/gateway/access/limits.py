@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from mainstem.errors import ConfigError
-from mainstem.gateway.http.addresses import LOOPBACK_NAMES
 
 PREFIX: Final = "mainstem.gateway."
 STREAMS_MAX: Final = 2_048
+LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _REQUESTS_MAX: Final = 512
 
 

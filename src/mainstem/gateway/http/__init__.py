@@ -1,4 +1,4 @@
-"""HTTP itself: bodies, answers, problems, addresses.
+"""HTTP itself: bodies, answers, problems.
 
 * ``bodies``: JSON bodies, checked
 * ``record_bodies``: the body of an append, as a model
@@ -10,7 +10,6 @@
 * ``description``: the OpenAPI document
 * ``queries``: query parameters of every route
 * ``blocking``: blocking work in a bounded number of threads
-* ``addresses``: addresses and names of this machine
 * ``key_paths``: a key at the end of a path
 * ``unix_http``: HTTP over the Unix sockets of other processes
 """

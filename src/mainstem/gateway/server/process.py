@@ -15,9 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mainstem.addresses import Address, is_loopback, parse_address
 from mainstem.errors import MainstemError
 from mainstem.exit_codes import report_error
-from mainstem.gateway.http.addresses import LOOPBACK_NAMES, bound_address, split_address
 from mainstem.gateway.server.serving import Tls, listen_tcp, serve, stop_with_parent
 from mainstem.open_files import raise_open_files_limit
 
@@ -67,15 +67,15 @@ def run(options: argparse.Namespace, mount: Mount | None = None) -> None:
 
     from mainstem.client.log import Log
     from mainstem.gateway.access.cors import checked_origins
-    from mainstem.gateway.access.limits import GatewayLimits, limits_of, streams_bound
+    from mainstem.gateway.access.limits import LOOPBACK_NAMES, GatewayLimits, limits_of, streams_bound
     from mainstem.gateway.access.tokens import TokenFile
     from mainstem.gateway.operation.log_metrics import LogMetrics
     from mainstem.gateway.server.app import create_app
     from mainstem.gateway.server.front_page import add_front_page
     from mainstem.gateway.views.forwarding import ForwardingBackend
 
-    host, _ = split_address(options.http)
-    names = LOOPBACK_NAMES | {host} if host in LOOPBACK_NAMES else None
+    host = parse_address(options.http).host
+    names = LOOPBACK_NAMES | {host} if is_loopback(host) else None
     tokens = TokenFile(options.tokens) if options.tokens is not None else None
     with Log(options.bootstrap, timeout_s=_LOG_TIMEOUT_S, client_id="mainstem-gateway") as log:
         metrics = LogMetrics(options.metrics_socket) if options.metrics_socket is not None else None
@@ -84,7 +84,7 @@ def run(options: argparse.Namespace, mount: Mount | None = None) -> None:
         limits = replace(limits, streams_max=streams_bound(limits, raise_open_files_limit()))
         app = create_app(log, ForwardingBackend(options.view_host), limits, metrics, tokens)
         (mount or add_front_page)(app)
-        serve(app, listening, f"ready: http {bound_address(listening)}", tls, websockets=mount is not None)
+        serve(app, listening, f"ready: http {Address(*listening.getsockname()[:2])}", tls, websockets=mount is not None)
 
 
 if __name__ == "__main__":

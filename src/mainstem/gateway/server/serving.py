@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
+from mainstem.addresses import is_loopback, parse_address
 from mainstem.errors import AddressInUseError, ConfigError, StorageError
-from mainstem.gateway.http.addresses import LOOPBACK_NAMES, split_address
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -105,8 +105,8 @@ def listen_tcp(address: str, *, insecure: bool, is_secured: bool = False) -> soc
     Raises ConfigError for an address that is none, or is not loopback unless secured or ``insecure``;
     AddressInUseError.
     """
-    host, port = split_address(address)
-    if host not in LOOPBACK_NAMES and not (is_secured or insecure):
+    host, port = parse_address(address)
+    if not is_loopback(host) and not (is_secured or insecure):
         raise ConfigError(
             f"{address}: without tokens (--http-tokens) and TLS (--http-tls-cert) HTTP listens on loopback only; "
             "choose 127.0.0.1, or insist with --insecure"

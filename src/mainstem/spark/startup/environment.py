@@ -23,6 +23,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from mainstem.addresses import parse_address
 from mainstem.errors import ConfigError, MachineError, MissingDependencyError, UnavailableError
 from mainstem.spark.startup.fork_server import ForkServer
 from mainstem.spark.startup.java import find_java
@@ -117,9 +118,8 @@ def check_master(master: str) -> None:
         return
     failures = []
     for address in master.removeprefix("spark://").split(","):
-        host, _, port = address.rpartition(":")
         try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_TIMEOUT_S).close()
+            socket.create_connection(parse_address(address), timeout=_CONNECT_TIMEOUT_S).close()
             return
         except (OSError, OverflowError) as error:
             failures.append(f"{address}: {error}")

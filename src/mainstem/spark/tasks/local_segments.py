@@ -25,7 +25,6 @@ by one thread.
 from __future__ import annotations
 
 import errno
-import ipaddress
 import mmap
 import os
 from bisect import bisect_right
@@ -37,6 +36,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 from crc32c import crc32c
 
+from mainstem.addresses import is_loopback
 from mainstem.client.security import Security
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.errors import CorruptBatchError, MainstemError
@@ -127,7 +127,7 @@ def _data_directory(client: WireClient, topic_partition: TopicPartition) -> Path
 
 def _ask_directory(client: WireClient, topic_partition: TopicPartition) -> Path | None:
     client.metadata([topic_partition.topic])
-    if len(client.brokers) != 1 or not all(_is_loopback(address.host) for address in client.brokers.values()):
+    if len(client.brokers) != 1 or not all(is_loopback(address.host) for address in client.brokers.values()):
         return None
     asked = DescribableLogDirTopic(topic=topic_partition.topic, partitions=[topic_partition.partition])
     try:
@@ -136,13 +136,6 @@ def _ask_directory(client: WireClient, topic_partition: TopicPartition) -> Path 
         return None
     found = [Path(result.log_dir) for result in answer.results if result.error_code == 0]
     return found[0] if len(found) == 1 and found[0].is_absolute() and found[0].is_dir() else None
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _asked(

@@ -20,11 +20,11 @@ from functools import partial
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
+from mainstem.addresses import Address, parse_bootstrap
 from mainstem.client.failures import error_of, heals
 from mainstem.client.security import Security
 from mainstem.client.wire.cluster.fetching import FetchedPartition, FetchLimits, asked_in, fetch_request, read_response
 from mainstem.client.wire.cluster.metadata import NO_LEADER, ClusterMetadata, TopicMetadata
-from mainstem.client.wire.connection.address import Address, parse_bootstrap
 from mainstem.client.wire.connection.connection import BrokerConnection, ConnectionOptions, ReceiveBuffer
 from mainstem.client.wire.connection.connections import Connections
 from mainstem.client.wire.connection.deadline import Deadline, pauses_s

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from mainstem.addresses import Address
 from mainstem.client.failures import error_of, heals
-from mainstem.client.wire.connection.address import Address
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 

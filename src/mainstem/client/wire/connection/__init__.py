@@ -7,5 +7,4 @@
 * ``login``: SASL on a new connection
 * ``pool``: clients that threads borrow
 * ``deadline``: how long to retry, and the pauses between
-* ``address``: host:port and lists of them
 """

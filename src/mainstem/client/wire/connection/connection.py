@@ -17,8 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from mainstem.addresses import Address
 from mainstem.client.security import Security
-from mainstem.client.wire.connection.address import Address
 from mainstem.client.wire.connection.deadline import Deadline
 from mainstem.client.wire.connection.login import log_in
 from mainstem.client.wire.connection.transport import Dial, Stream, dial_plain

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mainstem.client.wire.connection.address import Address
+from mainstem.addresses import Address
 from mainstem.client.wire.connection.connection import BrokerConnection, ConnectionOptions
 from mainstem.client.wire.connection.deadline import Deadline
 from mainstem.client.wire.connection.transport import NotConnectedError

@@ -10,7 +10,7 @@ import socket
 import ssl
 from collections.abc import Sequence
 
-from mainstem.client.wire.connection.address import Address
+from mainstem.addresses import Address
 from mainstem.client.wire.connection.deadline import Deadline
 from mainstem.client.wire.connection.transport import Dial, NotConnectedError, Stream, connect
 from mainstem.errors import AuthenticationError, ConfigError, LogUnavailableError

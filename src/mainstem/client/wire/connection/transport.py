@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from mainstem.client.wire.connection.address import Address
+from mainstem.addresses import Address
 from mainstem.client.wire.connection.deadline import Deadline
 from mainstem.errors import LogUnavailableError
 from mainstem.protocol.schema import Buffer

@@ -29,7 +29,6 @@ SHARED_NAMES: dict[str, int] = {
     "PendingOffsets": 2,
     "Producer": 2,
     "ReadOptions": 2,
-    "Reply": 2,
     "ResourceType": 2,
     "Security": 2,
     "Source": 2,

@@ -8,6 +8,7 @@
 * ``security``, ``access``, ``quotas``: who a client is, what it may do, how much it may use
 * ``configs``: settings
 * ``storage``: topics, appends, fetches, flushes, compaction, retention
+* ``coordinator``: the runtime that the coordinators share
 * ``groups``, ``share``, ``transactions``: the coordinators
 * ``metrics``: ``/metrics``
 * ``failures``: errors as error codes

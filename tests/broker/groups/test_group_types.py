@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
+from mainstem.broker.coordinator.effects import StateRecord
 from mainstem.broker.failures import refusal
-from mainstem.broker.groups.effects import GroupRecord
 from mainstem.broker.groups.group_types import GroupRegistry, GroupType
 from mainstem.broker.groups.member_bytes import Bearer
 from mainstem.broker.node import Node
@@ -51,8 +51,8 @@ class OtherGroup:
     def offset_expires_from_ms(self, topic: str, commit_timestamp_ms: int) -> int | None:
         return None
 
-    def tombstones(self) -> list[GroupRecord]:
-        return [GroupRecord(key_of(self.group_id), None)]
+    def tombstones(self) -> list[StateRecord]:
+        return [StateRecord(key_of(self.group_id), None)]
 
 
 class OtherKind:
@@ -88,7 +88,7 @@ async def with_other(client: Client, group_id: str = "other") -> OtherKind:
     kind = OtherKind(node.groups.registry)
     node.groups.register(GroupType.SHARE, kind)
     node.groups.registry.put(OtherGroup(group_id))
-    node.groups.log.write(group_id, [GroupRecord(key_of(group_id), b"here")])
+    node.groups.log.change(group_id, [StateRecord(key_of(group_id), b"here")])
     await node.groups.log.settled(group_id)
     return kind
 

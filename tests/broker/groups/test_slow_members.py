@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from mainstem.broker.coordinator.timers import NEVER
 from mainstem.broker.groups.classic import classic_steps as steps
-from mainstem.broker.groups.classic.classic_group import NEVER, ClassicGroup, GroupState
+from mainstem.broker.groups.classic.classic_group import ClassicGroup, GroupState
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from mainstem.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mainstem.broker.groups.effects import GroupRecord
+from mainstem.broker.coordinator.effects import StateRecord
+from mainstem.broker.coordinator.timers import NEVER
 from mainstem.broker.share import group_records, group_steps
 from mainstem.broker.share.assignor import TopicShape
 from mainstem.broker.share.group import ShareGroup
 from mainstem.broker.share.group_steps import GroupEffects, GroupLimits, Now
-from mainstem.broker.share.in_flight import NEVER
 from mainstem.errors import RemoteError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
@@ -31,7 +31,7 @@ class Driver:
         self.topics = {"t": TopicShape(IDS["t"], 4), "u": TopicShape(IDS["u"], 1)}
         self.time_s = 0.0
         self.limits = GroupLimits(members_max, 5000, 45_000)
-        self.log: list[GroupRecord] = []
+        self.log: list[StateRecord] = []
         self.epochs: dict[str, int] = {}
 
     @property

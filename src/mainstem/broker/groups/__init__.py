@@ -6,9 +6,7 @@
 * ``consumer``: consumer groups (KIP-848)
 * ``offsets``: committed offsets
 * ``records``: records in Kafka's format
-* ``group_log``: writes records and answers when they are durable
-* ``effects``: the result of a step: records to write, then answers
+* ``group_log``: ``__consumer_offsets``
 * ``catalog``: the node's topics, for subscriptions
-* ``timers``: one timer for each group
 * ``member_bytes``: how much metadata a member may bring
 """

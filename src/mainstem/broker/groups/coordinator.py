@@ -29,6 +29,7 @@ from mainstem.broker.groups.records import (
     OffsetChange,
     OffsetKey,
     key_type,
+    offset_changes,
     offset_record,
     read_offset_change,
 )
@@ -37,9 +38,9 @@ from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
+    from mainstem.broker.coordinator.effects import StateRecord
     from mainstem.broker.groups.classic.classic_steps import Settings
     from mainstem.broker.groups.consumer.consumer_steps import ConsumerSettings
-    from mainstem.broker.groups.effects import GroupRecord
     from mainstem.broker.storage.group_commit import GroupCommit
     from mainstem.broker.storage.topics import Topics
     from mainstem.clock import Clock
@@ -155,14 +156,19 @@ class GroupCoordinator:
 
     async def commit_offsets(self, group_id: str, committed: Mapping[tuple[str, int], CommittedOffset]) -> None:
         """Keep offsets; returns when they are durable. Raises the log's errors: then nothing is kept."""
-        keys = [(OffsetKey(group_id, topic, number), value) for (topic, number), value in committed.items()]
-        self.log.write(group_id, [offset_record(key, value) for key, value in keys])
-        for key, value in keys:
-            self._offsets.apply(OffsetChange(key, value))
-        self.transactional.pending.overtake(key for key, _ in keys)
-        if self.registry.get(group_id) is None:
-            self.classic.create(group_id)
+        self._change_offsets(group_id, offset_changes(group_id, committed))
+        self.know(group_id)
         await self.log.settled(group_id)
+
+    def _change_offsets(self, group_id: str, changes: Sequence[OffsetChange], more: Sequence[StateRecord] = ()) -> None:
+        """Set or remove committed offsets of a group, and write more of its records. Raises the log's errors."""
+        records = [*(offset_record(change.key, change.committed) for change in changes), *more]
+        self.log.change(group_id, records, lambda: self._apply_offsets(changes))
+
+    def _apply_offsets(self, changes: Iterable[OffsetChange]) -> None:
+        for change in changes:
+            self._offsets.apply(change)
+            self.transactional.pending.overtake([change.key])
 
     def know(self, group_id: str) -> None:
         """A group is known from its first offset on, also while that is part of an open transaction."""
@@ -213,12 +219,10 @@ class GroupCoordinator:
         for group_id, of_group in by_group.items():
             try:
                 if not self.log.refusal(group_id):
-                    self.log.write(group_id, [offset_record(key, None) for key in of_group])
+                    self.log.change(group_id, [offset_record(key, None) for key in of_group])
             except MainstemError as error:
                 _LOG.warning("offsets of group %r in deleted topics stay in the log: %s", group_id, error)
-            for key in of_group:
-                self._offsets.apply(OffsetChange(key, None))
-            self.transactional.pending.overtake(of_group)
+            self._apply_offsets(OffsetChange(key, None) for key in of_group)
         return list(by_group)
 
     def expire_offsets(self, now_ms: int, retention_ms: int) -> Iterator[None]:
@@ -282,11 +286,8 @@ class GroupCoordinator:
         self.registry.remove(group_id)
         self._kinds[group.group_type].forgotten(group_id)
 
-    def _remove(self, group_id: str, keys: Sequence[OffsetKey], more: Sequence[GroupRecord] = ()) -> None:
-        self.log.write(group_id, [*(offset_record(key, None) for key in keys), *more])
-        for key in keys:
-            self._offsets.apply(OffsetChange(key, None))
-        self.transactional.pending.overtake(keys)
+    def _remove(self, group_id: str, keys: Sequence[OffsetKey], more: Sequence[StateRecord] = ()) -> None:
+        self._change_offsets(group_id, [OffsetChange(key, None) for key in keys], more)
 
 
 def _is_about_to_be_joined(group: Group) -> bool:

@@ -11,7 +11,7 @@ import enum
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from mainstem.broker.groups.effects import GroupRecord
+from mainstem.broker.coordinator.effects import StateRecord
 from mainstem.broker.groups.member_bytes import Bearer, MemberBytes
 
 
@@ -63,7 +63,7 @@ class Group(Protocol):
     def members(self) -> Mapping[str, Bearer]:
         """Its members by their ids."""
 
-    def tombstones(self) -> Sequence[GroupRecord]:
+    def tombstones(self) -> Sequence[StateRecord]:
         """The records that remove it from the log, in order; without its committed offsets."""
 
 

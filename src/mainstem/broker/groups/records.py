@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import struct
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mainstem.broker.groups.effects import GroupRecord
+from mainstem.broker.coordinator.effects import StateRecord
 from mainstem.errors import FrameError
 from mainstem.protocol.codec import decode_message, encode_message
 from mainstem.protocol.messages.group_records import (
@@ -74,11 +75,16 @@ class GroupChange:
     value: GroupMetadataValue | None
 
 
-def offset_record(key: OffsetKey, committed: CommittedOffset | None) -> GroupRecord:
+def offset_changes(group_id: str, committed: Mapping[tuple[str, int], CommittedOffset]) -> list[OffsetChange]:
+    """The changes that commit these offsets of a group: (topic, partition) → offset."""
+    return [OffsetChange(OffsetKey(group_id, topic, number), value) for (topic, number), value in committed.items()]
+
+
+def offset_record(key: OffsetKey, committed: CommittedOffset | None) -> StateRecord:
     """The record of a committed offset; its tombstone for None."""
     body = OffsetCommitKey(group=key.group_id, topic=key.topic, partition=key.partition)
     if committed is None:
-        return GroupRecord(_key(body), None)
+        return StateRecord(_key(body), None)
     value = OffsetCommitValue(
         offset=committed.offset,
         leader_epoch=committed.leader_epoch,
@@ -88,10 +94,10 @@ def offset_record(key: OffsetKey, committed: CommittedOffset | None) -> GroupRec
         topic_id=committed.topic_id,
     )
     version = _OFFSET_VALUE_VERSION if committed.expire_timestamp_ms < 0 else _EXPIRING_VALUE_VERSION
-    return GroupRecord(_key(body), _value(value, version))
+    return StateRecord(_key(body), _value(value, version))
 
 
-def group_record(group: ClassicGroup) -> GroupRecord:
+def group_record(group: ClassicGroup) -> StateRecord:
     """The record of a group as it is: its generation, its members and what each was assigned."""
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
@@ -113,12 +119,12 @@ def group_record(group: ClassicGroup) -> GroupRecord:
             for member in group.members.values()
         ],
     )
-    return GroupRecord(_key(GroupMetadataKey(group=group.group_id)), _value(value))
+    return StateRecord(_key(GroupMetadataKey(group=group.group_id)), _value(value))
 
 
-def group_tombstone(group_id: str) -> GroupRecord:
+def group_tombstone(group_id: str) -> StateRecord:
     """The record that removes a group."""
-    return GroupRecord(_key(GroupMetadataKey(group=group_id)), None)
+    return StateRecord(_key(GroupMetadataKey(group=group_id)), None)
 
 
 def key_type(key: bytes) -> int:
@@ -160,13 +166,3 @@ def _leading_int16(data: bytes) -> int:
         raise FrameError(f"a group record's key or value is {len(data)} bytes long")
     number: int = _INT16.unpack_from(data)[0]
     return number
-
-
-def partition_of(group_id: str, partitions: int) -> int:
-    """The partition that keeps a group, as Kafka's coordinator picks it: by Java's hash of the name."""
-    code = 0
-    data = group_id.encode("utf-16-be")
-    for high, low in zip(data[::2], data[1::2], strict=True):
-        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
-    signed = code - (1 << 32) if code & 0x80000000 else code
-    return (0 if signed == -(1 << 31) else abs(signed)) % partitions

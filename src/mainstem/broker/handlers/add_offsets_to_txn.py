@@ -28,7 +28,7 @@ async def handle(node: Node, call: Call) -> AddOffsetsToTxnResponse:
     try:
         if code := node.groups.log.refusal(body.group_id):
             raise refusal(code)
-        partition = node.groups.log.topic_partition(body.group_id)
+        partition = node.groups.log.partition(body.group_id).topic_partition
         producer = Producer(body.producer_id, body.producer_epoch)
         await node.transactions.add(body.transactional_id, producer, [partition], 0)
     except MainstemError as error:

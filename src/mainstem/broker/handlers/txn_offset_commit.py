@@ -65,7 +65,7 @@ async def _commit(
     """Raises RemoteError, and the log's errors."""
     producer = Producer(body.producer_id, body.producer_epoch)
     _check_member(node, body)
-    partition = node.groups.log.topic_partition(body.group_id)
+    partition = node.groups.log.partition(body.group_id).topic_partition
     admission = node.transactions.admit(body.transactional_id, producer, [partition], adds=version >= _ADDS_FROM)
     if admission.wait is not None:
         await node.commit.durable(*admission.wait)

@@ -18,8 +18,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
+from mainstem.broker.coordinator.timers import GroupTimers
 from mainstem.broker.failures import coordinator_code, refusal
-from mainstem.broker.groups.timers import RETRY_S, GroupTimers
 from mainstem.broker.share import group_records, group_steps
 from mainstem.broker.share.assignor import TopicShape
 from mainstem.broker.share.group import ShareGroup
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from mainstem.broker.api import Call
     from mainstem.broker.configs.broker_settings import BrokerConfig
     from mainstem.broker.configs.group_configs import GroupConfigs
+    from mainstem.broker.coordinator.effects import StateRecord
     from mainstem.broker.groups.coordinator import GroupCoordinator
-    from mainstem.broker.groups.effects import GroupRecord
     from mainstem.broker.share.deliveries import Deliveries
     from mainstem.broker.share.state_log import SharePartition, ShareStateLog
     from mainstem.broker.storage.topics import Topic, Topics
@@ -180,16 +180,17 @@ class ShareCoordinator:
         assert effects.answer is not None
         return effects.answer
 
-    def _run(self, group: ShareGroup, effects: GroupEffects, records: Sequence[GroupRecord]) -> None:
+    def _run(self, group: ShareGroup, effects: GroupEffects, records: Sequence[StateRecord]) -> None:
         """Write the records, and let ``group`` be what its id names. Raises the log's errors: then nothing changed."""
-        if records:
-            self._log.write(group.group_id, records)
-        self._registry.put(group)
-        self._watch(group)
+        self._log.change(group.group_id, records, lambda: self._apply(group))
         for member_id in effects.gone:
             self._deliveries.release(self._state.of_group(group.group_id), member_id)
 
-    def _share(self, group: ShareGroup) -> tuple[list[ShareKey], list[GroupRecord]]:
+    def _apply(self, group: ShareGroup) -> None:
+        self._registry.put(group)
+        self._watch(group)
+
+    def _share(self, group: ShareGroup) -> tuple[list[ShareKey], list[StateRecord]]:
         """Begin to keep the state of what was assigned for the first time. Raises RemoteError, the log's errors."""
         keys = []
         shared = dict(group.shared)
@@ -218,7 +219,7 @@ class ShareCoordinator:
         _require_empty(group)
         group = group.copy()
         keys = []
-        records: list[GroupRecord] = []
+        records: list[StateRecord] = []
         if self.group(group.group_id) is None:
             records.append(group_records.epoch_record(group))
         for (topic_id, number), offset in offsets.items():
@@ -233,8 +234,7 @@ class ShareCoordinator:
             group.shared[topic_id] = SharedTopic(topic.name, tuple(sorted(numbers)))
         if keys:
             records.append(group_records.shared_record(group.group_id, group.shared))
-        self._log.write(group.group_id, records)
-        self._registry.put(group)
+        self._log.change(group.group_id, records, lambda: self._apply(group))
         await self._state.settled(keys)
         await self._log.settled(group.group_id)
 
@@ -246,9 +246,9 @@ class ShareCoordinator:
         gone = {topic.topic_id for topic in topics}
         partitions = [each for each in self._state.of_group(group.group_id) if each.key.topic_id in gone]
         self._state.remove(partitions)
-        shared = {topic_id: topic for topic_id, topic in group.shared.items() if topic_id not in gone}
-        self._log.write(group.group_id, [group_records.shared_record(group.group_id, shared)])
-        group.shared = shared
+        changed = group.without_topics(gone)
+        record = group_records.shared_record(group.group_id, changed.shared)
+        self._log.change(group.group_id, [record], lambda: self._registry.put(changed))
         await self._state.settled(partition.key for partition in partitions)
         await self._log.settled(group.group_id)
 
@@ -261,9 +261,10 @@ class ShareCoordinator:
     def _forget_topics(self, group: ShareGroup, gone: Collection[UUID]) -> None:
         if not gone:
             return
-        group.shared = {topic_id: topic for topic_id, topic in group.shared.items() if topic_id not in gone}
+        changed = group.without_topics(gone)
+        self._registry.put(changed)
         try:
-            self._log.write(group.group_id, [group_records.shared_record(group.group_id, group.shared)])
+            self._log.change(group.group_id, [group_records.shared_record(group.group_id, changed.shared)])
         except MainstemError as error:  # the next start finds them without a topic, and tries again
             _LOG.warning("share group %r: deleted topics stay among what it shares: %s", group.group_id, error)
 
@@ -286,11 +287,7 @@ class ShareCoordinator:
             return
         group = group.copy()
         effects = group_steps.expire(group, self._shapes(group.topics), self._now(group_id))
-        try:
-            self._run(group, effects, effects.records)
-        except MainstemError as error:
-            _LOG.error("the silent members of share group %r stay in it for now: %s", group_id, error)
-            self._timers.watch(group_id, self._clock.monotonic_s() + RETRY_S)
+        self._run(group, effects, effects.records)
 
     def _shapes(self, names: Iterable[str]) -> dict[str, TopicShape]:
         found = ((name, self._topics.get(name)) for name in names)

@@ -11,11 +11,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mainstem.broker.groups.timers import GroupTimers
+from mainstem.broker.coordinator.timers import NEVER, GroupTimers
 from mainstem.broker.share import delivery
 from mainstem.broker.share.batches import holding, read_batches
 from mainstem.broker.share.delivery import Acknowledgement, Acquired, AcquireMode, AcquisitionLimits, Taker
-from mainstem.broker.share.in_flight import NEVER, InFlight, RecordState, Run
+from mainstem.broker.share.in_flight import InFlight, RecordState, Run
 from mainstem.broker.share.state_records import ShareKey
 from mainstem.errors import MainstemError
 

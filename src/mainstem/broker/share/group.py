@@ -10,19 +10,19 @@ Plain state without I/O, changed by ``group_steps`` only; one owner. Times are s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 from uuid import UUID
 
+from mainstem.broker.coordinator.effects import StateRecord
+from mainstem.broker.coordinator.timers import NEVER
 from mainstem.broker.failures import refusal
-from mainstem.broker.groups.effects import GroupRecord
 from mainstem.broker.groups.group_types import GroupType
 from mainstem.broker.groups.member_bytes import Held
 from mainstem.broker.share import group_records
 from mainstem.broker.share.assignor import Assignment
 from mainstem.broker.share.group_records import SharedTopic
-from mainstem.broker.share.in_flight import NEVER
 from mainstem.errors import RemoteError
 from mainstem.protocol.errors import ErrorCode
 
@@ -69,6 +69,11 @@ class ShareGroup:
             members[changing] = replace(members[changing])
         return replace(self, members=members, target=dict(self.target), shared=dict(self.shared))
 
+    def without_topics(self, gone: Collection[UUID]) -> ShareGroup:
+        """The same group, which no longer shares these topics."""
+        shared = {topic_id: topic for topic_id, topic in self.shared.items() if topic_id not in gone}
+        return replace(self, shared=shared)
+
     @property
     def group_type(self) -> GroupType:
         return GroupType.SHARE
@@ -114,7 +119,7 @@ class ShareGroup:
         """Offsets from before the id named a share group are unused; their retention begins at the commit."""
         return commit_timestamp_ms
 
-    def tombstones(self) -> Sequence[GroupRecord]:
+    def tombstones(self) -> Sequence[StateRecord]:
         return [
             *(
                 record

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
-from mainstem.broker.groups.effects import GroupRecord
+from mainstem.broker.coordinator.effects import StateRecord
 from mainstem.broker.groups.records import key_type
 from mainstem.errors import FrameError
 from mainstem.protocol.codec import decode_message, encode_message
@@ -80,7 +80,7 @@ _MEMBER_TYPES: Final[dict[int, tuple[Any, type[Message]]]] = {
 RECORD_TYPES: Final = frozenset({*_GROUP_TYPES, *_MEMBER_TYPES})
 
 
-def member_record(group_id: str, member: ShareMember) -> GroupRecord:
+def member_record(group_id: str, member: ShareMember) -> StateRecord:
     """The record of a member's identity and subscription."""
     value = ShareGroupMemberMetadataValue(
         rack_id=member.rack_id,
@@ -91,19 +91,19 @@ def member_record(group_id: str, member: ShareMember) -> GroupRecord:
     return _record(ShareGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
 
 
-def epoch_record(group: ShareGroup) -> GroupRecord:
+def epoch_record(group: ShareGroup) -> StateRecord:
     """The group's epoch."""
     value = ShareGroupMetadataValue(epoch=group.epoch, metadata_hash=group.metadata_hash)
     return _record(ShareGroupMetadataKey(group_id=group.group_id), value)
 
 
-def target_record(group_id: str, member_id: str, assignment: Assignment) -> GroupRecord:
+def target_record(group_id: str, member_id: str, assignment: Assignment) -> StateRecord:
     """The record of a member's target assignment."""
     value = ShareGroupTargetAssignmentMemberValue(topic_partitions=_topic_partitions(assignment))
     return _record(ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
 
 
-def target_epoch_record(group: ShareGroup, time_ms: int) -> GroupRecord:
+def target_epoch_record(group: ShareGroup, time_ms: int) -> StateRecord:
     """The epoch for which the target was made."""
     value = ShareGroupTargetAssignmentMetadataValue(
         assignment_epoch=group.assignment_epoch, assignment_timestamp=time_ms
@@ -111,7 +111,7 @@ def target_epoch_record(group: ShareGroup, time_ms: int) -> GroupRecord:
     return _record(ShareGroupTargetAssignmentMetadataKey(group_id=group.group_id), value)
 
 
-def current_record(group_id: str, member: ShareMember) -> GroupRecord:
+def current_record(group_id: str, member: ShareMember) -> StateRecord:
     """The record of a member's current assignment."""
     value = ShareGroupCurrentMemberAssignmentValue(
         member_epoch=member.epoch,
@@ -122,7 +122,7 @@ def current_record(group_id: str, member: ShareMember) -> GroupRecord:
     return _record(ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id), value)
 
 
-def shared_record(group_id: str, shared: Mapping[UUID, SharedTopic]) -> GroupRecord:
+def shared_record(group_id: str, shared: Mapping[UUID, SharedTopic]) -> StateRecord:
     """The partitions whose state the group keeps."""
     topics = [
         TopicPartitionsInfo(topic_id=topic_id, topic_name=topic.name, partitions=list(topic.partitions))
@@ -132,7 +132,7 @@ def shared_record(group_id: str, shared: Mapping[UUID, SharedTopic]) -> GroupRec
     return _record(ShareGroupStatePartitionMetadataKey(group_id=group_id), value)
 
 
-def member_tombstones(group_id: str, member_id: str) -> list[GroupRecord]:
+def member_tombstones(group_id: str, member_id: str) -> list[StateRecord]:
     """The records that remove a member, in Kafka's order."""
     return [
         _record(ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None),
@@ -141,7 +141,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[GroupRecord]:
     ]
 
 
-def group_tombstones(group_id: str) -> list[GroupRecord]:
+def group_tombstones(group_id: str) -> list[StateRecord]:
     """The records that remove a group without members."""
     return [
         _record(ShareGroupTargetAssignmentMetadataKey(group_id=group_id), None),
@@ -177,9 +177,9 @@ def _topic_partitions(assignment: Assignment) -> list[TopicPartitions]:
     ]
 
 
-def _record(key: Message, value: Message | None) -> GroupRecord:
+def _record(key: Message, value: Message | None) -> StateRecord:
     framed_key = _INT16.pack(key.__api_key__) + encode_message(key, 0)
-    return GroupRecord(framed_key, None if value is None else _INT16.pack(_VERSION) + encode_message(value, _VERSION))
+    return StateRecord(framed_key, None if value is None else _INT16.pack(_VERSION) + encode_message(value, _VERSION))
 
 
 def _version_of(value: bytes) -> int:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from mainstem.broker.coordinator.effects import StateRecord
 from mainstem.broker.failures import refusal
-from mainstem.broker.groups.effects import GroupRecord
 from mainstem.broker.share import group_records
 from mainstem.broker.share.assignor import Assignment, TopicShape, assign
 from mainstem.broker.share.group import ShareGroup, ShareMember
@@ -48,7 +48,7 @@ class Now:
 class GroupEffects:
     """The records of a step, in order, its answer, and the members that are out: what they hold is given back."""
 
-    records: list[GroupRecord] = field(default_factory=list)
+    records: list[StateRecord] = field(default_factory=list)
     answer: ShareGroupHeartbeatResponse | None = None
     gone: list[str] = field(default_factory=list)
 

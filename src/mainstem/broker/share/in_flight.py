@@ -17,13 +17,13 @@ Immutable values without I/O; a change makes a new one.
 from __future__ import annotations
 
 import enum
-import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-NEVER: Final = math.inf
+from mainstem.broker.coordinator.timers import NEVER
+
 UNKNOWN_BATCH: Final = -1
 """The batch of offsets that were acquired before a restart: it is not written."""
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
+from mainstem.broker.coordinator.coordinator_log import CoordinatorLog
 from mainstem.broker.failures import refusal
-from mainstem.broker.groups.effects import GroupRecord
-from mainstem.broker.groups.records import partition_of
 from mainstem.broker.share.in_flight import InFlight, RecordState, Run
 from mainstem.broker.share.state_records import (
     Epochs,
@@ -28,13 +28,11 @@ from mainstem.broker.share.state_records import (
     snapshot_record,
     update_record,
 )
-from mainstem.broker.storage.replay import replay
 from mainstem.broker.storage.topics import SHARE_STATE_TOPIC
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.record.header import BatchHeader
 from mainstem.record.reader import DecodedRecord
-from mainstem.record.writer import NewRecord, build_batch
 
 if TYPE_CHECKING:
     from mainstem.broker.storage.group_commit import GroupCommit
@@ -60,43 +58,46 @@ class SharePartition:
         self.updates = 0
         self.snapshot_offset = -1
 
+    def updated(self, in_flight: InFlight) -> None:
+        """An update was written."""
+        self.in_flight = in_flight
+        self.updates += 1
+
+    def snapshotted(self, epochs: Epochs, in_flight: InFlight) -> None:
+        """A snapshot was written."""
+        self.epochs, self.in_flight, self.updates = epochs, in_flight, 0
+
 
 class ShareStateLog:
     """All share partitions of this node."""
 
     def __init__(self, topics: Topics, commit: GroupCommit, clock: Clock, updates_per_snapshot: int) -> None:
-        self._topics = topics
+        self._log = CoordinatorLog(topics, commit, clock, SHARE_STATE_TOPIC)
         self._commit = commit
         self._clock = clock
         self._updates_per_snapshot = updates_per_snapshot
         self._partitions: dict[str, dict[ShareKey, SharePartition]] = {}
-        self._damaged: set[PartitionLog] = set()
         self._pruned_at: dict[PartitionLog, int] = {}
 
     # ---- start
 
     def load(self) -> None:
-        """Replay the topic. A partition of it that is damaged serves no share partition until it is mended."""
-        self._damaged = replay(self._topics.get(SHARE_STATE_TOPIC), self._take, _LOG, "share groups")
+        """Replay the topic. A damaged partition of it serves no share partition until it is repaired."""
+        self._log.load(self._take, "share groups")
 
     def _take(self, _log: PartitionLog, _header: BatchHeader, records: Sequence[DecodedRecord]) -> None:
         for record in records:
-            self._apply(record.key or b"", record.value, record.offset)
-
-    def _apply(self, key: bytes, value: bytes | None, offset: int) -> None:
-        change = read_state_change(key, value)
-        if isinstance(change, ShareSnapshot):
-            if change.in_flight is None:
+            change = read_state_change(record.key or b"", record.value)
+            if isinstance(change, Update):
+                held = self.get(change.key)
+                if held is not None:  # else it was removed later, and its snapshot is deleted already
+                    held.updated(held.in_flight.applied(change.runs, change.start_offset))
+            elif change is not None and change.in_flight is not None:
+                partition = SharePartition(change.key, change.epochs, change.in_flight, change.created_ms)
+                partition.snapshot_offset = record.offset
+                self._partitions.setdefault(change.key.group_id, {})[change.key] = partition
+            elif change is not None:
                 self._forget(change.key)
-                return
-            partition = SharePartition(change.key, change.epochs, change.in_flight, change.created_ms)
-            partition.snapshot_offset = offset
-            self._partitions.setdefault(change.key.group_id, {})[change.key] = partition
-        elif isinstance(change, Update):
-            held = self.get(change.key)
-            if held is not None:  # else it was removed later, and its snapshot is deleted already
-                held.in_flight = held.in_flight.applied(change.runs, change.start_offset)
-                held.updates += 1
 
     # ---- what there is
 
@@ -122,8 +123,7 @@ class ShareStateLog:
 
     def check(self, key: ShareKey) -> None:
         """Whether the state of a share partition is known. Raises RemoteError, PartitionOfflineError."""
-        topic = self._topics.get(SHARE_STATE_TOPIC) if self._damaged else None
-        if topic is not None and topic.partition(partition_of(key.text, len(topic.partitions))) in self._damaged:
+        if self._log.is_damaged(key.text):
             raise refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the state of this share partition is damaged")
 
     # ---- changes: each raises the log's errors, and then changes nothing
@@ -154,25 +154,18 @@ class ShareStateLog:
         elif partition.updates >= self._updates_per_snapshot:
             self._write_snapshot(partition, partition.epochs, after)
         else:
-            log = self._log_of(partition.key)
-            self._append(log, update_record(partition.key, partition.epochs, runs, before, after))
-            partition.in_flight = after
-            partition.updates += 1
+            record = update_record(partition.key, partition.epochs, runs, before, after)
+            self._log.change(partition.key.text, [record], lambda: partition.updated(after))
 
     def remove(self, partitions: Iterable[SharePartition]) -> None:
         """Forget share partitions."""
         for partition in partitions:
             record = snapshot_record(ShareSnapshot(partition.key, partition.epochs, None, -1), 0)
-            self._append(self._log_of(partition.key), record)
-            self._forget(partition.key)
+            self._log.change(partition.key.text, [record], partial(self._forget, partition.key))
 
     async def settled(self, keys: Iterable[ShareKey]) -> None:
         """Return when all that was written of these share partitions is durable. Raises the log's errors."""
-        topic = self._topics.get(SHARE_STATE_TOPIC)
-        if topic is not None:
-            for number in {partition_of(key.text, len(topic.partitions)) for key in keys}:
-                log = topic.partition(number)
-                await self._commit.durable(log, log.log_end_offset)
+        await self._log.settled(*(key.text for key in keys))
 
     # ---- the log
 
@@ -182,44 +175,27 @@ class ShareStateLog:
         if not of_group:
             self._partitions.pop(key.group_id, None)
 
-    def _log_of(self, key: ShareKey) -> PartitionLog:
-        topic = self._topics.ensure_internal(SHARE_STATE_TOPIC)
-        return topic.partition(partition_of(key.text, len(topic.partitions)))
-
-    def _append(self, log: PartitionLog, record: GroupRecord) -> int:
-        batch = build_batch([NewRecord(record.key, record.value, (), self._clock.time_ms())])
-        offset = log.append(batch, is_own=True).base_offset
-        self._commit.appended(log)
-        return offset
-
     def _write_snapshot(self, partition: SharePartition, epochs: Epochs, in_flight: InFlight) -> None:
-        log = self._log_of(partition.key)
-        epochs = epochs._replace(snapshot=epochs.snapshot + 1)
-        snapshot = ShareSnapshot(partition.key, epochs, in_flight, partition.created_ms)
-        offset = self._append(log, snapshot_record(snapshot, self._clock.time_ms()))
-        partition.epochs, partition.in_flight, partition.updates = epochs, in_flight, 0
+        key, epochs = partition.key, epochs._replace(snapshot=epochs.snapshot + 1)
+        snapshot = ShareSnapshot(key, epochs, in_flight, partition.created_ms)
+        record = snapshot_record(snapshot, self._clock.time_ms())
+        next_offset = self._log.change(key.text, [record], lambda: partition.snapshotted(epochs, in_flight))
+        log = self._log.partition(key.text)
 
         def durable(error: MainstemError | None) -> None:
             if error is None:
-                partition.snapshot_offset = max(partition.snapshot_offset, offset)
+                partition.snapshot_offset = max(partition.snapshot_offset, next_offset - 1)
                 self._prune(log)
 
-        self._commit.when_durable(log, offset + 1, durable)
+        self._commit.when_durable(log, next_offset, durable)
 
     def _prune(self, log: PartitionLog) -> None:
         """Delete what no state needs any more, when enough was written since the last time to be worth it."""
-        topic = self._topics.get(SHARE_STATE_TOPIC)
         a_round = self._updates_per_snapshot + 1
-        if topic is None or log.log_end_offset - self._pruned_at.get(log, log.log_start_offset) < a_round:
+        if log.log_end_offset - self._pruned_at.get(log, log.log_start_offset) < a_round:
             return
         self._pruned_at[log] = log.log_end_offset
-        number = log.topic_partition.partition
-        here = [
-            partition
-            for held in self._partitions.values()
-            for key, partition in held.items()
-            if partition_of(key.text, len(topic.partitions)) == number
-        ]
+        here = [partition for partition in self.all() if self._log.keeps(log, partition.key.text)]
         floor = min((partition.snapshot_offset for partition in here), default=-1)
         if floor - log.log_start_offset >= a_round:
             log.delete_records(floor)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
-from mainstem.broker.groups.effects import GroupRecord
+from mainstem.broker.coordinator.effects import StateRecord
 from mainstem.broker.share.in_flight import InFlight, RecordState, Run
 from mainstem.errors import FrameError
 from mainstem.log.partition.checkpoints import encode_uuid
@@ -79,13 +79,13 @@ class Update:
 StateChange: TypeAlias = ShareSnapshot | Update
 
 
-def snapshot_record(snapshot: ShareSnapshot, time_ms: int) -> GroupRecord:
+def snapshot_record(snapshot: ShareSnapshot, time_ms: int) -> StateRecord:
     """The record of a whole state; its tombstone when there is none."""
     key = ShareSnapshotKey(
         group_id=snapshot.key.group_id, topic_id=snapshot.key.topic_id, partition=snapshot.key.partition
     )
     if snapshot.in_flight is None:
-        return GroupRecord(_framed(_SNAPSHOT, key), None)
+        return StateRecord(_framed(_SNAPSHOT, key), None)
     written = snapshot.in_flight.written()
     value = ShareSnapshotValue(
         snapshot_epoch=snapshot.epochs.snapshot,
@@ -97,10 +97,10 @@ def snapshot_record(snapshot: ShareSnapshot, time_ms: int) -> GroupRecord:
         write_timestamp=time_ms,
         state_batches=_batches(written.runs),
     )
-    return GroupRecord(_framed(_SNAPSHOT, key), _framed(_VERSION, value))
+    return StateRecord(_framed(_SNAPSHOT, key), _framed(_VERSION, value))
 
 
-def update_record(key: ShareKey, epochs: Epochs, runs: Iterable[Run], before: InFlight, after: InFlight) -> GroupRecord:
+def update_record(key: ShareKey, epochs: Epochs, runs: Iterable[Run], before: InFlight, after: InFlight) -> StateRecord:
     """The record of a change that leads from ``before`` to ``after``."""
     value = ShareUpdateValue(
         snapshot_epoch=epochs.snapshot,
@@ -110,7 +110,7 @@ def update_record(key: ShareKey, epochs: Epochs, runs: Iterable[Run], before: In
         state_batches=_batches(runs),
     )
     name = ShareUpdateKey(group_id=key.group_id, topic_id=key.topic_id, partition=key.partition)
-    return GroupRecord(_framed(_UPDATE, name), _framed(_VERSION, value))
+    return StateRecord(_framed(_UPDATE, name), _framed(_VERSION, value))
 
 
 def read_state_change(key: bytes, value: bytes | None) -> StateChange | None:

@@ -10,5 +10,4 @@
 * ``compaction``: chooses partitions to compact and runs the worker
 * ``compaction_worker``: the process that compacts
 * ``housekeeping``: rounds of retention, of segments and of committed offsets
-* ``replay``: reads an internal topic whole at start
 """

@@ -21,22 +21,22 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from mainstem.broker.coordinator.coordinator_log import CoordinatorLog
+from mainstem.broker.coordinator.effects import StateRecord
+from mainstem.broker.coordinator.timers import Timer
 from mainstem.broker.failures import refusal
-from mainstem.broker.groups.records import partition_of
-from mainstem.broker.groups.timers import Timer
-from mainstem.broker.storage.replay import replay
 from mainstem.broker.storage.topics import TRANSACTIONS_TOPIC
 from mainstem.broker.transactions import steps
 from mainstem.broker.transactions.markers import Marker, Markers
 from mainstem.broker.transactions.records import read_transaction, transaction_key, transaction_value
 from mainstem.broker.transactions.state import ENDING, IDLE, Producer, Transaction, TransactionState
-from mainstem.errors import MainstemError, PartitionOfflineError
+from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.record.header import BatchHeader
 from mainstem.record.reader import DecodedRecord
-from mainstem.record.writer import NewRecord, build_batch
 
 if TYPE_CHECKING:
     from mainstem.broker.storage.group_commit import GroupCommit
@@ -88,7 +88,7 @@ class TransactionCoordinator:
         settings: TransactionSettings,
     ) -> None:
         self.settings = settings
-        self._topics = topics
+        self._log = CoordinatorLog(topics, commit, clock, TRANSACTIONS_TOPIC)
         self._commit = commit
         self._clock = clock
         self._markers = markers
@@ -99,7 +99,6 @@ class TransactionCoordinator:
         self._ending: dict[str, _Ending] = {}
         self._timer: Timer | None = None
         self._expiration_timer: Timer | None = None
-        self._damaged: set[PartitionLog] = set()
 
     # ---- start and stop
 
@@ -107,7 +106,7 @@ class TransactionCoordinator:
         """Replay ``__transaction_state``, and carry out what it decides. A transaction has the time left to it that
         the wall clock says, and never more than all of it.
         """
-        self._damaged = replay(self._topics.get(TRANSACTIONS_TOPIC), self._take, _LOG, "transactions")
+        self._log.load(self._take, "transactions")
         for transaction in list(self._transactions.values()):
             if self.refusal(transaction.transactional_id):
                 continue
@@ -119,17 +118,11 @@ class TransactionCoordinator:
 
     def _take(self, _log: PartitionLog, _header: BatchHeader, records: Sequence[DecodedRecord]) -> None:
         for record in records:
-            self._apply(record.key or b"", record.value)
-
-    def _apply(self, key: bytes, value: bytes | None) -> None:
-        read = read_transaction(key, value)
-        if read is None:
-            return
-        transactional_id, transaction = read
-        if transaction is None:
-            self._transactions.pop(transactional_id, None)
-        else:
-            self._transactions[transactional_id] = transaction
+            transactional_id, transaction = read_transaction(record.key or b"", record.value) or ("", None)
+            if transaction is None:
+                self._transactions.pop(transactional_id, None)
+            else:
+                self._transactions[transactional_id] = transaction
 
     def stop(self) -> None:
         """Forget all timers and leave what is being ended to the next start."""
@@ -146,13 +139,7 @@ class TransactionCoordinator:
         """Why nothing can be said of a transactional id: it has no name, or its partition is damaged or offline."""
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
-        try:
-            log = self._find(transactional_id)
-        except PartitionOfflineError:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if log is not None and (log in self._damaged or log.offline_reason is not None):
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return ErrorCode.NONE
+        return self._log.partition_refusal(transactional_id)
 
     # ---- what producers ask for
 
@@ -167,7 +154,7 @@ class TransactionCoordinator:
             after = steps.init(before, transactional_id, request, self._clock.time_ms(), self._new_producer_id)
             self._keep(after)
             if after.state not in ENDING:
-                await self._settled(transactional_id)
+                await self._log.settled(transactional_id)
                 return after
             await self._end_of(transactional_id)
         raise refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -181,7 +168,7 @@ class TransactionCoordinator:
         after = steps.add(before, producer, partitions, version, self._clock.time_ms())
         if after is not before:
             self._keep(after)
-        await self._settled(transactional_id)
+        await self._log.settled(transactional_id)
 
     def admit(
         self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition], *, adds: bool
@@ -199,7 +186,7 @@ class TransactionCoordinator:
             codes: Mapping[TopicPartition, ErrorCode] = dict.fromkeys(partitions, ErrorCode.NONE)
         else:
             codes = steps.verify(before, producer, partitions)
-        log, next_offset = self._log_of(transactional_id), self._written.get(transactional_id, 0)
+        log, next_offset = self._log.partition(transactional_id), self._written.get(transactional_id, 0)
         return Admission(codes, (log, next_offset) if log.high_watermark < next_offset else None)
 
     def verify(
@@ -218,7 +205,7 @@ class TransactionCoordinator:
         before = self._transactions.get(transactional_id)
         after = steps.end(before, producer, version, self._clock.time_ms(), self._new_producer_id, commit=commit)
         if after is before:
-            await self._settled(transactional_id)
+            await self._log.settled(transactional_id)
         else:
             self._keep(after)
             await self._end_of(transactional_id)
@@ -232,15 +219,14 @@ class TransactionCoordinator:
         transaction = self._transactions.get(transactional_id)
         if transaction is None:
             raise refusal(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
-        await self._settled(transactional_id)
+        await self._log.settled(transactional_id)
         return transaction
 
     async def all(self) -> list[Transaction]:
         """All transactional ids, as they are durably. Raises RemoteError when not all are known, the log's errors."""
         transactions = list(self._transactions.values())
-        topic = self._topics.get(TRANSACTIONS_TOPIC)
-        logs = topic.logs if topic is not None else []
-        if self._damaged or (topic is not None and len(logs) < len(topic.partitions)):
+        logs = self._log.all_partitions()
+        if logs is None:
             raise refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         for log in logs:
             await self._commit.durable(log, log.log_end_offset)
@@ -277,12 +263,15 @@ class TransactionCoordinator:
             self._expiration_timer = Timer.after(_NEXT_TOMBSTONES_S, self.expire_ids)
         for transactional_id in expired[:_TOMBSTONES_MAX]:
             try:
-                self._append(transactional_id, None)
+                tombstone = StateRecord(transaction_key(transactional_id), None)
+                self._log.change(transactional_id, [tombstone], partial(self._forget, transactional_id))
             except MainstemError as error:
                 _LOG.warning("transactional id %r cannot be forgotten: %s", transactional_id, error)
                 return
-            del self._transactions[transactional_id]
-            self._written.pop(transactional_id, None)
+
+    def _forget(self, transactional_id: str) -> None:
+        del self._transactions[transactional_id]
+        self._written.pop(transactional_id, None)
 
     def _set_deadline(self, transaction: Transaction) -> None:
         """A transaction's time-out counts from its first partition on; a jump of the wall clock does not change it."""
@@ -334,7 +323,7 @@ class TransactionCoordinator:
         """Write all markers once the decision is durable, and again where a disk refuses; then say that it is done."""
         transactional_id = transaction.transactional_id
         try:
-            log = self._log_of(transactional_id)
+            log = self._log.partition(transactional_id)
             await self._commit.durable(log, self._written.get(transactional_id, log.log_end_offset))
         except MainstemError as error:
             _LOG.error("%r: the decision cannot be kept: %s", transactional_id, error)
@@ -379,8 +368,12 @@ class TransactionCoordinator:
     def _keep(self, after: Transaction) -> None:
         """Write what a transactional id has become, and act on it. Raises the log's errors: then nothing changed."""
         transactional_id = after.transactional_id
+        record = StateRecord(transaction_key(transactional_id), transaction_value(after))
+        self._written[transactional_id] = self._log.change(transactional_id, [record], lambda: self._apply(after))
+
+    def _apply(self, after: Transaction) -> None:
+        transactional_id = after.transactional_id
         before = self._transactions.get(transactional_id)
-        self._written[transactional_id] = self._append(transactional_id, after)
         self._transactions[transactional_id] = after
         if after.state is not TransactionState.ONGOING:
             self._deadlines_s.pop(transactional_id, None)
@@ -388,30 +381,6 @@ class TransactionCoordinator:
             self._set_deadline(after)
         if after.state in ENDING:
             self._begin_end(after)
-
-    def _log_of(self, transactional_id: str) -> PartitionLog:
-        """The partition that keeps the id; the topic is created when it is not there. Raises the log's errors."""
-        topic = self._topics.ensure_internal(TRANSACTIONS_TOPIC)
-        return topic.partition(partition_of(transactional_id, len(topic.partitions)))
-
-    def _find(self, transactional_id: str) -> PartitionLog | None:
-        """The partition that keeps the id; None until the topic exists. Raises PartitionOfflineError."""
-        topic = self._topics.get(TRANSACTIONS_TOPIC)
-        return None if topic is None else topic.partition(partition_of(transactional_id, len(topic.partitions)))
-
-    def _append(self, transactional_id: str, transaction: Transaction | None) -> int:
-        """Append the record, or the tombstone for None; returns the offset after it. Raises the log's errors."""
-        log = self._log_of(transactional_id)
-        value = None if transaction is None else transaction_value(transaction)
-        record = NewRecord(transaction_key(transactional_id), value, (), self._clock.time_ms())
-        result = log.append(build_batch([record]), is_own=True)
-        self._commit.appended(log)
-        return result.last_offset + 1
-
-    async def _settled(self, transactional_id: str) -> None:
-        """Wait until all that the id's partition holds is durable: no answer reveals what a power cut takes back."""
-        log = self._log_of(transactional_id)
-        await self._commit.durable(log, log.log_end_offset)
 
 
 def _note(first_try: asyncio.Future[None]) -> None:

@@ -8,15 +8,15 @@ join again. Concurrency: the event loop only.
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from mainstem.broker.coordinator.effects import new_reply
+from mainstem.broker.coordinator.timers import GroupTimers
 from mainstem.broker.failures import coordinator_code, refusal
 from mainstem.broker.groups.classic import classic_steps
 from mainstem.broker.groups.classic.classic_group import ClassicGroup, GroupState, Member, copy_group
-from mainstem.broker.groups.group_log import new_reply
 from mainstem.broker.groups.group_types import GroupType
 from mainstem.broker.groups.records import GROUP_KEY_TYPE, read_group_change
-from mainstem.broker.groups.timers import RETRY_S, GroupTimers
 from mainstem.errors import MainstemError, RemoteError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.group_records import GroupMetadataValue
@@ -29,13 +29,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mainstem.broker.api import Call
-    from mainstem.broker.groups.effects import Effects
+    from mainstem.broker.coordinator.effects import Effects
     from mainstem.broker.groups.group_log import GroupLog
     from mainstem.broker.groups.group_types import GroupRegistry
     from mainstem.broker.groups.offsets.offsets import OffsetStore
     from mainstem.clock import Clock
     from mainstem.protocol.schema import Message
 
+_Step: TypeAlias = "Callable[[ClassicGroup], Effects]"
 _MEMBER_ID_REQUIRED_FROM: Final = 4
 _MEMBER_ID_PREFIX_MAX: Final = 1000  # so that the id is a string that the protocol can carry
 _SKIP_ASSIGNMENT_FROM: Final = 9
@@ -140,7 +141,7 @@ class ClassicCoordinator:
             raise refusal(ErrorCode.UNKNOWN_MEMBER_ID)
         if group is not None:
             # The group goes on with the classic protocol, which it may while it is empty.
-            self._log.write(request.group_id, group.tombstones())
+            self._log.change(request.group_id, group.tombstones())
         return self.create(request.group_id)
 
     def sync(self, call: Call) -> asyncio.Future[Message]:
@@ -232,30 +233,32 @@ class ClassicCoordinator:
     def _now(self) -> classic_steps.Now:
         return classic_steps.Now(self._clock.monotonic_s(), self._clock.time_ms(), self._settings)
 
-    def _run(self, group: ClassicGroup, step: Callable[[ClassicGroup], Effects], *, writes: bool) -> bool:
-        """Run a step, write its records, and then let the group be what the step made of it; false if it stays.
+    def _run(self, group: ClassicGroup, step: _Step, *, writes: bool) -> MainstemError | None:
+        """Run a step, write its records, and then let the group be what the step made of it; an error if it stays.
 
         ``writes``: the step may write records. One that does not changes the group in place, which costs no copy.
         """
         changed = copy_group(group) if writes else group
         effects = step(changed)
         assert writes or not effects.records
-        if self._log.run(group.group_id, effects):
-            self._groups.put(changed)
-            self._watch(changed)
-            return True
-        self.drop_if_unused(group.group_id)
-        return False
+        error = self._log.run(group.group_id, effects, lambda: self._apply(changed))
+        if error is not None:
+            self.drop_if_unused(group.group_id)
+        return error
+
+    def _apply(self, group: ClassicGroup) -> None:
+        self._groups.put(group)
+        self._watch(group)
 
     def _watch(self, group: ClassicGroup) -> None:
         self._timers.watch(group.group_id, group.next_deadline_s())
 
     def _expire(self, group_id: str) -> None:
         group = self._groups.get(group_id)
-        if isinstance(group, ClassicGroup) and not self._run(
-            group, lambda group: classic_steps.expire(group, self._now()), writes=True
-        ):
-            self._timers.watch(group_id, self._clock.monotonic_s() + RETRY_S)
+        if isinstance(group, ClassicGroup):
+            error = self._run(group, lambda group: classic_steps.expire(group, self._now()), writes=True)
+            if error is not None:
+                raise error
 
 
 def _left_no_group(request: LeaveGroupRequest, version: int, code: ErrorCode) -> LeaveGroupResponse:

@@ -15,21 +15,20 @@ of the group; a pending member (it has an id, but has not joined with it yet) is
 from __future__ import annotations
 
 import enum
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from mainstem.broker.coordinator.effects import Reply, StateRecord
+from mainstem.broker.coordinator.timers import NEVER
 from mainstem.broker.failures import refusal
 from mainstem.broker.groups.classic.subscription import subscribed_topics
-from mainstem.broker.groups.effects import GroupRecord, Reply
 from mainstem.broker.groups.group_types import GroupType
 from mainstem.broker.groups.member_bytes import Held
 from mainstem.broker.groups.records import group_tombstone
 from mainstem.protocol.errors import ErrorCode
 
-NEVER: Final = math.inf
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 
 
@@ -168,7 +167,7 @@ class ClassicGroup:
             return commit_timestamp_ms
         return None
 
-    def tombstones(self) -> list[GroupRecord]:
+    def tombstones(self) -> list[StateRecord]:
         """The record that removes it from the log."""
         return [group_tombstone(self.group_id)]
 

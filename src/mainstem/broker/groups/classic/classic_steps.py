@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from mainstem.broker.coordinator.effects import Effects, Reply
+from mainstem.broker.coordinator.timers import NEVER
 from mainstem.broker.failures import refusal
-from mainstem.broker.groups.classic.classic_group import NEVER, ClassicGroup, GroupState, Member
-from mainstem.broker.groups.effects import Effects, Reply
+from mainstem.broker.groups.classic.classic_group import ClassicGroup, GroupState, Member
 from mainstem.broker.groups.records import group_record
 from mainstem.errors import RemoteError
 from mainstem.protocol.errors import ErrorCode

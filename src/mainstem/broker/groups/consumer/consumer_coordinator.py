@@ -11,6 +11,7 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from mainstem.broker.coordinator.timers import GroupTimers
 from mainstem.broker.failures import coordinator_code, refusal
 from mainstem.broker.groups.catalog import TopicCatalog
 from mainstem.broker.groups.classic.classic_group import ClassicGroup
@@ -18,9 +19,6 @@ from mainstem.broker.groups.consumer import consumer_steps as steps
 from mainstem.broker.groups.consumer.consumer_group import ConsumerGroup
 from mainstem.broker.groups.consumer.consumer_records import KEYS, read_record
 from mainstem.broker.groups.consumer.consumer_replay import replay_into, settle
-from mainstem.broker.groups.effects import Effects
-from mainstem.broker.groups.group_log import new_reply
-from mainstem.broker.groups.timers import RETRY_S, GroupTimers
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.consumer_group_heartbeat import (
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mainstem.broker.api import Call
-    from mainstem.broker.groups.effects import GroupRecord
+    from mainstem.broker.coordinator.effects import StateRecord
     from mainstem.broker.groups.group_log import GroupLog
     from mainstem.broker.groups.group_types import GroupRegistry
     from mainstem.broker.groups.offsets.offsets import OffsetStore
@@ -114,19 +112,16 @@ class ConsumerCoordinator:
         ``may_see`` says whether the sender may know of a topic that its regular expression matches.
         """
         request: ConsumerGroupHeartbeatRequest = call.body
-        future, reply = new_reply()
         try:
             await self._resolve_patterns(request)
             step = self._step(request, call, may_see)
+            await self._log.settled(request.group_id)
         except MainstemError as error:
             return ConsumerGroupHeartbeatResponse(
                 error_code=coordinator_code(error), error_message=str(error), member_epoch=0, heartbeat_interval_ms=0
             )
-        effects = Effects()
         assert step.answer is not None
-        effects.answer(reply, step.answer)
-        self._log.run(request.group_id, effects)
-        return await future
+        return step.answer
 
     async def remove(self, call: Call) -> Message:
         """LeaveGroup of members of a consumer group: answered when they are durably out."""
@@ -179,7 +174,7 @@ class ConsumerCoordinator:
         self._keep(step, tombstones)
         return step
 
-    def _find_or_create(self, request: ConsumerGroupHeartbeatRequest) -> tuple[ConsumerGroup, list[GroupRecord]]:
+    def _find_or_create(self, request: ConsumerGroupHeartbeatRequest) -> tuple[ConsumerGroup, list[StateRecord]]:
         """The group, and what has to be removed from the log before it can be."""
         group = self._groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
@@ -195,14 +190,15 @@ class ConsumerCoordinator:
             f"group {request.group_id!r} is a {group.group_type.value} group in state {group.state_name}",
         )
 
-    def _keep(self, step: steps.Step, tombstones: list[GroupRecord]) -> None:
+    def _keep(self, step: steps.Step, tombstones: list[StateRecord]) -> None:
         """Write the records, and let the group be what the step made of it. Raises the log's errors: it stays then."""
-        group_id = step.group.group_id
-        if step.records:
-            self._log.write(group_id, [*tombstones, *step.records])
-        if step.group is not self._groups.get(group_id):
-            self._groups.put(step.group)
-        self._timers.watch(group_id, step.group.next_deadline_s())
+        records = [*tombstones, *step.records] if step.records else []
+        self._log.change(step.group.group_id, records, lambda: self._apply(step.group))
+
+    def _apply(self, group: ConsumerGroup) -> None:
+        if group is not self._groups.get(group.group_id):
+            self._groups.put(group)
+        self._timers.watch(group.group_id, group.next_deadline_s())
 
     def default_assignor(self, group_id: str) -> str:
         """The assignor of a group whose members ask for none."""
@@ -220,11 +216,5 @@ class ConsumerCoordinator:
 
     def _expire(self, group_id: str) -> None:
         group = self._groups.get(group_id)
-        if not isinstance(group, ConsumerGroup):
-            return
-        try:
-            step = steps.expire(group, self._now(group_id))
-            self._keep(step, [])
-        except MainstemError as error:
-            _LOG.error("the members of group %r that are late stay in it for now: %s", group_id, error)
-            self._timers.watch(group_id, self._clock.monotonic_s() + RETRY_S)
+        if isinstance(group, ConsumerGroup):
+            self._keep(steps.expire(group, self._now(group_id)), [])

@@ -21,11 +21,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
+from mainstem.broker.coordinator.effects import StateRecord
+from mainstem.broker.coordinator.timers import NEVER
 from mainstem.broker.failures import refusal
-from mainstem.broker.groups.classic.classic_group import NEVER
 from mainstem.broker.groups.consumer.assignors import Assignment
 from mainstem.broker.groups.consumer.consumer_records import epoch_tombstone, pattern_tombstone, target_epoch_tombstone
-from mainstem.broker.groups.effects import GroupRecord
 from mainstem.broker.groups.group_types import GroupType
 from mainstem.broker.groups.member_bytes import Held
 from mainstem.protocol.errors import ErrorCode
@@ -168,7 +168,7 @@ class ConsumerGroup:
         """KIP-211: retention begins at the commit if no member subscribes to ``topic``."""
         return None if self.subscribes(topic) else commit_timestamp_ms
 
-    def tombstones(self) -> list[GroupRecord]:
+    def tombstones(self) -> list[StateRecord]:
         """The records that remove it from the log; it has no members then."""
         patterns = [pattern_tombstone(self.group_id, pattern) for pattern in self.patterns]
         return [*patterns, target_epoch_tombstone(self.group_id), epoch_tombstone(self.group_id)]

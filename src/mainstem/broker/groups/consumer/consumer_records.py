@@ -11,8 +11,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
+from mainstem.broker.coordinator.effects import StateRecord
 from mainstem.broker.groups.consumer.assignors import Assignment
-from mainstem.broker.groups.effects import GroupRecord
 from mainstem.protocol.codec import decode_message, encode_message
 from mainstem.protocol.messages import consumer_group_records as kafka
 from mainstem.protocol.schema import Message
@@ -51,18 +51,18 @@ def read_record(key: bytes, value: bytes | None) -> tuple[Message, Message | Non
     return name, decode_message(VALUES[kind], _VERSION, value, 2)
 
 
-def epoch_record(group: ConsumerGroup) -> GroupRecord:
+def epoch_record(group: ConsumerGroup) -> StateRecord:
     """The group's epoch, and a hash of the topics that it is about."""
     value = kafka.ConsumerGroupMetadataValue(epoch=group.epoch, metadata_hash=group.metadata_hash)
     return _record(kafka.ConsumerGroupMetadataKey(group_id=group.group_id), value)
 
 
-def epoch_tombstone(group_id: str) -> GroupRecord:
+def epoch_tombstone(group_id: str) -> StateRecord:
     """The group is gone."""
     return _record(kafka.ConsumerGroupMetadataKey(group_id=group_id), None)
 
 
-def member_record(group_id: str, member: ConsumerMember) -> GroupRecord:
+def member_record(group_id: str, member: ConsumerMember) -> StateRecord:
     """The record of a member's identity and subscription."""
     value = kafka.ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
@@ -77,7 +77,7 @@ def member_record(group_id: str, member: ConsumerMember) -> GroupRecord:
     return _record(kafka.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
 
 
-def member_tombstones(group_id: str, member_id: str) -> list[GroupRecord]:
+def member_tombstones(group_id: str, member_id: str) -> list[StateRecord]:
     """The member is gone, and with it all that it had and was to have."""
     keys: tuple[Message, ...] = (
         kafka.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id),
@@ -87,24 +87,24 @@ def member_tombstones(group_id: str, member_id: str) -> list[GroupRecord]:
     return [_record(key, None) for key in keys]
 
 
-def target_epoch_record(group: ConsumerGroup) -> GroupRecord:
+def target_epoch_record(group: ConsumerGroup) -> StateRecord:
     """The epoch of the target assignment."""
     value = kafka.ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=group.assignment_epoch)
     return _record(kafka.ConsumerGroupTargetAssignmentMetadataKey(group_id=group.group_id), value)
 
 
-def target_epoch_tombstone(group_id: str) -> GroupRecord:
+def target_epoch_tombstone(group_id: str) -> StateRecord:
     """The tombstone of the target assignment's epoch."""
     return _record(kafka.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None)
 
 
-def target_record(group_id: str, member_id: str, target: Assignment) -> GroupRecord:
+def target_record(group_id: str, member_id: str, target: Assignment) -> StateRecord:
     """The record of a member's target assignment."""
     value = kafka.ConsumerGroupTargetAssignmentMemberValue(topic_partitions=_partitions(target))
     return _record(kafka.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
 
 
-def current_record(group_id: str, member: ConsumerMember) -> GroupRecord:
+def current_record(group_id: str, member: ConsumerMember) -> StateRecord:
     """The record of a member's current assignment, and of the partitions that it still has to give up."""
     value = kafka.ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=member.member_epoch,
@@ -117,7 +117,7 @@ def current_record(group_id: str, member: ConsumerMember) -> GroupRecord:
     return _record(key, value)
 
 
-def pattern_record(group_id: str, pattern: str, matched: MatchedTopics) -> GroupRecord:
+def pattern_record(group_id: str, pattern: str, matched: MatchedTopics) -> StateRecord:
     """The record of the topics that a regular expression matched."""
     value = kafka.ConsumerGroupRegularExpressionValue(
         topics=sorted(matched.topics), version=matched.version, timestamp=matched.timestamp_ms
@@ -125,7 +125,7 @@ def pattern_record(group_id: str, pattern: str, matched: MatchedTopics) -> Group
     return _record(kafka.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern), value)
 
 
-def pattern_tombstone(group_id: str, pattern: str) -> GroupRecord:
+def pattern_tombstone(group_id: str, pattern: str) -> StateRecord:
     """Nobody subscribes with that regular expression any more."""
     return _record(kafka.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern), None)
 
@@ -134,6 +134,6 @@ def _partitions(assignment: Assignment) -> list[kafka.TopicPartitions]:
     return [kafka.TopicPartitions(topic_id=id_, partitions=sorted(assignment[id_])) for id_ in sorted(assignment)]
 
 
-def _record(key: Message, value: Message | None) -> GroupRecord:
+def _record(key: Message, value: Message | None) -> StateRecord:
     name = _INT16.pack(key.__api_key__) + encode_message(key, 0)
-    return GroupRecord(name, None if value is None else _INT16.pack(_VERSION) + encode_message(value, _VERSION))
+    return StateRecord(name, None if value is None else _INT16.pack(_VERSION) + encode_message(value, _VERSION))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
+from mainstem.broker.coordinator.effects import StateRecord
 from mainstem.broker.failures import refusal
 from mainstem.broker.groups.consumer import consumer_records as records
 from mainstem.broker.groups.consumer import reconcile
@@ -27,7 +28,6 @@ from mainstem.broker.groups.consumer.consumer_group import (
     MemberState,
     assignment_of,
 )
-from mainstem.broker.groups.effects import GroupRecord
 from mainstem.errors import RemoteError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.consumer_group_heartbeat import Assignment as AnswerAssignment
@@ -95,7 +95,7 @@ class Step:
 
     group: ConsumerGroup
     now: Moment
-    records: list[GroupRecord] = field(default_factory=list)
+    records: list[StateRecord] = field(default_factory=list)
     answer: ConsumerGroupHeartbeatResponse | None = None
 
 

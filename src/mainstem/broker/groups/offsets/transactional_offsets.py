@@ -15,12 +15,14 @@ from mainstem.broker.groups.records import (
     OFFSET_KEY_TYPES,
     CommittedOffset,
     OffsetChange,
-    OffsetKey,
     key_type,
+    offset_changes,
     offset_record,
     read_offset_change,
 )
 from mainstem.protocol.errors import ErrorCode
+from mainstem.record.constants import NO_SEQUENCE
+from mainstem.record.writer import ProducerStamp
 
 if TYPE_CHECKING:
     from mainstem.broker.groups.group_log import GroupLog
@@ -43,14 +45,16 @@ class TransactionalOffsets:
 
         Raises the log's errors: then nothing is kept.
         """
-        changes = [
-            OffsetChange(OffsetKey(group_id, topic, number), value) for (topic, number), value in committed.items()
-        ]
-        partition = self._log.topic_partition(group_id).partition
+        changes = offset_changes(group_id, committed)
+        partition = self._log.partition(group_id).topic_partition.partition
+
+        def apply() -> None:
+            for change in changes:
+                self.pending.add(partition, producer_id, change)
+
         records = [offset_record(change.key, change.committed) for change in changes]
-        self._log.write_in_transaction(group_id, records, producer_id, producer_epoch)
-        for change in changes:
-            self.pending.add(partition, producer_id, change)
+        stamp = ProducerStamp(producer_id, producer_epoch, NO_SEQUENCE, is_transactional=True)
+        self._log.change(group_id, records, apply, producer=stamp)
         await self._log.settled(group_id)
 
     def replay(self, partition: int, producer_id: int, key: bytes, value: bytes | None) -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import uvloop
 
-from mainstem.broker.groups.timers import GroupTimers
+from mainstem.broker.coordinator.timers import GroupTimers
 from mainstem.clock import SystemClock
 
 TIMEOUT_S = 60

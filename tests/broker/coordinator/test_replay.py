@@ -6,7 +6,7 @@ import logging
 from types import SimpleNamespace
 from typing import Any
 
-from mainstem.broker.storage.replay import replay
+from mainstem.broker.coordinator.replay import replay
 from tests.log.support import Node
 
 LOG = logging.getLogger("test")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mainstem.broker.groups.classic.classic_group import NEVER
+from mainstem.errors import MainstemError
 
 if TYPE_CHECKING:
     from mainstem.clock import Clock
@@ -35,7 +37,10 @@ class Timer(NamedTuple):
         self.handle.cancel()
 
 
-RETRY_S: Final = 1.0
+_LOG: Final = logging.getLogger("mainstem.broker.coordinator")
+NEVER: Final = math.inf
+"""The deadline of what does not end by itself."""
+_RETRY_S: Final = 1.0
 """After this time a step that the clock asked for, and whose records the disk refused, is tried again."""
 
 
@@ -74,4 +79,8 @@ class GroupTimers:
 
     def _due(self, group_id: str) -> None:
         self._timers.pop(group_id, None)
-        self._expire(group_id)
+        try:
+            self._expire(group_id)
+        except MainstemError as error:
+            _LOG.error("group %r: what is due could not be written, and is tried again: %s", group_id, error)
+            self.watch(group_id, self._clock.monotonic_s() + _RETRY_S)

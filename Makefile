@@ -84,7 +84,7 @@ bench-views: $(READY) ## Measure views beside a hand-written loop, and reads of 
 
 .PHONY: compatibility
 compatibility: $(READY) ## Write docs/compatibility.md from the table of APIs
-	@PYTHONPATH=src $(BIN)/python -m mainstem.broker.compatibility
+	@$(BIN)/python -m scripts.compatibility
 
 .PHONY: lock
 lock: $(READY) ## Resolve the dependencies anew into requirements/lock.txt

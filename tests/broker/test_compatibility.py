@@ -5,9 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from mainstem.broker import compatibility
+from scripts import compatibility
+from scripts.compatibility import KAFKA_APIS, NOT_SERVED, OTHER_VERSIONS
+
 from mainstem.broker.apis import APIS
-from mainstem.broker.compatibility import KAFKA_APIS, NOT_SERVED, OTHER_VERSIONS
 from mainstem.broker.features import features
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.schema import VersionRange

@@ -6,8 +6,8 @@ import asyncio
 from typing import Any, cast
 
 import pytest
+from scripts.compatibility import KAFKA_APIS
 
-from mainstem.broker.compatibility import KAFKA_APIS
 from mainstem.protocol.messages.api_versions import ApiVersionsRequest
 from tests.broker.harness import Client
 from tests.support.apache_kafka import ApacheKafka

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from mainstem.broker.differences import DeliberateDifference
+from scripts.differences import DeliberateDifference
 
 OPEN: Final[tuple[DeliberateDifference, ...]] = ()

@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from mainstem.broker.differences import DELIBERATE
+from scripts.differences import DELIBERATE
+
 from mainstem.errors import FrameError
 from mainstem.protocol.schema import VersionRange
 from tests.differential.answers import Difference, Side, differences, error_codes

@@ -13,7 +13,6 @@
 * ``metrics``: ``/metrics``
 * ``failures``: errors as error codes
 * ``features``: the features that ApiVersions lists
-* ``differences``, ``compatibility``: deliberate differences from Apache Kafka, and the page about them
 * ``chores``: supervised background tasks
 * ``slices``: long requests in slices, so that the event loop stays free
 """

@@ -1,6 +1,6 @@
 """Generates ``docs/compatibility.md``: the APIs served beside those of Apache Kafka, and why they differ.
 
-``python -m mainstem.broker.compatibility`` writes the page (``make compatibility`` does so, too). Versions come from
+``python -m scripts.compatibility`` writes the page (``make compatibility`` does so, too). Versions come from
 the table of APIs, gaps from the text behind the word ``Deliberate:`` in each handler's docstring.
 """
 
@@ -12,9 +12,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from scripts.differences import DELIBERATE
+
 from mainstem.broker.api import Api
 from mainstem.broker.apis import APIS
-from mainstem.broker.differences import DELIBERATE
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.schema import VersionRange
 
@@ -232,7 +233,7 @@ def _answer(row: tuple[str, str]) -> str:
 
 def main() -> int:
     """Write the page into the checkout that this file is part of."""
-    path = Path(__file__).resolve().parents[3] / PAGE
+    path = Path(__file__).resolve().parents[1] / PAGE
     path.write_text(page(), encoding="utf-8")
     sys.stdout.write(f"{path}\n")
     return 0

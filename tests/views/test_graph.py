@@ -9,7 +9,7 @@ import pytest
 
 from mainstem.errors import QueryError
 from mainstem.pipelines.kinds import Graph
-from mainstem.views.requests import Components, Direction, Neighbors, Rank
+from mainstem.views.requests import Direction, Neighbors
 from mainstem.views.requests import Path as PathRequest
 from mainstem.views.stores.graph.graph import GraphStore
 from mainstem.views.stores.store import StoreDefinition
@@ -117,30 +117,6 @@ def test_the_edges_are_those_of_the_records_that_are_left(tmp_path: Path, seed: 
         for node in "ABCDEF":
             expected = sorted({target for source, target in model.values() if source == node} - {node})
             assert [name for name, _ in around(store, node, 1)] == expected
-    store.close()
-
-
-def test_components_hang_together_whatever_the_direction(store: GraphStore) -> None:
-    apply(store, [flight("x", "Y", "X")], 5)
-    assert store.query(Components()).rows == [
-        *({"node": node, "component": "A"} for node in "ABCD"),
-        {"node": "X", "component": "X"},
-        {"node": "Y", "component": "X"},
-    ]
-    with pytest.raises(QueryError, match="6 nodes"):
-        store.query(Components(limit=5))
-
-
-def test_the_rank_is_led_by_where_the_edges_lead(store: GraphStore) -> None:
-    apply(store, [flight(f"x{n}", f"X{n}", "C") for n in range(9)], 5)
-    rows = store.query(Rank(limit=2)).rows
-    assert [row["node"] for row in rows] == ["C", "D"]
-    assert rows[0]["rank"] > rows[1]["rank"]
-
-
-def test_an_empty_graph_has_no_ranks(tmp_path: Path) -> None:
-    store = GraphStore(tmp_path / "store", StoreDefinition("routes", Graph(source="origin", target="dest")))
-    assert (store.query(Rank()).rows, store.query(Components()).rows) == ([], [])
     store.close()
 
 

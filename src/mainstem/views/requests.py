@@ -98,29 +98,6 @@ class Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Components:
-    """Graph: which nodes hang together, whatever the direction: each node with its component, the largest first.
-
-    A component goes by the name of its first node.
-    """
-
-    limit: int = 10_000
-
-    def __post_init__(self) -> None:
-        _check_limit(self.limit)
-
-
-@dataclass(frozen=True, slots=True)
-class Rank:
-    """Graph: the ``limit`` nodes that most edges lead to, by PageRank; an edge weighs as many records as it has."""
-
-    limit: int = 100
-
-    def __post_init__(self) -> None:
-        _check_limit(self.limit)
-
-
-@dataclass(frozen=True, slots=True)
 class MetricsQuery:
     """Metrics: a row for each combination of the labels ``over``, of all labels when that is None, in their order.
 
@@ -147,7 +124,7 @@ class MetricsPage:
     """Metrics: one row, whose ``text`` is everything in Prometheus' text format."""
 
 
-Request: TypeAlias = Get | Range | Sql | SearchQuery | Neighbors | Path | Components | Rank | MetricsQuery | MetricsPage
+Request: TypeAlias = Get | Range | Sql | SearchQuery | Neighbors | Path | MetricsQuery | MetricsPage
 
 
 def wrong_kind(request: Request, kind: str) -> QueryError:

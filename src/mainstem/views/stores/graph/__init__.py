@@ -2,6 +2,5 @@
 
 * ``graph``: one edge for each record
 * ``graph_walks``: neighbors and paths, breadth first
-* ``graph_algorithms``: algorithms over the whole graph
 * ``graph_digest``: an incremental digest of the edges
 """

@@ -11,8 +11,7 @@ it costs a tenth of ``apply``. SQLite lets other processes write at any time, so
 asked for.
 
 Nodes are the text of the record's fields; a node exists while an edge has it. Walks
-(`views.stores.graph.graph_walks`) cost what they visit; what needs the whole graph loads its edges
-(`views.stores.graph.graph_algorithms`).
+(`views.stores.graph.graph_walks`) cost what they visit.
 
 Concurrency: as `views.stores.store` says; one connection writes, each snapshot takes one of a pool of readers, and
 gives it back with no statement open: one that was not read to its end would keep the old state under the next snapshot.
@@ -32,8 +31,7 @@ import pyarrow.compute as pc
 
 from mainstem.errors import StorageError
 from mainstem.pipelines.kinds import Graph
-from mainstem.views.requests import Components, Neighbors, Path, Rank, Request, wrong_kind
-from mainstem.views.stores.graph.graph_algorithms import components, rank
+from mainstem.views.requests import Neighbors, Path, Request, wrong_kind
 from mainstem.views.stores.graph.graph_digest import NO_EDGE, edge_hash, edge_term, record_term, summed
 from mainstem.views.stores.graph.graph_walks import neighbors, shortest_path, where_in
 from mainstem.views.stores.json_reader import JsonColumn, JsonReader, last_of_each_key
@@ -275,10 +273,6 @@ class GraphSnapshot(Snapshot):
                 return neighbors(self._open, request)
             case Path():
                 return shortest_path(self._open, request)
-            case Components():
-                return components(self._open, request)
-            case Rank():
-                return rank(self._open, request)
             case _:
                 raise wrong_kind(request, "graph")
 

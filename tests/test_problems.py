@@ -48,19 +48,19 @@ def test_every_error_comes_back_as_itself_through_a_problem_document(error_class
 
 @pytest.mark.parametrize("error_class", [c for c in ERROR_CLASSES if issubclass(c, errors.InputError)])
 def test_no_error_of_the_caller_is_answered_as_the_servers(error_class: type[MainstemError]) -> None:
-    assert 400 <= problems.status_of(example(error_class)) < 500
+    assert 400 <= problems.problem_of(example(error_class))["status"] < 500
 
 
 def test_slugs_are_the_class_names_in_kebab_case() -> None:
-    assert problems.slug_of(example(PositionTimeoutError)) == "position-timeout"
-    assert problems.status_of(example(PositionTimeoutError)) == 504
+    problem = problems.problem_of(example(PositionTimeoutError))
+    assert (problem["type"], problem["status"]) == ("/problems/position-timeout", 504)
 
 
 def test_an_error_outside_the_table_goes_by_its_nearest_ancestor() -> None:
     class FencedError(ProducerError):
         pass
 
-    assert problems.slug_of(FencedError("x")) == "producer"
+    assert problems.problem_of(FencedError("x"))["type"] == "/problems/producer"
 
 
 def test_a_problem_of_an_unknown_type_keeps_its_text() -> None:

@@ -108,21 +108,6 @@ def problem_types() -> list[ProblemType]:
     ]
 
 
-def status_of(error: MainstemError) -> int:
-    """The HTTP status that answers ``error``."""
-    return _problem(error).status
-
-
-def slug_of(error: MainstemError) -> str:
-    """The last path segment of the problem's ``type``, e.g. ``position-timeout``."""
-    return _problem(error).slug
-
-
-def title_of(error: MainstemError) -> str:
-    """The same short text for every error of one class."""
-    return _problem(error).title
-
-
 def members_of(error: MainstemError) -> dict[str, Any]:
     """The extension members: what an error carries besides its text, in JSON's types."""
     if isinstance(error, PositionTimeoutError):

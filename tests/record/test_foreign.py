@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from mainstem.log.partition.append_check import with_log_append_time
 from mainstem.record.constants import Compression, ControlType
-from mainstem.record.header import read_header
+from mainstem.record.header import HEADER, read_header
 from mainstem.record.writer import (
     NewRecord,
     ProducerStamp,
     build_batch,
     build_control_batch,
     rebuild_batch,
-    set_log_append_time,
 )
 from tests.record.batches import CODECS
 from tests.support.apache_kafka import run_tool
@@ -55,13 +55,14 @@ def test_the_dump_tool_reads_batches_of_every_codec(tmp_path: Path) -> None:
 
 
 def test_the_dump_tool_reads_markers_tombstones_and_stamped_times(tmp_path: Path) -> None:
-    stamped = bytearray(build_batch([NewRecord(b"k", b"v")], base_offset=1))
-    set_log_append_time(stamped, 0, 1_700_000_000_999)
+    batch = build_batch([NewRecord(b"k", b"v")], base_offset=1)
+    records = memoryview(batch)[HEADER.size :]
+    _, header = with_log_append_time(read_header(batch), records, 1_700_000_000_999)
     tombstone = NewRecord(b"gone", None, (), 5)
     one = read_header(build_batch([tombstone], base_offset=2))
     batches = [
         build_control_batch(ControlType.ABORT, producer_id=7, producer_epoch=0, timestamp_ms=9, coordinator_epoch=5),
-        bytes(stamped),
+        header + records,
         rebuild_batch(one, [(2, tombstone)], delete_horizon_ms=1234567, compression=Compression.ZSTD),
         rebuild_batch(one._replace(base_offset=3), []),
     ]

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from mainstem.errors import InputError
@@ -14,7 +12,6 @@ from mainstem.record.writer import (
     build_batch,
     build_control_batch,
     rebuild_batch,
-    set_log_append_time,
     varint,
 )
 from tests.record.batches import sample
@@ -78,16 +75,6 @@ def test_a_delete_horizon_takes_the_place_of_the_base_timestamp() -> None:
     assert read_header(rebuilt).has_delete_horizon
     assert read_header(rebuilt).base_timestamp == 10**12
     assert read_records(rebuilt)[0].timestamp_ms == 77
-
-
-@pytest.mark.parametrize("view", [bytearray, lambda batch: memoryview(bytearray(batch))])
-def test_the_log_append_time_is_stamped_in_place(view: Callable[[bytes], bytearray | memoryview]) -> None:
-    log = view(sample(base_offset=0) + sample(base_offset=3))
-    at = len(sample())
-    set_log_append_time(log, at, 1_800_000_000_000)
-    verify(log, at, read_header(log, at))
-    assert {record.timestamp_ms for record in read_records(memoryview(log)[at:])} == {1_800_000_000_000}
-    assert bytes(log[:at]) == sample(base_offset=0)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import datetime
+import json
 
 import pytest
 
 from mainstem.errors import SchemaError
-from mainstem.schema.encoding import decode_key, decode_value, encode_key, encode_value
+from mainstem.schema.encoding import encode_key, encode_value
 
 HOUR = datetime.datetime(2013, 1, 1, 5, tzinfo=datetime.timezone(datetime.timedelta(hours=-5)))
 
@@ -28,7 +29,6 @@ def test_one_key_column_is_its_text(value: object, key: bytes) -> None:
 def test_several_key_columns_are_a_json_array() -> None:
     key = encode_key({"hour": HOUR, "origin": "JFK"}, ["origin", "hour"])
     assert key == b'["JFK","2013-01-01T10:00:00Z"]'
-    assert decode_key(key, ["origin", "hour"]) == {"origin": "JFK", "hour": "2013-01-01T10:00:00Z"}
 
 
 @pytest.mark.parametrize(("row", "said"), [({"k": None}, "is null"), ({}, "is missing")])
@@ -43,23 +43,11 @@ def test_a_topic_without_key_columns_has_no_keys() -> None:
 
 def test_a_value_comes_back_as_it_was() -> None:
     row = {"a": 1, "b": "Zürich", "c": None, "d": {"e": [1, 2]}}
-    assert decode_value(encode_value(row)) == row
+    assert json.loads(encode_value(row) or b"") == row
 
 
 def test_no_row_is_a_tombstone() -> None:
     assert encode_value(None) is None
-    assert decode_value(None) is None
-
-
-@pytest.mark.parametrize("value", [b"[1]", b"{", b"\xff", b"17", b"[" * 100_000])
-def test_a_value_that_is_no_json_object_is_refused(value: bytes) -> None:
-    with pytest.raises(SchemaError):
-        decode_value(value)
-
-
-def test_a_key_of_the_wrong_arity_is_refused() -> None:
-    with pytest.raises(SchemaError, match="array of 2 values"):
-        decode_key(b'["JFK"]', ["origin", "hour"])
 
 
 def test_nan_has_no_json_form() -> None:

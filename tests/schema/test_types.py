@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mainstem.errors import DefinitionError, SchemaError
+from mainstem.schema.arrow import arrow_type
 from mainstem.schema.types import Column, TopicSchema, type_name
 
 
@@ -65,7 +66,7 @@ def test_arrow_types_follow_the_columns() -> None:
     schema = TopicSchema(
         (Column("a", "BIGINT", nullable=False), Column("b", "DECIMAL(9,2)"), Column("c", "MAP<INT,INT>"))
     )
-    assert [(f.name, str(f.type), f.nullable) for f in schema.arrow()] == [
+    assert [(c.name, str(arrow_type(c.type)), c.nullable) for c in schema.columns] == [
         ("a", "int64", False),
         ("b", "decimal128(9, 2)", True),
         ("c", "string", True),

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mainstem.schema.arrow import arrow_type
 from mainstem.schema.avro import parse_avro, topic_schema_of
 from mainstem.schema.avro_registry import AvroRegistry
 from mainstem.spark.tasks import avro_decode
@@ -61,8 +62,8 @@ def _plain(column: pa.Array) -> pa.Array:
 
 def decode(values: list[bytes], reader: Any, schema: pa.Schema | None = None, **settings: Any) -> DecodedRows:
     text = json.dumps(reader)
-    wanted = schema if schema is not None else topic_schema_of(parse_avro(text)).arrow()
-    wanted = pa.schema([pa.field(each.name, each.type) for each in wanted])
+    columns = schema or [pa.field(c.name, arrow_type(c.type)) for c in topic_schema_of(parse_avro(text)).columns]
+    wanted = pa.schema([pa.field(each.name, each.type) for each in columns])
     return AvroDecoder(text, **settings).decode(pa.array(values, pa.binary()), wanted)
 
 

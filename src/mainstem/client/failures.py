@@ -142,13 +142,6 @@ _OF_LIBRDKAFKA: dict[int, type[MainstemError]] = {
 }
 
 
-def is_mapped(code: int) -> bool:
-    """Whether the table says something about ``code``: all of librdkafka's own, and all that the protocol names."""
-    if _LIBRDKAFKA_FIRST <= code <= _LIBRDKAFKA_LAST:
-        return code in _OF_LIBRDKAFKA
-    return code in ErrorCode.__members__.values()
-
-
 def error_of(code: int, context: str, said: str | None = None) -> MainstemError:
     """The error that ``code`` stands for. ``context`` says what was tried; ``said`` is the log's own text, if any."""
     if _LIBRDKAFKA_FIRST <= code <= _LIBRDKAFKA_LAST:

@@ -32,16 +32,6 @@ def rate(per_second: float | None) -> str:
     return NOTHING if per_second is None else f"{short(per_second)}/s"
 
 
-def size(size_bytes: float | None) -> str:
-    """12.3 MB."""
-    if size_bytes is None:
-        return NOTHING
-    for step, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if size_bytes >= step:
-            return f"{size_bytes / step:.1f} {unit}"
-    return f"{size_bytes:.0f} B"
-
-
 def duration(seconds: float | None) -> str:
     """85 ms, 3.2 s, 4 min, 2 h, 3 d."""
     if seconds is None:

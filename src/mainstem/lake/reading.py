@@ -69,11 +69,6 @@ class LakeFiles:
                 raise StorageError(f"{file.path} cannot be read: {error}") from error
 
 
-def is_lake(path: Path) -> bool:
-    """Whether there is a lake in this directory, that of a Lake view or of one of its versions."""
-    return _store_directory(path) is not None
-
-
 def read_lake(path: Path) -> LakeFiles:
     """The newest commit of the lake in a directory: its ``location``, or the view's own.
 

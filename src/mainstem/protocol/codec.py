@@ -31,7 +31,6 @@ from mainstem.protocol.schema import Buffer, Message
 Chunks: TypeAlias = list[Buffer]
 
 _HEADER: Final = struct.Struct(">hhih")
-_INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _JOIN_BELOW_BYTES: Final = 4096
 

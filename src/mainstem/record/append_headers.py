@@ -41,10 +41,6 @@ class AppendMarks(NamedTuple):
     expect_end: int | None = None
     idempotency_key: bytes | None = None
 
-    @property
-    def is_conditional(self) -> bool:
-        return self.expect_key_offset is not None or self.expect_end is not None
-
 
 _EXPECT_END: Final = EXPECT_END.encode()
 _IDEMPOTENCY_KEY: Final = IDEMPOTENCY_KEY.encode()

@@ -28,7 +28,6 @@ from mainstem.record.constants import (
     LENGTH_PREFIX,
     LOG_APPEND_TIME_BIT,
     MAGIC,
-    MAX_TIMESTAMP_AT,
     NO_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -39,7 +38,7 @@ from mainstem.record.constants import (
     Compression,
     ControlType,
 )
-from mainstem.record.header import HEADER, BatchHeader, read_header
+from mainstem.record.header import HEADER, BatchHeader
 
 _CONTROL_KEY = struct.Struct(">hh")
 _END_TRANSACTION_VALUE = struct.Struct(">hi")
@@ -169,19 +168,6 @@ def rebuild_batch(
         attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp, record_count=len(rows)
     )
     return _assemble(header, rows, [offset - original.base_offset for offset, _ in records])
-
-
-def set_log_append_time(batch: bytearray | memoryview, file_position: int, log_append_time_ms: int) -> None:
-    """Stamp the broker's time over the records' own, in place: attribute, maximum timestamp, and a new checksum.
-
-    The batch must have been verified before: its new checksum would make any damage look right.
-    """
-    header = read_header(batch, file_position)
-    attributes = header.attributes | LOG_APPEND_TIME_BIT
-    struct.pack_into(">h", batch, file_position + ATTRIBUTES_AT, attributes)
-    struct.pack_into(">q", batch, file_position + MAX_TIMESTAMP_AT, log_append_time_ms)
-    covered = memoryview(batch)[file_position + ATTRIBUTES_AT : file_position + header.size_bytes]
-    _UINT32.pack_into(batch, file_position + CRC_AT, crc32c(covered))
 
 
 def assemble_batch(header: BatchHeader, payload: Buffer) -> bytes:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 
 from mainstem.errors import DefinitionError
 from mainstem.schema.ddl import columns_of, parts_of
 from mainstem.schema.types import type_name
-
-if TYPE_CHECKING:
-    from mainstem.schema.types import TopicSchema
 
 _SCALARS = {
     "STRING": pa.string(),
@@ -60,8 +55,3 @@ def value_type(name: str) -> pa.DataType:
 def _part_type(text: str) -> pa.DataType:
     found = type_name(text)
     return pa.string() if found is None else value_type(found)
-
-
-def arrow_schema(schema: TopicSchema) -> pa.Schema:
-    """The columns of ``schema`` as Arrow fields, in order."""
-    return pa.schema([pa.field(c.name, arrow_type(c.type), nullable=c.nullable) for c in schema.columns])

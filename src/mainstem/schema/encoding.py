@@ -10,7 +10,6 @@ Pure functions; safe from any thread.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -32,45 +31,6 @@ def encode_key(row: Mapping[str, Any], key_columns: Sequence[str]) -> bytes | No
     return key_bytes(values[0] if len(values) == 1 else values)
 
 
-def decode_key(key: bytes, key_columns: Sequence[str]) -> dict[str, Any]:
-    """Key column → its value: the text of a single column, the JSON values of several. Raises SchemaError."""
-    text = _text(key, "key")
-    if len(key_columns) == 1:
-        return {key_columns[0]: text}
-    values = _json(text, "key")
-    if not isinstance(values, list) or len(values) != len(key_columns):
-        raise SchemaError(f"the key {text[:80]!r} is not a JSON array of {len(key_columns)} values")
-    return dict(zip(key_columns, values, strict=True))
-
-
 def encode_value(row: Mapping[str, Any] | None) -> bytes | None:
     """The value of ``row``; None gives a tombstone. Raises SchemaError when a value has no JSON form."""
     return None if row is None else json_text(row).encode()
-
-
-def decode_value(value: bytes | None) -> dict[str, Any] | None:
-    """The columns of a value; a tombstone gives None. Raises SchemaError when it is not a JSON object."""
-    if value is None:
-        return None
-    row = _json(_text(value, "value"), "value")
-    if not isinstance(row, dict):
-        raise SchemaError(f"the value is not a JSON object but {_shown(value)}")
-    return row
-
-
-def _text(data: bytes, what: str) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise SchemaError(f"the {what} is not UTF-8 text: {_shown(data)}") from error
-
-
-def _json(text: str, what: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise SchemaError(f"the {what} is not JSON ({error}): {text[:80]!r}") from error
-
-
-def _shown(data: bytes) -> str:
-    return repr(data[:80]) + ("…" if len(data) > 80 else "")

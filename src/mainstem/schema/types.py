@@ -11,12 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mainstem.errors import DefinitionError, SchemaError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 SCALAR_TYPES = frozenset(
     {
@@ -115,12 +112,6 @@ class TopicSchema:
     def ddl_text(self) -> str:
         """The schema as a Spark DDL string."""
         return self.ddl or ", ".join(column.ddl_text() for column in self.columns)
-
-    def arrow(self) -> pa.Schema:
-        """The schema in Arrow's types; nested columns are their JSON text."""
-        from mainstem.schema.arrow import arrow_schema
-
-        return arrow_schema(self)
 
     def to_json(self) -> dict[str, Any]:
         """The form in JSON documents; ``from_json`` is its inverse."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 from mainstem.model import Position
 
@@ -11,7 +11,6 @@ from mainstem.model import Position
 Method: TypeAlias = Literal["replay", "account"]
 # Where a rebuild may take its records from: the whole log, or what retention has left of it.
 RebuildFrom: TypeAlias = Literal["log", "left", "lake", "snapshot"]
-REBUILD_FROM: tuple[RebuildFrom, ...] = get_args(RebuildFrom)
 State: TypeAlias = Literal["starting", "waiting", "catching up", "live", "log unavailable", "stopped", "deleted"]
 
 

@@ -64,7 +64,6 @@ class Metadata:
         self._clock = clock
         self._new_id = new_id
         self._topics: dict[str, TopicMetadata] = {}
-        self._topics_by_id: dict[UUID, TopicMetadata] = {}
         self._deleted_ids: set[UUID] = set()
         self._deleted_names: set[str] = set()
         self._next_producer_id = 0
@@ -93,10 +92,6 @@ class Metadata:
         if topic is None:
             raise UnknownTopicError(f"no topic {name!r}")
         return topic
-
-    def topic_by_id(self, topic_id: UUID) -> TopicMetadata | None:
-        """The topic with this id; None when there is none."""
-        return self._topics_by_id.get(topic_id)
 
     def was_deleted(self, topic_id: UUID) -> bool:
         """Whether a topic with this id was deleted."""
@@ -200,13 +195,12 @@ class Metadata:
             raise ValueError(f"topic id {value['id']!r}")
         if value.get("deleted"):
             self._topics.pop(name, None)
-            self._topics_by_id.pop(topic_id, None)
             self._deleted_ids.add(topic_id)
             self._deleted_names.add(name)
             return
         configs = as_stored(value["configs"], CONFIGS)
         topic = TopicMetadata(name, topic_id, int(value["partitions"]), configs)
-        self._topics[name] = self._topics_by_id[topic_id] = topic
+        self._topics[name] = topic
 
     def _apply_entry(self, kind: str, key: EntryKey, value: Mapping[str, Any]) -> None:
         of_kind = self._entries.setdefault(kind, {})

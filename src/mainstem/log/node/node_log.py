@@ -10,7 +10,6 @@ Concurrency: owned by one thread.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from typing import Final
@@ -25,8 +24,6 @@ from mainstem.log.node.metadata import METADATA_PARTITION, Metadata, TopicMetada
 from mainstem.log.partition.config import LogConfig
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.model import TopicPartition
-
-_logger = logging.getLogger(__name__)
 
 _METADATA_TOPIC_ID: Final = UUID(int=1)
 _METADATA_CONFIG: Final = LogConfig.of(

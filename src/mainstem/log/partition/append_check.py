@@ -130,7 +130,7 @@ def stamp_batches(
             buffers.append(data[at + STAMPED_BYTES : at + header.size_bytes])
         else:
             records = data[at + HEADER_BYTES : at + header.size_bytes]
-            header, packed = _with_log_append_time(header, records, log_append_time_ms)
+            header, packed = with_log_append_time(header, records, log_append_time_ms)
             buffers += (packed, records)
         headers.append(header)
         base_offset = header.next_offset
@@ -142,7 +142,7 @@ def empty_batch(header: BatchHeader, timestamp_ms: int) -> bytes:
     return rebuild_batch(header._replace(base_timestamp=timestamp_ms, max_timestamp=timestamp_ms), ())
 
 
-def _with_log_append_time(header: BatchHeader, records: memoryview, now_ms: int) -> tuple[BatchHeader, bytes]:
+def with_log_append_time(header: BatchHeader, records: memoryview, now_ms: int) -> tuple[BatchHeader, bytes]:
     """The header with the log's timestamp for all records, and its bytes with the checksum that this needs."""
     header = header._replace(attributes=header.attributes | LOG_APPEND_TIME_BIT, max_timestamp=now_ms)
     packed = bytearray(HEADER.pack(*header))

@@ -29,7 +29,6 @@ from mainstem.record.native.native_kernel import (
 
 # Rows of the notes on records: a column for each. A size of -1 is null. Headers are a range of the notes on headers.
 KEY_AT, KEY_SIZE, VALUE_AT, VALUE_SIZE, TIMESTAMP, FIRST_HEADER, HEADERS_END = range(7)
-NOTE_ROWS = 7
 # Rows of the notes on headers.
 NAME_AT, NAME_SIZE, HEADER_AT, HEADER_SIZE = range(4)
 HEADER_NOTE_ROWS = 4

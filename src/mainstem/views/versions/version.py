@@ -23,7 +23,6 @@ from mainstem.views.versions.versions import origin_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Send: TypeAlias = "Callable[[Version, Sequence[Poison]], None]"
 Applied: TypeAlias = "Callable[[pa.RecordBatch, Position], None]"
 
 

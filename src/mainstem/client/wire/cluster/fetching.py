@@ -22,7 +22,6 @@ from mainstem.protocol.schema import ZERO_UUID
 VERSION_MAX_BY_NAME = 12
 """From version 13 on topics go by their ids."""
 NO_RECORDS = memoryview(b"")
-NO_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True)

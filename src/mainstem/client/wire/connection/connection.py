@@ -155,11 +155,6 @@ class BrokerConnection:
             self.close()
             raise
 
-    def send_only(self, body: Message, deadline: Deadline) -> None:
-        """Send a request that has no answer (a produce request with ``acks=0``)."""
-        self.send(body, deadline)
-        self._pending.pop()
-
     def abort(self) -> None:
         """Break the connection; from any thread."""
         self.is_open = False

@@ -1,10 +1,9 @@
 """One running process of a role: its pipes, its ready line, its log file and its end.
 
-The child's standard input is a pipe that nobody writes to: when its parent dies, by whatever signal, the pipe closes
-and the child stops (``--stop-with-parent``). Its output goes through a pump thread into ``<run directory>/<role>.log``;
-the last lines are kept for the error message. The child leads a session of its own, so that ctrl-C in a terminal
-reaches the parent alone, and so that nothing that it started outlives it: once it has ended, its process group is
-killed.
+The child's standard input is a pipe without data: when its parent dies, by any signal, the pipe closes and the child
+stops (``--stop-with-parent``). Its output goes through a pump thread into ``<run directory>/<role>.log``; the last
+lines are kept for the error message. The child leads its own session. So ctrl-C in a terminal reaches only the parent,
+and no process that the child started outlives it: once it has ended, its process group is killed.
 
 Thread-safe: one thread may wait while another stops.
 """
@@ -77,10 +76,10 @@ class Child:
         return self._process.returncode is None
 
     def wait_ready(self) -> str:
-        """What follows ``ready_prefix`` on the child's ready line, once it is printed.
+        """Wait for the child's ready line; returns its text after ``ready_prefix``.
 
-        When it ends before, its own error line is raised: as InputError or UnavailableError when its exit code says
-        so, else as ChildFailedError. That is also raised when it takes too long.
+        If the child ends before, its own error line is raised: as InputError or UnavailableError by its exit code, else
+        as ChildFailedError. ChildFailedError is also raised when it takes too long.
         """
         with self._changed:
             settled = self._changed.wait_for(
@@ -195,7 +194,7 @@ class Child:
 
     @property
     def _said_why(self) -> bool:
-        """Whether the child ended by itself and said the reason; 1 is also how an exception that nobody took ends."""
+        """Whether the child ended by itself and printed the reason. An uncaught exception also exits with 1."""
         if self._process.returncode <= 0 or not self._tail:
             return False
         is_own_code = self._process.returncode != REFUSED

@@ -1,8 +1,8 @@
-"""What a supervised process is, and the four that a node is made of.
+"""The roles of supervised processes, and the four roles of a node.
 
-A role is a command line and how to treat it: the line by which it says that it is ready, how long that and a clean stop
-may take, and its place in the order of stopping (lower ranks first; equal ranks together). The log stops last, so
-that everyone else can still append what they must. Pure data.
+A role is a command line and how to run it: the ready line, how long the start and a clean stop may take, and its rank
+in the order of stopping (lower ranks first; equal ranks together). The log stops last, so that the other processes can
+still append their last records. Pure data.
 """
 
 from __future__ import annotations
@@ -91,12 +91,12 @@ class HttpAccess:
     settings: tuple[str, ...] = ()
 
     def arguments(self) -> list[str]:
-        """What the gateway process is told."""
+        """The arguments of the gateway process."""
         files = {"--tokens": self.tokens, "--tls-cert": self.tls_cert, "--tls-key": self.tls_key}
-        told = [word for name, path in files.items() if path is not None for word in (name, str(path.absolute()))]
-        told += [word for origin in self.origins for word in ("--cors-origin", origin)]
-        told += [word for setting in self.settings for word in ("--set", setting)]
-        return [*told, "--insecure"] if self.insecure else told
+        words = [word for name, path in files.items() if path is not None for word in (name, str(path.absolute()))]
+        words += [word for origin in self.origins for word in ("--cors-origin", origin)]
+        words += [word for setting in self.settings for word in ("--set", setting)]
+        return [*words, "--insecure"] if self.insecure else words
 
 
 def gateway_role(

@@ -51,7 +51,7 @@ class Supervisor:
         )
 
     def wait_ready(self, name: str) -> str:
-        """What the process says on its ready line. Raises its own error line, see ``Child``."""
+        """Wait for the process's ready line; returns its text. Raises its own error line, see ``Child``."""
         return self._keepers[name].wait_ready()
 
     def start(self, role: Role) -> str:

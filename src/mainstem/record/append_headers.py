@@ -35,7 +35,7 @@ _CONDITION = re.compile(
 
 
 class AppendMarks(NamedTuple):
-    """What one record asks for; None where it does not."""
+    """The append options of one record; None for each option that it does not use."""
 
     expect_key_offset: int | None = None
     expect_end: int | None = None
@@ -54,9 +54,9 @@ _FIELDS: Final[Mapping[bytes, str]] = {
 def read_marks(
     headers: Iterable[ScannedHeader], heard: Collection[str], first_index: int = 0
 ) -> dict[int, AppendMarks]:
-    """What the records of a batch ask for by the headers that are ``heard``, by ``first_index`` + their index.
+    """The append options of a batch's records, by the headers in ``heard``. Keys: ``first_index`` + a record's index.
 
-    Raises InvalidRecordError for a value that is none, and for a header that a record has twice.
+    Raises InvalidRecordError for an invalid value, and for a header that a record has twice.
     """
     marks: dict[int, AppendMarks] = {}
     for header in headers:

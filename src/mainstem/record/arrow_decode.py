@@ -264,14 +264,14 @@ class _Decoding:
         self.source = _read_only(b"".join(parts))
 
     def _of_another_format(self) -> CorruptBatchError | None:
-        """What is wrong with a tail that is shorter than any batch: nothing, unless Kafka before 0.11 wrote it."""
+        """The error of a tail that is shorter than any batch: none, unless Kafka before 0.11 wrote it."""
         magic = int(self.source[self.consumed_bytes + MAGIC_AT])
         if magic >= MAGIC:
             return None
         return CorruptBatchError(f"record batch at file position {self.consumed_bytes}: {other_magic(magic)}")
 
     def _explain(self, at: int) -> CorruptBatchError:
-        """What is wrong with the batch at this file position, in the plain reader's words."""
+        """The error of the batch at this file position, from the plain reader."""
         try:
             header = read_header(self._buffer, at)
             verify(self._buffer, at, header)

@@ -1,7 +1,7 @@
-"""Arrow columns as the native encoder wants them: the address and the size of each value, -1 for null.
+"""Arrow columns in the native encoder's form: the address and the size of each value, -1 for null.
 
-Contract: an array that contradicts itself (offsets outside its data) is refused here, as the encoder checks no more.
-The addresses hold as long as the ``Fields`` that carry them, which keep the array alive. Owned by one call.
+Contract: an inconsistent array (offsets outside its data) is refused here, because the encoder does not check it. The
+addresses are valid as long as the ``Fields`` that carry them, which keep the array alive. Owned by one call.
 """
 
 from __future__ import annotations

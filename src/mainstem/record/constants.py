@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview | mmap.mmap
-"""What every function of this package takes as bytes: contiguous, read in place, never kept after the call."""
+"""The bytes that every function of this package takes: contiguous, read in place, never kept after the call."""
 
 MAGIC = 2
 
@@ -35,7 +35,7 @@ LENGTH_PREFIX = 12
 HEADER_BYTES = 61
 """A whole batch header; the records follow."""
 STAMPED_BYTES = 16
-"""Base offset, batch length and leader epoch: what a broker writes anew, outside the checksum."""
+"""Base offset, batch length and leader epoch: a broker overwrites them, and the checksum does not cover them."""
 CRC_COVERS_FROM = ATTRIBUTES_AT
 """The CRC32C covers the batch from here to its end."""
 BATCH_LENGTH_MIN = HEADER_BYTES - LENGTH_PREFIX

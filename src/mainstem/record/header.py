@@ -134,7 +134,7 @@ def read_header(buffer: Buffer, file_position: int = 0) -> BatchHeader:
 
 
 def other_magic(magic: int) -> str:
-    """What to say of a batch that is not of this format."""
+    """The error text for a batch of another format."""
     if 0 <= magic < MAGIC:
         return f"magic {magic}, the format of Kafka before 0.11; only {MAGIC} is read: copy the topic to rewrite it"
     return f"magic {magic}, only {MAGIC} is supported"
@@ -160,7 +160,7 @@ def verify(buffer: Buffer, file_position: int, header: BatchHeader) -> None:
 
 
 def _inconsistency(header: BatchHeader) -> str | None:
-    """What is impossible in the header alone. Compaction leaves fewer records than offsets, also none; never more."""
+    """The contradiction in the header, or None. Compaction leaves fewer records than offsets, or none; never more."""
     if header.magic != MAGIC:
         return other_magic(header.magic)
     if header.batch_length < BATCH_LENGTH_MIN:

@@ -1,8 +1,8 @@
 """The plain reader of record batches: record by record, every length checked. ``arrow_decode`` is the fast one.
 
-Contract: raises CorruptBatchError for any bytes that do not add up, and nothing else; takes no more memory than the
-batch and ``limit_bytes`` allow. The batch's checksum is the caller's to verify (``header.verify``), once, where the
-bytes come in; the reader holds without it. Pure functions; safe from any thread.
+Contract: raises CorruptBatchError, and nothing else, for any inconsistent bytes; uses only as much memory as the batch
+and ``limit_bytes`` allow. The caller verifies the batch's checksum (``header.verify``) once, where the bytes come in;
+the reader is safe without it. Pure functions; safe from any thread.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def read_control_type(record: DecodedRecord) -> ControlType | None:
 
 
 def read_end_marker(batch: Buffer) -> EndMarker | None:
-    """What the control batch at the start of ``batch`` ends; None when compaction has emptied it, or it ends nothing.
+    """The end of a transaction in the control batch at the start of ``batch``; None if compaction emptied the batch, or
+    it ends none.
 
     Raises CorruptBatchError.
     """

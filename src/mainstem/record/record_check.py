@@ -47,7 +47,7 @@ SOUND, BAD_RECORD, BAD_OFFSET, BAD_TIME, BYTES_LEFT = range(5)
 
 
 class RecordRules(NamedTuple):
-    """What a topic asks of each record. Without bounds, timestamps do not count: the log sets its own."""
+    """A topic's rules for each record. Without bounds, timestamps are not checked, because the log sets its own."""
 
     needs_key: bool = False
     oldest_ms: int = INT64_MIN

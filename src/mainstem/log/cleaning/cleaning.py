@@ -1,13 +1,13 @@
-"""What becomes of a partition's old segments: retention by time and size, compaction, and files that may go.
+"""Cleaning of a partition's old segments: retention by time and size, compaction, and removal of files.
 
-Of compaction, here is what the owner does: say what a worker may compact, and let its segments take their places.
+Of compaction this module has the owner's part: it makes the jobs of workers, and swaps in the segments that they wrote.
 
-Order, so that a crash at any step leaves a right log: first the log start moves in memory, and readers follow it; the
-node's checkpoint makes it durable; only then do files go (``log.node.directory`` sees to that order). Should power
-fail in between, opening the partition drops what lies before the log start that was durable.
+Order, so that a crash at any step leaves a correct log: the log start moves in memory, and readers follow it; the
+node's checkpoint makes it durable; only then are files removed (``log.node.directory`` keeps that order). After a power
+cut in between, opening the partition drops the segments before the durable log start.
 
-Invariants: the active segment never goes; a segment goes whole or not at all; nothing at or past the high watermark
-goes, nor a file that a flush may use. Views that were handed out stay valid.
+Invariants: the active segment is never removed; a segment is removed whole or not at all; nothing at or past the high
+watermark is removed, nor a file that a flush may use. Memory views that were handed out stay valid.
 
 Concurrency: owned by the partition log's owner.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Dirty(NamedTuple):
-    """What may be compacted: up to ``end_offset``, of which ``ratio`` of the bytes are new, or urgently so."""
+    """The range that may be compacted: up to ``end_offset``. ``ratio`` of its bytes are dirty, or it is urgent."""
 
     first_dirty_offset: int
     end_offset: int
@@ -118,9 +118,9 @@ class Cleaning:
     # Compaction
 
     def dirty(self, now_ms: int, cleaned_offset: int) -> Dirty | None:
-        """What may be compacted now, if ``cleaned_offset`` was reached before; None when nothing may.
+        """The range that may be compacted now, if ``cleaned_offset`` was reached before; None when there is none.
 
-        That is what is durable, in no open transaction, in a closed segment, and older than ``min.compaction.lag.ms``.
+        Its records are durable, in no open transaction, in closed segments, and older than ``min.compaction.lag.ms``.
         With ``max.compaction.lag.ms`` an active segment that is too old is rolled. Raises StorageError.
         """
         log, config = self._log, self._log.config
@@ -166,7 +166,7 @@ class Cleaning:
         return now_ms - (self._opened_at_ms if first_ms == NO_TIMESTAMP else first_ms) > lag_ms
 
     def compaction_job(self, dirty: Dirty, now_ms: int, map_bytes: int) -> CompactionJob:
-        """What a worker has to know."""
+        """The job that a worker needs to compact the range."""
         log, config = self._log, self._log.config
         files = [SegmentFile(segment.base_offset, segment.size_bytes) for segment in self._segments]
         producers = {
@@ -249,7 +249,7 @@ class Cleaning:
             self._dropped.append(segment)
 
     def take_dropped(self) -> list[Segment]:
-        """The segments whose files may go once the log start is durable; each is told once."""
-        self.drop_before(self._log.log_start_offset)  # what a flush held the last time
+        """The segments whose files may be removed once the log start is durable; each is returned once."""
+        self.drop_before(self._log.log_start_offset)  # segments that a flush held the last time
         dropped, self._dropped = self._dropped, []
         return dropped

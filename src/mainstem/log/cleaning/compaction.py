@@ -89,7 +89,11 @@ class _Run:
     # Steps 1 and 2
 
     def _look(self) -> None:
-        """What is before the last stable offset has ended; but its markers may lie behind, up to the high watermark."""
+        """Find the ends of all transactions in the range, and count the dirty records.
+
+        Transactions before the last stable offset have ended; but their markers may come after it, up to the high
+        watermark.
+        """
         job = self._job
         for segment in job.segments:
             for header, data in self._walk(segment, self._end_of(segment)):
@@ -276,7 +280,7 @@ class _Run:
                 yield _emptied(batch.header)
 
     def _without_keys(self, header: BatchHeader, data: memoryview) -> tuple[BatchHeader, Buffer] | None:
-        """What stays of a batch whose keys do not matter: a marker, an aborted or an empty one."""
+        """The rest of a batch whose keys do not matter: a marker, an aborted or an empty one. None removes it."""
         is_last = self._is_last_of_producer(header)
         if not header.is_control:
             if header.is_transactional:
@@ -293,7 +297,7 @@ class _Run:
         return (header, data) if header.has_delete_horizon else self._with_horizon(header, data)
 
     def _with_horizon(self, header: BatchHeader, data: memoryview) -> tuple[BatchHeader, Buffer]:
-        """A marker that is needed no more, with the time from which it may go."""
+        """A marker that is not needed any more, with the time from which it may be removed (delete horizon)."""
         horizon_ms = self._job.now_ms + self._job.delete_retention_ms
         rows = [
             (row.offset, NewRecord(row.key, row.value, row.headers, row.timestamp_ms)) for row in read_records(data)

@@ -1,7 +1,7 @@
-"""What the owner of a log tells a worker to compact, and what the worker tells it: values, and their text on a pipe.
+"""The compaction jobs that a log's owner sends to a worker, and the worker's answers: values, and their text on a pipe.
 
 A job names segments that do not change any more, oldest first, from the log start to ``end_offset``. The worker answers
-with a line for each new segment that it has written and synced, in order, and then with one for the whole.
+with a line for each new segment that it has written and synced, in order, and then with a line for the whole job.
 
 Pure data, no I/O.
 """
@@ -26,7 +26,7 @@ class SegmentFile(NamedTuple):
 
 
 class LastOfProducer(NamedTuple):
-    """What must be left of an active producer: its last data batch, or else its last marker. -1: it has no data."""
+    """The batch that must be kept of an active producer: its last data batch, or else its last marker. -1: no data."""
 
     last_offset: int
     epoch: int
@@ -79,7 +79,7 @@ def encode_job(job: CompactionJob) -> bytes:
 
 
 def decode_job(line: bytes) -> CompactionJob:
-    """What ``encode_job`` wrote."""
+    """The inverse of ``encode_job``."""
     fields = json.loads(line)
     fields["segments"] = [SegmentFile(*each) for each in fields["segments"]]
     fields["later"] = [SegmentFile(*each) for each in fields["later"]]
@@ -97,7 +97,7 @@ def encode_answer(answer: CleanedSegment | CompactionResult | Exception) -> byte
 
 
 def decode_answer(line: bytes) -> CleanedSegment | CompactionResult | tuple[str, str]:
-    """What ``encode_answer`` wrote; an error as (kind, text)."""
+    """The inverse of ``encode_answer``; an error is (kind, text)."""
     answer = json.loads(line)
     if "segment" in answer:
         return CleanedSegment(*answer["segment"])

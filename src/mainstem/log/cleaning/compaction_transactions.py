@@ -1,8 +1,8 @@
-"""How the transactions ended that a compaction meets: whose batches go, and which markers are needed no more.
+"""The ends of the transactions in a compaction: which batches are removed, and which markers are not needed any more.
 
-A transactional batch belongs to the transaction that its producer's next marker ends. An aborted one's records go at
-once. A marker stays as long as its transaction had a batch in this run; from then on it is as a tombstone: it gets a
-delete horizon, and goes behind that.
+A transactional batch belongs to the transaction that its producer's next marker ends. Records of aborted transactions
+are removed at once. A marker stays as long as its transaction had a batch in this run. After that it is treated as a
+tombstone: it gets a delete horizon, and is removed after that time.
 
 Pure data; owned by one run.
 """

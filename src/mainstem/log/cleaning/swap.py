@@ -1,4 +1,4 @@
-"""Letting a compacted segment take the place of those that it was made of: at once for readers, safely for the disk.
+"""Replaces segments by the compacted segment made of them: at once for readers, and safe against a crash.
 
 A swap has these steps, in this order; a crash between any two leaves one of the two states, never both or neither:
 
@@ -10,9 +10,9 @@ A swap has these steps, in this order; a crash between any two leaves one of the
 5. ``end`` (owner): the new ``.log`` gets its name.
 6. ``clean_up`` (any thread): that is made durable, and the old files are removed. Views of them stay valid.
 
-What the owner does are renames only, so that it never waits; and as only the owner deletes topics, no step of another
-thread can mean the files of a topic that was made anew. Raises StorageError: before ``begin`` nothing has happened;
-after it the partition goes on with the new segment, and what was left undone is done when it is opened the next time.
+The owner only renames, so that it never waits. Only the owner deletes topics, so a step of another thread can never
+touch the files of a recreated topic. Raises StorageError: before ``begin`` nothing has changed; after it the partition
+goes on with the new segment, and the remaining steps are done when it is opened the next time.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ SNAPSHOT: Final = ".snapshot"
 SEAL: Final = ".seal"
 CUT: Final = ".cut"
 DELETED: Final = ".deleted"
-"""Behind the name of a file that is no part of the log any more, and is about to be removed."""
+"""The suffix of a file that does not belong to the log any more, and will be removed."""
 DELETED_DIRECTORY: Final = "-delete"
 STRAY_DIRECTORY: Final = "-stray"
 SIDECAR_SUFFIXES: Final = (SEAL, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
@@ -65,5 +65,5 @@ def parse_partition_directory(name: str) -> TopicPartition | None:
 
 
 def set_aside_directory(topic_partition: TopicPartition, unique: str, suffix: str) -> str:
-    """What a partition's directory is renamed to, as in Kafka, when it is deleted or stray. At most 255 characters."""
+    """The new name of a deleted or stray partition's directory, as in Kafka. At most 255 characters."""
     return f"{partition_directory(topic_partition)[: 255 - len(unique) - 1 - len(suffix)]}.{unique}{suffix}"

@@ -1,9 +1,15 @@
-"""What a topic's log features see of each append: the one hook of ``PartitionLog.append``.
+"""The hook of a topic's log features in ``PartitionLog.append``.
 
-Order within an append, which the guarantees rest on: the batches are checked (``look``, which writes nothing) → is it
-an append that was made before, by its idempotency keys (``earlier``) → is it a repeat of the producer's, by sequence →
-may the producer write → do the conditions hold (``check``) → the log is written → the index is (``appended``). The log
-process does one append at a time, so nothing comes in between: of two appends on one expectation one is refused.
+The guarantees depend on this order within an append:
+
+1. ``look`` scans the batches; it writes nothing.
+2. ``earlier``: was this append made before, by its idempotency keys?
+3. Is it a repeat of the producer's, by sequence? May the producer write?
+4. ``check``: do the conditions hold?
+5. The log is written; then ``appended`` writes the index.
+
+The log process does one append at a time, so no other append comes in between: of two appends with the same condition
+one is refused.
 
 Concurrency: owned by the thread that owns the partition log; ``look`` may run in another.
 """
@@ -33,7 +39,7 @@ from mainstem.record.key_scan import ScannedKey, scan_headers, scan_keys
 
 
 class ScannedAppend(NamedTuple):
-    """What was found in an append: its marks by the records' index, and for each batch its keys, if any are wanted."""
+    """The result of scanning an append: marks by the records' index, and for each batch its keys, if needed."""
 
     marks: dict[int, AppendMarks]
     keys: list[list[ScannedKey]]

@@ -1,7 +1,7 @@
-"""What a build of a key index reads from the log: the entries of a plan, batch by batch, each proven.
+"""Reads the entries of a key index's build from the log, batch by batch, each verified by its checksum.
 
-The log's files are read only. It is an error when a file that it was to read is gone (retention and compaction go on
-meanwhile): the build is begun anew. So is a damaged batch: an index must not say "absent" for what it could not read.
+The log's files are read only. If a file is gone, because retention and compaction go on meanwhile, that is an error,
+and the build starts again. A damaged batch is an error, too: an index must not answer "absent" for unread records.
 Synchronous, through the disk port; safe in any process.
 """
 

@@ -1,7 +1,7 @@
-"""From records to the key index's entries: the same for what is appended and for what is read from the log.
+"""Makes the key index's entries from records: the same for appended batches and for batches read from the log.
 
-Pure functions. A batch of the log may have been compacted, or hold headers that nobody checked: what is no idempotency
-key is passed over here, while ``append_headers.read_marks`` refuses it from a producer.
+Pure functions. A batch of the log may have been compacted, or hold unchecked headers: invalid idempotency keys are
+skipped here, while ``append_headers.read_marks`` refuses them from a producer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _IDEMPOTENCY_HEADER: Final = IDEMPOTENCY_KEY.encode()
 
 
 class IndexedBatch(NamedTuple):
-    """What the index takes from one batch: offset deltas with keys, and with idempotency keys."""
+    """The entries of one batch: offset deltas with keys, and with idempotency keys."""
 
     base_offset: int
     leader_epoch: int
@@ -46,7 +46,7 @@ def entries_of(batch: IndexedBatch, parts: int, generation: int, time_ms: int) -
 
 
 def read_batch(header: BatchHeader, batch: memoryview) -> IndexedBatch:
-    """What the index takes from a batch of the log. Raises CorruptBatchError."""
+    """The entries of a batch of the log. Raises CorruptBatchError."""
     if header.is_control:
         return IndexedBatch(header.base_offset, header.leader_epoch, (), ())
     records = records_of(header, batch)

@@ -176,7 +176,7 @@ class KeyIndex:
     # Building
 
     def start_build(self) -> BuildPlan:
-        """What has to be built now; what is appended from here on is written to it as it comes."""
+        """Start a build up to the log end; from now on each append is also written to the new generation."""
         assert self.build is None, "one build at a time"
         log, now_ms = self.log, self._clock.time_ms()
         generation, start = self._wanted or (self._next_generation(), log.log_start_offset)
@@ -229,7 +229,7 @@ class KeyIndex:
     def sweep(self) -> None:
         """Remove some of the idempotency keys that are out of their window: more than were added since the last time.
 
-        What is not swept yet is told by its time all the same.
+        Expired keys that are not removed yet are ignored, because each entry has its time.
         """
         if not self.parts & IDEMPOTENCY_KEYS or self._generation is None or self._failure is not None:
             return

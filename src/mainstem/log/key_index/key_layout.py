@@ -37,9 +37,9 @@ pack_remembered = _REMEMBERED.pack
 
 
 class IndexMeta(NamedTuple):
-    """What is indexed: ``generation`` holds the records before ``position``, the last of which ``leader_epoch`` wrote.
+    """The state of an index: ``generation`` holds the records before ``position``; the last has ``leader_epoch``.
 
-    ``parts`` are the kinds of entries that it has; ``start_offset`` is where the log began when it was built.
+    ``parts`` are the kinds of its entries; ``start_offset`` is the log start offset when it was built.
     """
 
     parts: int
@@ -50,7 +50,7 @@ class IndexMeta(NamedTuple):
 
 
 class Remembered(NamedTuple):
-    """Which record an idempotency key stands for, and when it was appended."""
+    """The record that an idempotency key belongs to, and when it was appended."""
 
     offset: int
     leader_epoch: int
@@ -75,7 +75,7 @@ def decode_meta(data: bytes | None) -> IndexMeta | None:
 
 
 def generation_prefix(kind: bytes, generation: int) -> bytes:
-    """What all entries of a kind (``k`` or ``i``) of a generation begin with; that of the next is their end."""
+    """The prefix of all entries of a kind (``k`` or ``i``) of a generation; the next generation's is their end."""
     return _GENERATION.pack(kind, generation)
 
 
@@ -103,5 +103,5 @@ def epoch_in(value: bytes) -> int:
 
 
 def decode_remembered(value: bytes) -> Remembered:
-    """What an ``i`` entry's value says."""
+    """Decode the value of an ``i`` entry."""
     return Remembered._make(_REMEMBERED.unpack(value))

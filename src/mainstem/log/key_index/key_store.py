@@ -2,12 +2,12 @@
 
 Contract, which the index relies on:
 
-* ``write`` puts all of its entries or none, and writes survive the process from its return on (a write-ahead log that
-  is not synced). A power cut may take the last writes, but never one without all that were written after it.
+* ``write`` puts all of its entries or none. When it returns, the write survives the end of the process (a write-ahead
+  log that is not synced). A power cut may lose the last writes, but never one without all later ones.
 * ``ingest`` takes over files of sorted entries, durably.
-* What was damaged is told by checksums: every failure, at opening or later, is a StorageError.
+* Checksums detect damage: every failure, at opening or later, is a StorageError.
 
-rocksdict is imported when a store is opened, and a store is opened when a topic asks for it. Owned by one thread.
+rocksdict is imported when a store is opened, and a store is opened when a topic needs it. Owned by one thread.
 """
 
 from __future__ import annotations

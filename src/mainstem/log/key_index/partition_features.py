@@ -1,8 +1,8 @@
-"""The log features of a node: which partition has which, the store that their indexes share, and builds.
+"""The log features of a node: the features of each partition, the store that their indexes share, and index builds.
 
-One store serves all partitions of the node, in ``DATA/key-index``; it is opened when the first topic asks for it. All
-of it is derived: what cannot be opened or read is opened anew, then removed and built again. An append never fails
-because of it; reads by key fall back to a scan, and what needs the index is refused as retriable until it is ready.
+One store serves all partitions of the node, in ``DATA/key-index``; it is opened when the first topic needs it. It is
+derived from the log: after a failure it is opened again, and after a second one removed and rebuilt. A failure of the
+index never fails an append. Meanwhile reads by key scan the log; requests that need the index get a retriable error.
 
 Concurrency: owned by the thread that owns the partition logs. ``tick`` is called every second or so.
 """
@@ -126,7 +126,7 @@ class LogFeatures:
             return
         self._running = None
         if index.build is None:
-            return  # it failed meanwhile, and is opened anew
+            return  # it failed meanwhile, and is opened again
         if result.error is not None:
             index.abandon_build()
             self._put_off(f"{index.log.topic_partition}: its key index cannot be built now: {result.error}")

@@ -1,7 +1,7 @@
-"""Flushing partitions that nobody waits for: those with ``flush=os``.
+"""Background flushes of partitions with ``flush=os``, whose appends do not wait for a sync.
 
-The operating system writes their records some time. But what lies unsynced is what a start after a crash has to prove
-and write again, and it holds files open; so it is synced when it is old, or much, or when too many files are held.
+The operating system writes their records some time later. But a start after a crash has to verify and rewrite unsynced
+records, and they hold files open. So they are synced when they are old, or many bytes, or hold too many files.
 
 Concurrency: ``start`` and ``finish`` belong to the owner of the partitions; ``run`` may be called in any thread, by one
 at a time.
@@ -51,7 +51,7 @@ class BackgroundFlushes:
         self._under_way: list[BackgroundFlush] = []
 
     def start(self, partitions: Iterable[PartitionLog], *, everything: bool) -> list[BackgroundFlush]:
-        """Begin to flush what is due, or all that nobody waits for; what has to ``run``."""
+        """Begin to flush the partitions that are due, or ``everything``; returns the flushes to ``run``."""
         started = []
         for partition in partitions:
             if partition.config.flushes_before_commit or not (everything or partition.wants_flush):

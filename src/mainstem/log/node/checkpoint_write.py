@@ -122,7 +122,7 @@ class CheckpointWriter:
 
 
 def read_checkpoint(disk: Disk, path: PurePath) -> NodeCheckpoint:
-    """What the last run of the node has left: its own file; without that, Kafka's; without those, nothing."""
+    """The checkpoint of the node's last run: from its own file, else from Kafka's files, else empty."""
     data = read_file(disk, path / NODE_CHECKPOINT)
     checkpoint = decode_node_checkpoint(data)
     if checkpoint is not None:

@@ -2,11 +2,11 @@
 
 Invariants:
 
-* One process owns the directory: whoever holds ``.lock``.
-* A partition is there or not; a deleted one is renamed first, and its files go later, also after a crash.
-* The checkpoint never says more than is on the disk: its recovery points are those of finished flushes.
-* After an unclean end every partition is led with a higher leader epoch than any before, and that is durable before
-  anyone is served.
+* One process owns the directory: the one that holds ``.lock``.
+* A partition exists or not; a deleted one is renamed first, and its files are removed later, also after a crash.
+* The checkpoint never claims more than is on the disk: its recovery points are those of finished flushes.
+* After an unclean end every partition gets a higher leader epoch than any before, and that is durable before the first
+  request is served.
 
 Concurrency: owned by one thread; only ``CheckpointWrite.run`` may run in another.
 """
@@ -168,7 +168,7 @@ class LogDirectory:
         return decode_partition_metadata(read_file(self.disk, directory / PARTITION_METADATA))
 
     def set_aside(self, topic_partition: TopicPartition, suffix: str) -> PurePath:
-        """Rename a partition's directory, so that it is no partition any more. Durable with the directory's sync."""
+        """Rename a partition's directory, so that it is not a partition any more. Durable with the directory's sync."""
         source = self.path / partition_directory(topic_partition)
         target = self.path / set_aside_directory(topic_partition, self._new_id().hex, suffix)
         self.disk.rename(source, target)
@@ -232,7 +232,7 @@ class LogDirectory:
 
     @property
     def waiting(self) -> AbstractSet[TopicPartition]:
-        """The partitions that nobody has asked for yet."""
+        """The partitions that were not requested yet."""
         return self._waiting
 
     @property
@@ -336,10 +336,10 @@ class LogDirectory:
     # Checkpoints, and the end
 
     def start_checkpoint(self) -> CheckpointWrite | None:
-        """What the checkpoint files should say now, to be written by ``run`` in any thread; None when they say it.
+        """The new content of the checkpoint files, for ``run`` in any thread to write; None when it did not change.
 
-        To be called every second or so. Also flushes what nobody waits for, when it is time, and writes the retrace
-        points of a few partitions that have stood still without one.
+        Call it every second or so. It also starts background flushes that are due, and writes the recovery checkpoints
+        of a few idle partitions that have none.
         """
         self._flushes.finish()
         self.features.tick()

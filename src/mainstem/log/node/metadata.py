@@ -39,7 +39,7 @@ _READ_BYTES: Final = 1 << 20
 
 EntryKey: TypeAlias = tuple[str | int | None, ...]
 EntryValue: TypeAlias = Mapping[str, Any]
-"""What JSON can hold."""
+"""An entry's value: a JSON object."""
 
 
 class TopicMetadata(NamedTuple):
@@ -98,7 +98,7 @@ class Metadata:
         return topic_id in self._deleted_ids
 
     def may_be_left_over(self, name: str) -> bool:
-        """Whether a directory of this name may be of a topic that is no more."""
+        """Whether a directory of this name may belong to a deleted topic."""
         return name in self._deleted_names or name not in self._topics
 
     def entries(self, kind: str) -> Mapping[EntryKey, EntryValue]:
@@ -167,7 +167,7 @@ class Metadata:
         self._write_all([(key, value)])
 
     def _write_all(self, changes: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> None:
-        """Append as one batch, sync, then apply: nobody sees a change that a power cut may take back."""
+        """Append as one batch, sync, then apply: no reader sees a change that a power cut could undo."""
         time_ms = self._clock.time_ms()
         encoded = [(json.dumps(key).encode(), json.dumps(value).encode()) for key, value in changes]
         self._log.append(build_batch([NewRecord(key, value, (), time_ms) for key, value in encoded]), is_own=True)

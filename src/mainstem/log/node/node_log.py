@@ -69,10 +69,9 @@ class NodeLog:
             self.directory.expect(topic.topic_partitions)
 
     def _maybe_set_aside(self, topic_partition: TopicPartition) -> None:
-        """Set aside the directory of a deleted topic, or of none.
+        """Set aside the directory of a deleted or unknown topic.
 
-        An id that nobody knows, under the name of a topic that is there, is taken for a damaged file: no data is given
-        up for it.
+        An unknown topic id under the name of an existing topic is treated as a damaged file: the data is kept.
         """
         topic_id = self.directory.written_topic_id(topic_partition)
         topic = self.metadata.topics.get(topic_partition.topic)

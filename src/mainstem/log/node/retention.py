@@ -1,8 +1,8 @@
-"""Rounds of retention over all partitions of a node, also those that nobody has asked for since it started.
+"""Rounds of retention over all partitions of a node, also those without a request since the start.
 
-An open partition is asked to ``expire``. One that waits to be opened is looked at from outside: its oldest segment's
-seal, or else its first batch, tells when retention can first take anything from it, and until then it stays unopened.
-``retention.bytes`` cannot change while nothing is appended, so it is looked at once.
+An open partition applies retention itself (``expire``). An unopened one is checked from outside: its oldest segment's
+seal, or else its first batch, shows when retention can first remove something; until then it stays unopened. The result
+of ``retention.bytes`` cannot change while nothing is appended, so it is checked once.
 
 Concurrency: the owner's thread; a round is a generator, so that the owner may do other work between two partitions.
 """
@@ -41,7 +41,7 @@ class Retention:
         self._next_look_ms: dict[TopicPartition, tuple[LogConfig, int]] = {}
 
     def round(self) -> Iterator[None]:
-        """Apply retention to every partition, one a step. A disk that refuses is told of, and asked again next time."""
+        """Apply retention to every partition, one a step. A disk error is logged, and retried in the next round."""
         configs: dict[str, LogConfig] = {}
         for topic_partition in [*self._directory.partitions, *self._directory.waiting]:
             topic = topic_partition.topic
@@ -108,4 +108,4 @@ def _first_timestamp_ms(disk: Disk, path: PurePath) -> int | None:
     try:
         return read_header(data).max_timestamp if data else None
     except CorruptBatchError:
-        return NO_TIMESTAMP  # to be opened, and told of
+        return NO_TIMESTAMP  # to be opened, which reports the damage

@@ -1,15 +1,15 @@
-"""The check of an append's batches, record by record, and what is stored of them. No I/O.
+"""The check of an append's batches, record by record, and the batches to store. No I/O.
 
 As Apache Kafka's LogValidator:
 
 * Every record is walked: lengths, offset deltas, the record count, compressed data.
-* ``cleanup.policy=compact``: a record without a key is refused, by its index. Compaction would throw it away.
+* ``cleanup.policy=compact``: a record without a key is refused, by its index. Compaction would remove it.
 * ``message.timestamp.before.max.ms`` and ``message.timestamp.after.max.ms`` hold for each record's timestamp.
-* A header's greatest timestamp is mended where it is not its records': retention and the time index believe it.
-* ``compression.type`` other than ``producer``: a batch in another codec is compressed anew, and ``max.message.bytes``
-  holds for the result, too. One that is in that codec already stays as it came, whatever its level, as in Kafka.
+* A header's greatest timestamp is corrected to that of its records, because retention and the time index rely on it.
+* ``compression.type`` other than ``producer``: a batch in another codec is recompressed, and ``max.message.bytes``
+  holds for the result, too. A batch in that codec stays unchanged, whatever its level, as in Kafka.
 
-Deliberate: Kafka takes wrong offset deltas, and answers compressed data that does not decompress with
+Deliberate: Kafka accepts wrong offset deltas, and answers compressed data that does not decompress with
 UNKNOWN_SERVER_ERROR. Here both are INVALID_RECORD: readers could not read them.
 
 Concurrency: ``AppendCheck.run`` may run in any thread; the partition log's owner makes the check and takes its result.

@@ -1,7 +1,8 @@
 """Kafka's small text files: offset checkpoints, leader epochs, partition and node properties. Text in, text out.
 
-A checkpoint file is a version line, a count line and one line for each entry; the count tells a file that was cut off.
-``decode_…`` gives None for anything that is not exactly such a file: it is then as good as absent. Pure functions.
+A checkpoint file is a version line, a count line and one line for each entry; the count shows whether the file is
+complete. ``decode_…`` returns None for anything that is not exactly such a file: callers treat it as absent. Pure
+functions.
 """
 
 from __future__ import annotations

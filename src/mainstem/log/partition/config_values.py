@@ -137,7 +137,7 @@ def _today(kind: str, text: str) -> str:
 
 
 def as_parsed(kind: str, text: str) -> str:
-    """What Kafka shows for a config of type ``kind`` that was set to ``text``, which its parser takes."""
+    """The text that Kafka shows for a config of type ``kind`` that was set to the valid value ``text``."""
     if kind == "boolean":
         return text.strip().lower()
     if kind in ("int", "long", "short"):

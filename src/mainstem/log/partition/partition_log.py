@@ -6,8 +6,8 @@ Invariants, asserted where they could break:
 2. A record below the high watermark is never lost, altered, reordered or given another offset. With ``flush=commit``
    the high watermark is the recovery point: what is on the disk. With ``flush=os`` it is the log end.
 3. Readers see nothing at or past the high watermark.
-4. After a failed sync, or a failed write whose traces cannot be cut off, the partition refuses writes until it is
-   opened anew; a sync is never repeated, because the kernel forgets what it could not write.
+4. After a failed sync, or a failed write that cannot be truncated, the partition refuses writes until it is opened
+   again. A sync is never repeated, because the kernel drops the pages that it could not write.
 5. Producer state is what a replay of the log gives.
 
 Concurrency: synchronous, owned by one thread, which makes all calls; only ``Flush.run`` may run in another.
@@ -382,7 +382,7 @@ class PartitionLog(PartitionReads):
             raise
 
     def _finish_segment(self, segment: Segment) -> None:
-        """A segment that grows no more and is synced gets its last index entries and its last seal."""
+        """Write the last index entries and the last seal of a closed and synced segment."""
         segment.is_active = False
         self._write_indexes(segment, last=True)
 
@@ -397,7 +397,7 @@ class PartitionLog(PartitionReads):
 
     @property
     def wants_flush(self) -> bool:
-        """Whether it should be flushed now although nobody waits: much lies unsynced, or for long."""
+        """Whether a background flush is due: many bytes are unsynced, or some for long."""
         if not self._dirty:
             return False
         age_s = self._clock.monotonic_s() - self._unsynced_since_s
@@ -409,7 +409,7 @@ class PartitionLog(PartitionReads):
         return self._flush_in_flight is not None
 
     def start_flush(self) -> Flush | None:
-        """What has to be synced now; None when there is nothing, or when a flush is in flight already."""
+        """Start a flush of all unsynced records; None when there are none, or when a flush is in flight already."""
         if self._flush_in_flight is not None or self._offline is not None:
             return None
         if not self._dirty and not self._unsynced_directories:

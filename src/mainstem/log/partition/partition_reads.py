@@ -1,10 +1,10 @@
-"""What readers see of one partition: its records up to the high watermark, or up to the last stable offset.
+"""Reads of one partition: its records up to the high watermark, or up to the last stable offset.
 
-Up to the last stable offset every transaction has ended, and its marker is below the high watermark: no power cut and
-no producer can change any more which records are committed. A read of committed records ends there, and says which
-transactions in it were aborted; their records are in the batches all the same, as in Kafka: readers leave them out.
+Every transaction below the last stable offset has ended, and its marker is below the high watermark: neither a power
+cut nor a producer can change which records are committed. A read of committed records ends there, and lists the aborted
+transactions in it. As in Kafka, the batches still contain their records, and readers filter them out.
 
-The half of ``PartitionLog`` that changes nothing; owned by the same thread.
+The read-only half of ``PartitionLog``; owned by the same thread.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ReadResult(NamedTuple):
 
 
 class PartitionState(NamedTuple):
-    """What recovery, or creation, hands to the partition log."""
+    """The state that recovery, or creation, hands to the partition log."""
 
     segments: list[Segment]
     log_start_offset: int
@@ -100,7 +100,7 @@ class PartitionReads:
         return ReadResult(buffers, size, self.high_watermark, last_stable, self.log_start_offset, aborted)
 
     def _damage(self, offset: int, end: int, error: CorruptBatchError) -> DamagedRecordsError:
-        """What cannot be read from ``offset`` on: up to the next proven batch, or to the ``end`` of the read."""
+        """The unreadable range from ``offset``: up to the next valid batch, or to the ``end`` of the read."""
         behind = self._segments.next_proven(offset)
         last_offset = (end if behind is None else min(behind, end)) - 1
         return DamagedRecordsError(self.topic_partition, offset, last_offset, str(error))

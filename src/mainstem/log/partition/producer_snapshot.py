@@ -1,14 +1,14 @@
-"""Producer state in a file: Kafka's ``.snapshot``, version 1, and behind it what Kafka has no room for.
+"""Producer state in a file: Kafka's ``.snapshot``, version 1, with a trailer for the state that Kafka does not store.
 
-Kafka keeps a producer's last batch only; after a restart it cannot recognise the four before it. The trailer keeps
-them, and when the producer wrote last, and says which partition and offset the file is of, so that a file in the wrong
-place is not believed. Kafka reads its own part and passes over the rest; its CRC32C covers everything behind itself,
-the trailer included.
+Kafka stores only a producer's last batch; after a restart it cannot recognise the four before it. The trailer has
+these, and the time of the producer's last append. It also names the file's partition and offset, so that a misplaced
+file is ignored. Kafka reads its own part and skips the rest; its CRC32C covers everything after itself, also the
+trailer.
 
 Layout, big-endian: version (int16), CRC32C (uint32), count (int32), entries of ``_ENTRY``. Trailer: magic ``MSP2``, end
 offset (int64), topic id (16 bytes), partition (int32), then for each entry: the log's clock at its last append (int64),
 count (int8) and ``_BATCH`` of each batch before the last, oldest first. Trailers of the magic ``MSPS``, which have no
-such time, are read, too. Snapshots are not synced: one that a power cut has spoiled is told by its checksum.
+such time, are read, too. Snapshots are not synced: the checksum detects one that a power cut has damaged.
 """
 
 from __future__ import annotations

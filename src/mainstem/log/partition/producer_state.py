@@ -1,15 +1,15 @@
-"""What the log knows of its producers: who may write what next, which batches are repeats, which transactions are open.
+"""The log's state of its producers: the next sequence of each, which batches are repeats, which transactions are open.
 
 Per producer id: its epoch and its last five batches. A batch is accepted when it follows the last one without a gap
 (sequences wrap from 2**31 - 1 to 0), is recognised as a repeat when it is one of the five, and is refused otherwise; an
-older epoch is fenced. A producer that is not known may begin anywhere: its earlier records may have been deleted.
+older epoch is fenced. An unknown producer may begin with any sequence: its earlier records may have been deleted.
 
 A transaction opens with its producer's first transactional batch; until its marker, the producer's other batches are
 refused. A marker with a higher epoch takes the producer there, and its sequences begin at 0 again. Markers of an older
 producer epoch, or of an older transaction coordinator, are refused.
 
-Readers see a transaction as open until its marker is below the high watermark (``decide``): a power cut may take the
-marker back before.
+Readers see a transaction as open until its marker is below the high watermark (``decide``): until then a power cut may
+remove the marker.
 
 Invariant: the state is exactly what replaying the log's batches up to ``end_offset`` gives, producers that have expired
 left out. Pure data; owned by one partition log.
@@ -100,7 +100,7 @@ class ProducerEntry:
 
 
 class _Expected(NamedTuple):
-    """What a producer's next batch is checked against."""
+    """The values that a producer's next batch is checked against."""
 
     epoch: int
     last_sequence: int

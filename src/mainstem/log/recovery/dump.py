@@ -1,7 +1,6 @@
-"""What is in one file of a log, as plain values that can be printed as JSON: batches and records, entries, producers.
+"""The content of one file of a log, as plain values for JSON: batches and records, index entries, producers.
 
-Reads only; a batch that is damaged is named where it lies, and what follows it is read on. Functions over the disk
-port.
+Reads only. A damaged batch is reported at its position, and reading goes on after it. Functions over the disk port.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class Partition(NamedTuple):
 
 
 class LastKnown(NamedTuple):
-    """What the node's checkpoint remembers of a partition, and whether the node came to a clean end.
+    """The node checkpoint's state of a partition, and whether the node shut down cleanly.
 
     No batch was written with a leader epoch over ``leader_epoch_max``.
     """

@@ -1,7 +1,8 @@
-"""What recovery takes off the end of a log, and where it keeps it when it may be more than a torn tail.
+"""The bytes that recovery truncates from the end of a log. They are saved if they may be more than a torn write.
 
-A ``.cut`` file holds bytes exactly as they lay in a ``.log``: ``<base offset>.log.<file position>.cut`` began there. It
-is never read by the log again; ``DumpLogSegments`` reads it under a ``.log`` name. Functions over the disk port.
+A ``.cut`` file holds the bytes exactly as they were in a ``.log``: those of ``<base offset>.log.<file position>.cut``
+began at that position. The log never reads it again; ``DumpLogSegments`` reads it under a ``.log`` name. Functions over
+the disk port.
 """
 
 from __future__ import annotations

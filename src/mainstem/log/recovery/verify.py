@@ -57,7 +57,7 @@ class Damage(NamedTuple):
 
 @dataclass(slots=True)
 class Report:
-    """What was read, and the damages."""
+    """The counts of what was read, and the damages."""
 
     partitions: int = 0
     segments: int = 0
@@ -144,7 +144,7 @@ class _Partition:
         return batches, timestamps
 
     def _is_still_there(self, file: DiskFile, name: str, end: Start, size: int) -> bool:
-        """Whether what lies behind the last whole batch is no write that was under way at the first look."""
+        """Whether the bytes after the last whole batch are still incomplete, so not a write that was in progress."""
         found = next(walk_past_damage(file, end, file.size_bytes(), prove=True), None)
         is_whole_now = found is not None and found[0] == end.file_position
         return not is_whole_now and file.size_bytes() == size and self._disk.exists(self._path / name)

@@ -3,7 +3,7 @@
 ``walk_headers`` reads headers only; ``walk_verified`` proves every byte. Both yield (file position, header) and stop
 with CorruptBatchError at the first place that does not hold a whole batch, or not the one that comes next: base offset
 and length lie outside a batch's checksum, but each batch begins at the offset where the one before it ends. Where they
-stopped is the end of the last batch that they yielded. No state; whoever owns the file calls them.
+stopped is the end of the last batch that they yielded. Stateless; the owner of the file calls them.
 """
 
 from __future__ import annotations

@@ -3,16 +3,17 @@
 Invariants:
 
 * ``.log`` holds whole batches from 0 to ``size_bytes``, offsets rising; only the active segment grows, only at its end.
-* The indexes are those of the ``.log``: built with it, or vouched for by a seal, or rebuilt from it at first use. What
-  transactions were open at its beginning is told by ``previous``, the segment before it, None for the first: there,
-  what began in segments that are gone is as good as begun where its first record is left.
-* No byte is handed to a reader that was not proven by its batch's checksum since this process started: by the append,
-  by recovery, or by the first read. Damage is answered with CorruptBatchError, and nothing is deleted.
+* The indexes belong to the ``.log``: built with it, confirmed by a seal, or rebuilt from it at first use. The
+  transactions open at this segment's start come from ``previous``, the segment before it. The first segment has none:
+  a transaction that began in a removed segment then counts from its first record that is left.
+* Every byte that a reader gets was verified by its batch's checksum since this process started: by the append, by
+  recovery, or by the first read. Damage raises CorruptBatchError, and nothing is deleted.
 
-A dirty segment keeps its file open: an fsync error is told only to who had the file open when it happened.
+A dirty segment keeps its file open, because the kernel reports an fsync error only to file handles that were open when
+it happened.
 
-Concurrency: owned by the thread that owns the partition log. ``DiskFile.sync`` may run elsewhere meanwhile; views that
-were handed out outlive the segment.
+Concurrency: owned by the thread that owns the partition log. ``DiskFile.sync`` may run elsewhere meanwhile; memory
+views that were handed out outlive the segment.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _DAMAGED_PLACES_KEPT = 1000
 
 
 class SegmentContext:
-    """What all segments of a node share: the disk, and the limits on open files and loaded indexes."""
+    """Shared by all segments of a node: the disk, and the limits on open files and loaded indexes."""
 
     __slots__ = ("disk", "loaded_indexes", "open_files")
 
@@ -249,7 +250,7 @@ class Segment:
         return self._behind_damage[place]
 
     def marker_at(self, file_position: int, header: BatchHeader) -> EndMarker | None:
-        """What the proven batch there ends, if it is a transaction marker."""
+        """The transaction that the verified batch at this position ends, if it is a transaction marker."""
         if not header.is_control:
             return None
         try:
@@ -281,9 +282,9 @@ class Segment:
         self._context.loaded_indexes.use(self._index_holder)
 
     def adopt_indexes(self, indexes: SegmentIndexes, lost_until: int = 0) -> None:
-        """Take indexes that recovery has built over the whole segment, which grows no more.
+        """Take indexes that recovery has built over the whole segment, which is closed.
 
-        Records from where they end to ``lost_until`` were in it once, and are gone.
+        Records from the end of the indexes to ``lost_until`` existed once, and are lost.
         """
         self._indexes = indexes
         if indexes.end_offset < lost_until:
@@ -322,7 +323,7 @@ class Segment:
         self.file().truncate(self.size_bytes)
 
     def write_indexes(self, durable_offset: int, *, last: bool = False, sync: bool = False) -> None:
-        """Bring the index files and the seal up to the last batch; ``last``: it gets no more of them.
+        """Write the index files and the seal up to the last batch; ``last``: no batches will follow.
 
         ``sync``: the seal is durable on return.
         """

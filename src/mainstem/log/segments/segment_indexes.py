@@ -154,9 +154,9 @@ class SegmentIndexes:
         return min(self.offsets.bound_behind(file_position) or self.end_offset, self.end_offset)
 
     def rewind(self, file: DiskFile, offset: int) -> None:
-        """Go back to some batch end at or before ``offset``: what lies behind it is walked again by the caller.
+        """Go back to some batch end at or before ``offset``; the caller walks the batches after it again.
 
-        The caller also gives ``open_transactions`` there: how they stood is not told by an index.
+        The caller also gives ``open_transactions`` at that place, because the indexes do not contain them.
         """
         entry = self.offsets.truncate(offset)
         if entry is None:
@@ -262,7 +262,7 @@ class SegmentIndexes:
     def read(
         cls, disk: Disk, directory: PurePath, seal: IndexChecksums, interval_bytes: int, log: DiskFile
     ) -> SegmentIndexes | None:
-        """What the files hold, if the seal vouches for them and for this ``log``; else None."""
+        """Load the index files, if the seal confirms them and this ``log``; else None."""
         if not _is_of(seal, log):
             return None
         base_offset = seal.base_offset

@@ -1,12 +1,11 @@
 """The native part of compaction: each key's latest offset, and the records that are kept. ``key_offsets`` calls it.
 
 A source is the plain (decompressed) records of several batches side by side, with a table row for each batch. Keys are
-told apart by SipHash-2-4 of 128 bits under a key that is drawn anew for each run: nobody who writes records can choose
-two keys that would be taken for one. The map is open addressing over two arrays, 24 bytes a slot; a slot whose offset
-is -1 is free.
+compared by SipHash-2-4 of 128 bits with a random secret for each run, so a producer cannot choose two keys that
+collide. The map uses open addressing over two arrays, 24 bytes a slot; a slot whose offset is -1 is free.
 
-Invariant: no read outside the source, no write outside the arrays, whatever the bytes say. A kernel that meets a batch
-whose bytes do not add up stops there and says so.
+Invariant: no read outside the source, no write outside the arrays, for any bytes. A kernel stops at a damaged batch and
+reports it.
 """
 
 from __future__ import annotations

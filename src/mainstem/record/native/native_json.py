@@ -34,7 +34,7 @@ from mainstem.record.native.native_kernel import (
 MISSING, NULL, TEXT, ESCAPED, INTEGER, FRACTION, TRUE, FALSE, LIST, OBJECT, SPECIAL = range(11)
 """Kinds of cells. ``ESCAPED``: text with a backslash in it. ``SPECIAL``: NaN or an infinity."""
 GOOD, NO_JSON, NO_OBJECT, TOO_DEEP, LONE_SURROGATE = range(5)
-"""What a value is."""
+"""The kinds of values."""
 
 _DEEP, _SURROGATE = -1, -2  # an address is never so low: any other negative number is where the text goes wrong
 _BAD = -3
@@ -450,7 +450,7 @@ def _scan_object(  # noqa: PLR0913 - what a kernel works on are its parameters
 
 @helper
 def _other_verdict(at: Native, end: Native, stack: Native) -> Native:
-    """What a value is that does not begin as an object does."""
+    """The kind of a value that does not begin like an object."""
     if at >= end:
         return np.uint8(NO_JSON)
     behind, _ = skip_value(at, end, np.int64(0), stack)

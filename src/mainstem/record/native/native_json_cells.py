@@ -1,6 +1,6 @@
-"""What the cells that ``native_json`` has noted are as numbers, times and text. All cells are known to be well-formed.
+"""Parses the cells that ``native_json`` has noted as numbers, times and text. All cells are known to be well-formed.
 
-A kernel writes a value for each cell and 1 into ``fits``, or leaves both 0: for null, and for what is not such a value.
+A kernel writes a value for each cell and 1 into ``fits``, or leaves both 0: for null, and for a value of another type.
 
 Invariant: no read outside of a cell, no write outside of the tables.
 """

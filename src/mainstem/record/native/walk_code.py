@@ -1,11 +1,11 @@
 """The native walk over a producer's records as machine code in a file, so that a process need not load numba for it.
 
 numba's import takes most of a second and some 100 MB, and holds the interpreter's lock meanwhile; this file takes less
-than a millisecond and 7 kB. A process of its own compiles it once on a machine (``native_check``): with ``make setup``,
-else when a log first needs it. It lies in ``__pycache__`` beside the source, or in the user's cache directory.
+than a millisecond and 7 kB. A separate process compiles it once on a machine (``native_check``): with ``make setup``,
+else when a log first needs it. The file is in ``__pycache__`` beside the source, or in the user's cache directory.
 
-Invariant: only code that this version's sources gave runs. The file carries the digest of both, and must belong to this
-user or to root, and be writable by nobody else.
+Invariant: only code that was compiled from this version's sources runs. The file carries the digest of both. It must
+belong to this user or to root, and no other user may write to it.
 
 Only Linux on x86-64: ``kept_walk`` and ``build_walk`` raise OSError elsewhere, and where the system forbids a process
 to run code that it has made (SELinux without execmem). Safe from any thread.
@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 ASKED: Final = struct.Struct("=9q")
-"""What the walk is asked: from which address to which, where to note how many records that break a rule (two numbers),
-record count, base timestamp, whether each record needs a key, the oldest timestamp and the newest."""
+"""The walk's parameters: begin and end address, where to note how many records that break a rule (two numbers), record
+count, base timestamp, whether each record needs a key, the oldest timestamp and the newest."""
 RESULTS: Final = 4
 """How it ended, records walked, the greatest timestamp, records that break a rule."""
 Walk: TypeAlias = Callable[[bytes, bool], Sequence[int]]

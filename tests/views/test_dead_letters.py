@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mainstem.client.log import Log
-from mainstem.model import Position
+from mainstem.model import Record
 from mainstem.views.host.dead_letters import DeadLetterTopic
 from mainstem.views.stores.store import Poison
 
@@ -24,17 +24,18 @@ def test_a_letter_that_is_too_large_costs_its_own_value_or_key_alone(mainstem_lo
         (None, None),
         (b"d", None),
     ]
-    positions = [(dict(letter.headers)["mainstem-position"] or b"").decode() for letter in found]
-    assert [Position.parse(text) for text in positions] == [
-        Position.of("letters-of-any-size", 0, offset) for offset in range(6)
-    ]
+    expected = [(b"letters-of-any-size", b"0", str(offset).encode()) for offset in range(6)]
+    assert [_place(letter) for letter in found] == expected
 
 
 def test_many_small_letters_find_their_place_where_only_small_ones_fit(mainstem_log: Log) -> None:
     mainstem_log.create_topic("letters-small-dead", partitions=1, configs={"max.message.bytes": "1000"})
     poisons = [Poison(0, offset, b"k", b"x" * size, "wrong") for offset, size in enumerate((1, 2_000, 2))]
     DeadLetterTopic(mainstem_log, "v", "letters-small", "letters-small-dead").send(poisons)
-    found = {
-        dict(letter.headers)["mainstem-position"]: letter.value for letter in mainstem_log.read("letters-small-dead")
-    }
-    assert found == {b"letters-small/0:0": b"x", b"letters-small/0:1": None, b"letters-small/0:2": b"xx"}
+    found = {_place(letter)[2]: letter.value for letter in mainstem_log.read("letters-small-dead")}
+    assert found == {b"0": b"x", b"1": None, b"2": b"xx"}
+
+
+def _place(letter: Record) -> tuple[bytes | None, ...]:
+    headers = dict(letter.headers)
+    return headers["mainstem.topic"], headers["mainstem.partition"], headers["mainstem.offset"]

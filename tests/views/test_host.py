@@ -248,9 +248,10 @@ def test_poison_goes_to_the_dead_letters_and_the_view_goes_on(mainstem_log: Log,
         assert (status.dead_letters, status.state) == (1, "live")
     [letter] = mainstem_log.read(status.dead_letter_topic)
     headers = dict(letter.headers)
-    assert (letter.key, letter.value, headers["mainstem-view"]) == (b"1", b"no json", b"kv")
-    assert Position.parse(headers["mainstem-position"].decode()) == Position.of(setting.topic, 0, 0)
-    assert b"not JSON" in (headers["mainstem-error"] or b"")
+    assert (letter.key, letter.value, headers["mainstem.view"]) == (b"1", b"no json", b"kv")
+    place = (headers["mainstem.topic"], headers["mainstem.partition"], headers["mainstem.offset"])
+    assert place == (setting.topic.encode(), b"0", b"0")
+    assert b"not JSON" in (headers["mainstem.error"] or b"")
     assert poison == Position.of(setting.topic, 0, 1)
 
 

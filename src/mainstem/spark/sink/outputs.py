@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from mainstem.client.dead_letters import dead_letter_headers
 from mainstem.spark.sink.producing import HEADERS, Rows
-from mainstem.spark.tasks.dead_letters import REASON, TOPIC
 from mainstem.spark.tasks.json_encode import encode_keys, encode_values
 
 _WHOSE = "_output"
@@ -83,7 +83,7 @@ def _records(arrow_batch: pa.RecordBatch, output: Output) -> Iterator[tuple[str,
 
 
 def _dead_letters(refused: pa.RecordBatch, output: Output, nulls: Sequence[str]) -> Rows:
-    said = {REASON: f"the key column {' or '.join(nulls)} is null", TOPIC: output.topic}
-    headers = [{"key": name, "value": text.encode()} for name, text in said.items()]
+    said = dead_letter_headers(f"the key column {' or '.join(nulls)} is null", output.topic)
+    headers = [{"key": name, "value": value} for name, value in said]
     values = encode_values(refused, json_columns=output.json_columns)
     return Rows(values, headers=pa.array([headers] * refused.num_rows, HEADERS))

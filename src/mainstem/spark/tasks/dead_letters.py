@@ -1,10 +1,11 @@
 """Records whose value does not parse, appended to a topic of their own: where they came from, and what was wrong.
 
-A dead letter has the key, value and headers of its record, and behind them the headers below. It lies in the partition
-whose number the record's has (modulo how many there are). Reading is what makes dead letters, and Spark may read a
-range again: a task that failed, a micro-batch after a crash, each action on a batch's DataFrame. On a topic with
-``mainstem.idempotency.window.ms``, as Mainstem makes it, the idempotency key ``TOPIC-ID/PARTITION/OFFSET`` has such a
-repeat answered and not appended again, within the window; on Apache Kafka it is appended again: at least once.
+A dead letter has its record's key, value and headers, and behind them those of ``mainstem.client.dead_letters``. It
+lies in the partition whose number the record's has (modulo how many there are). Reading is what makes dead letters, and
+Spark may read a range again: a task that failed, a micro-batch after a crash, each action on a batch's DataFrame. On a
+topic with ``mainstem.idempotency.window.ms``, as Mainstem makes it, the idempotency key ``TOPIC-ID/PARTITION/OFFSET``
+has such a repeat answered and not appended again, within the window; on Apache Kafka it is appended again: at least
+once.
 
 Functions of a task, which owns the client; ``create`` is the driver's.
 """
@@ -17,6 +18,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from mainstem.client.append.append_options import IDEMPOTENCY_WINDOW
+from mainstem.client.dead_letters import dead_letter_of
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.errors import ConfigError, InvalidRecordError
 from mainstem.model import TopicPartition
@@ -25,11 +27,6 @@ from mainstem.record.writer import NewRecord, build_batch
 from mainstem.spark.clients import opened
 from mainstem.spark.options.options import LogOptions
 
-REASON: Final = "mainstem.error"
-TOPIC: Final = "mainstem.topic"
-PARTITION: Final = "mainstem.partition"
-OFFSET: Final = "mainstem.offset"
-TIMESTAMP: Final = "mainstem.timestamp"
 _WINDOW_MS: Final = 7 * 24 * 3600 * 1000
 _RECORDS_MAX: Final = 200
 _BYTES_MAX: Final = 512 * 1024
@@ -79,14 +76,8 @@ def _batches(letters: Sequence[dict[str, Any]], life: UUID, place: TopicPartitio
 
 def _record(letter: dict[str, Any], life: UUID, place: TopicPartition) -> NewRecord:
     own = [(header["key"], header["value"]) for header in letter["headers"] or () if header["key"] != IDEMPOTENCY_KEY]
-    said = {
-        REASON: letter["error"],
-        TOPIC: place.topic,
-        PARTITION: str(place.partition),
-        OFFSET: str(letter["offset"]),
-        TIMESTAMP: str(round(letter["timestamp"].timestamp() * 1000)),
-        IDEMPOTENCY_KEY: f"{life}/{place.partition}/{letter['offset']}",
-    }
-    headers = (*own, *((name, text.encode()) for name, text in said.items()))
+    timestamp_ms = str(round(letter["timestamp"].timestamp() * 1000))
+    said = dead_letter_of(letter["error"], place, letter["offset"], timestamp=timestamp_ms)
+    headers = (*own, *said, (IDEMPOTENCY_KEY, f"{life}/{place.partition}/{letter['offset']}".encode()))
     # Its own time would be retention's to judge: a replay of old records must not make letters that are gone at once.
     return NewRecord(letter["key"], letter["value"], headers, time.time_ns() // 1_000_000)

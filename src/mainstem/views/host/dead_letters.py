@@ -1,10 +1,10 @@
 """Where a view's poison goes: a topic of its own, with the reason and the place it came from as headers.
 
-Key and value are those of the poison record. Headers: ``mainstem-view``, ``mainstem-error``, and
-``mainstem-position``, the poison's own place, ``flights/0:17``. They are durable before the view moves on; after a
-crash in between a letter may stand there twice, which its position tells. Thread-safe, as the log's client is.
+Key and value are those of the poison record; the headers are those of ``mainstem.client.dead_letters`` and
+``mainstem.view``. They are durable before the view moves on; after a
+crash in between a letter may stand there twice, which its offset tells. Thread-safe, as the log's client is.
 
-A letter that is too large for the topic goes without its value, and if need be without its key: the position still
+A letter that is too large for the topic goes without its value, and if need be without its key: the offset still
 finds the record. That costs no other letter anything, so a large one is sent alone.
 """
 
@@ -15,6 +15,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Final
 
+from mainstem.client.dead_letters import dead_letter_of
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
 from mainstem.errors import RecordTooLargeError, UnknownTopicError
@@ -68,11 +69,8 @@ class DeadLetterTopic:
         return True
 
     def _letter(self, poison: Poison) -> NewRecord:
-        headers = {
-            "mainstem-view": self._view,
-            "mainstem-error": poison.error,
-            "mainstem-position": f"{self._topic}/{poison.partition}:{poison.offset}",
-        }
+        source = TopicPartition(self._topic, poison.partition)
+        headers = dead_letter_of(poison.error, source, poison.offset, view=self._view)
         return NewRecord(poison.value, poison.key, headers)
 
 

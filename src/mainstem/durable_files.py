@@ -49,7 +49,7 @@ class NewFile(Protocol):
 
 
 class FileSystem(Protocol):
-    """What ``replace_file`` needs of a disk."""
+    """The disk operations that ``replace_file`` needs."""
 
     def create(self, path: PurePath) -> NewFile: ...
 

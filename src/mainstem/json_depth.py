@@ -1,4 +1,4 @@
-"""How deep a JSON text may nest, for whoever parses what others wrote: views and the gateway take the same."""
+"""The limit on the nesting of JSON from untrusted sources; the same for views and the gateway."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 DEPTH_MAX: Final = 400
-"""Less than half of what Python's parser takes, whoever calls it, and less than its encoder can write again."""
+"""Less than half of the depth that Python's parser accepts at any stack depth, and less than its encoder can write."""
 _TEXT_OR_BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]+|[\]}]+', re.DOTALL)
 
 

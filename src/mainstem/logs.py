@@ -1,13 +1,13 @@
 """Logs of a process: one line an event, as text or as JSON, with fields that can be searched.
 
-An event's text says what happened to whom; its fields say the same to a machine. What is given as
-``extra=fields(connection=…, api=…)`` is a field; so is the topic partition and the error that a text was made of::
+An event's text says what happened; its fields have the same for programs. The arguments of
+``extra=fields(connection=…, api=…)`` become fields; so do a topic partition and an error among the text's arguments::
 
     _LOG.warning("%s takes no writes: %s", topic_partition, error)
 
-gives ``topic``, ``partition`` and ``error`` without being told to. Quiet by default: a warning wants somebody to look,
-an error to act; INFO tells how the process goes on, DEBUG every request. Nothing that is secret is ever logged: no
-keys, values, passwords or tokens. Line ends inside of what is logged are escaped: clients choose some of it.
+sets ``topic``, ``partition`` and ``error``. Quiet by default: a warning should be looked at, an error needs action;
+INFO has the process's main steps, DEBUG every request. Secrets are never logged: no keys, values, passwords or tokens.
+Line ends inside a message are escaped, because clients choose some of the text.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def configure(log_format: str, level: str) -> None:
 
 
 def fields(**values: object) -> dict[str, Any]:
-    """What is given to a logger as ``extra``, so that the event has these fields."""
+    """The ``extra`` argument of a logger call that gives the event these fields."""
     return {_FIELDS: values}
 
 

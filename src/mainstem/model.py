@@ -16,7 +16,7 @@ from mainstem.errors import PositionFormatError
 
 Headers = tuple[tuple[str, bytes | None], ...]
 OnDamaged: TypeAlias = Literal["stop", "skip"]
-"""What a reader does at records that are in the log and cannot be read: stop with an error, or skip them by name."""
+"""How a reader handles records that are damaged in the log: stop with an error, or skip them and report them."""
 ON_DAMAGED: tuple[str, ...] = get_args(OnDamaged)
 
 # Kafka's rule for topic names (org.apache.kafka.common.internals.Topic): these characters, at most 249 of them, and

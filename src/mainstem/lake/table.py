@@ -7,7 +7,7 @@ Layout of a lake's directory::
     table/metadata/*        Iceberg's own: metadata, manifest lists, manifests
     retired.json        files that compaction replaced, and when: readers may still be at them
 
-One commit, in this order; a kill before the last step leaves what was before, and files that nobody names:
+One commit, in this order; a kill before the last step leaves the last commit, and files that no metadata names:
 
 1. Write the data file, and sync it.
 2. Write manifests, manifest list and metadata, each synced. The snapshot's summary has the caller's properties.
@@ -17,12 +17,12 @@ A data file is named by the number of the commit whose records it begins with; c
 the first's number. So the order of names is, within each partition, the order of offsets.
 
 Old snapshots are expired in the same commit, so that metadata, and with it the cost of a commit, stays small. The data
-files that compaction replaced stay for ``KEEP_S``, for readers that have begun with them. What nobody names any more is
-swept away at the opening, and now and then. For one thread; one process owns the directory.
+files that compaction replaced stay for ``KEEP_S``, for readers that have begun with them. Files that no metadata names
+are removed when the table is opened, and from time to time. For one thread; one process owns the directory.
 
-A lake that was moved or copied is read as it lies (`mainstem.lake.files`). The absolute paths in its table, which other
-readers of Iceberg follow, are mended when it is next opened for writing: a new catalog is made beside the old one, with
-a table of the same schema, files and properties in this place, and takes the old one's name.
+A lake that was moved or copied can be read at once (`mainstem.lake.files`). The absolute paths in its table, which
+other readers of Iceberg follow, are corrected when it is next opened for writing: a new catalog with a table of the
+same schema, files and properties in this place is made beside the old one, and then replaces it.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class LakeFile:
 
 
 class LakeTable:
-    """See the module."""
+    """The Iceberg table of one lake, open for writing."""
 
     def __init__(self, directory: Path, typed: pa.Schema) -> None:
         """Open the lake in ``directory``, or make one; the table gets the columns of ``typed``, and no others.
@@ -117,7 +117,7 @@ class LakeTable:
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """What the last commit said; nothing before the first."""
+        """The properties of the last commit; empty before the first."""
         return properties_of(self._table)
 
     @property
@@ -265,7 +265,7 @@ class LakeTable:
 
 
 def _rows_of_a_group(table: pa.Table) -> int:
-    """How many rows of ``table`` a row group takes, so that who reads one needs no more memory than that."""
+    """The number of rows of ``table`` in a row group, which bounds the memory of a reader."""
     return max(1, min(ROW_GROUP_ROWS, len(table) * ROW_GROUP_BYTES // max(1, int(table.nbytes))))
 
 

@@ -94,7 +94,7 @@ class ApiKey(enum.IntEnum):
 
 
 OWN_APIS = frozenset({ApiKey.LIST_KEY_OFFSETS})
-"""What Kafka does not have. Numbered where Kafka's will hardly come, and listed for clients that know of it alone."""
+"""APIs that Kafka does not have. Kafka's numbers will hardly reach theirs; only Mainstem's clients see them listed."""
 OWN_CLIENT = "mainstem"
 """The software name by which such clients ask for the versions."""
 

@@ -36,7 +36,7 @@ _JOIN_BELOW_BYTES: Final = 4096
 
 
 class RequestHeader(NamedTuple):
-    """What stands before every request; ``body_at`` is the index after it, for a version that has no tags in it."""
+    """The header of a request; ``body_at`` is the index after it, for a version without tagged fields."""
 
     api_key: int
     api_version: int
@@ -56,7 +56,7 @@ class Request(NamedTuple):
 
 
 class Answerable(Protocol):
-    """What an answer needs of the request that it belongs to."""
+    """The fields of a request that its answer needs."""
 
     @property
     def api_version(self) -> int: ...

@@ -150,7 +150,7 @@ class ErrorCode(enum.IntEnum):
 
 
 class Description(NamedTuple):
-    """What is known of an error code."""
+    """The properties of an error code."""
 
     name: str
     retriable: bool

@@ -1,4 +1,4 @@
-"""The words in which the messages of the Kafka protocol are declared: one class for a struct, all versions in it.
+"""The language that declares the messages of the Kafka protocol: one class for each struct, with all its versions.
 
 A message is a class whose attributes are fields; each field says its type on the wire and the versions that carry it::
 
@@ -9,8 +9,8 @@ A message is a class whose attributes are fields; each field says its type on th
 One class serves every version, as in Kafka's own generated code: a field that a version does not carry has its default
 after reading, and is left out when writing. So a handler is written once, against the newest shape.
 
-The classes are plain data, mutable until sent and owned by whoever holds them. ``compiler`` turns a class and a version
-into a reader and a writer.
+The classes are plain data, mutable until they are sent. They have one owner at a time. ``compiler`` turns a class and a
+version into a reader and a writer.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Field:
         self.struct = struct
 
     def default_value(self) -> Any:
-        """What a reader gives the field when the version does not carry it."""
+        """The field's value after reading a version that does not carry it."""
         if self.default is not _REQUIRED:
             return self.default
         if self.kind == "struct" and self.struct is not None:

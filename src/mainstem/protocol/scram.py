@@ -1,9 +1,9 @@
 """SCRAM (RFC 5802, 7677) as Kafka speaks it: both sides of the exchange, and the credential that a server keeps.
 
 Each side is a small state machine without I/O: bytes in, bytes out, AuthenticationError for a refusal. A server keeps
-no password: a credential verifies one, and whoever steals it can neither log in with it nor read the password off it.
-As in Kafka, names and passwords are plain UTF-8 (no SASLprep), and there is no channel binding. What is compared with a
-secret is compared in constant time.
+no password: a credential can verify a password, but a stolen credential neither allows a login nor reveals the
+password. As in Kafka, names and passwords are plain UTF-8 (no SASLprep), and there is no channel binding. Secrets are
+compared in constant time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mainstem.errors import AuthenticationError
 ITERATIONS_MIN: Final = 4096
 ITERATIONS_MAX: Final = 16384
 ITERATIONS: Final = 4096
-"""What a credential is made with when nothing else is said, as by Kafka's own tools."""
+"""The default number of iterations of a credential, as in Kafka's own tools."""
 
 SHA_256: Final = "SCRAM-SHA-256"
 SHA_512: Final = "SCRAM-SHA-512"
@@ -34,7 +34,7 @@ _MESSAGE_BYTES_MAX: Final = 16 * 1024
 
 
 class ScramCredential(NamedTuple):
-    """What a server keeps of one user's password for one mechanism."""
+    """The credential that a server stores for one user and one mechanism."""
 
     salt: bytes
     stored_key: bytes
@@ -78,10 +78,10 @@ def is_password(mechanism: str, password: str, credential: ScramCredential) -> b
 
 
 class ScramServer:
-    """The server's side of one exchange: ``step`` takes a message and gives the next; then ``username`` is proven.
+    """The server's side of one exchange: ``step`` takes a message and returns the next; then ``username`` is verified.
 
-    ``look_up`` gives the credential of a name. For a name that nobody has it gives one that fits no password, so that
-    the refusal comes where a wrong password's comes.
+    ``look_up`` returns the credential of a name. For an unknown name it returns one that fits no password, so that the
+    refusal comes at the same step as for a wrong password.
     """
 
     def __init__(self, mechanism: str, look_up: Callable[[str], ScramCredential], nonce: str | None = None) -> None:

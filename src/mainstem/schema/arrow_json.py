@@ -1,8 +1,8 @@
 """Rows of an Arrow batch as JSON, column by column: the one text form that files, pipelines and Python programs share.
 
 The bytes are those that ``schema.encoding`` gives for the same row: times in RFC 3339 in UTC with a fraction only where
-there is one, dates ISO, bytes base64, decimals text, floats with Python's digits (a 32-bit float with no more of them
-than tell it from its neighbors), nested values nested. They are made by Arrow's string kernels without a Python object
+there is one, dates ISO, bytes base64, decimals text, floats with Python's digits (a 32-bit float with the fewest digits
+that identify it), nested values nested. They are made by Arrow's string kernels without a Python object
 for each row: some 260,000 rows of 20 columns a second and core. NaN and the infinities, which JSON does not have,
 become null, or are refused. Imported only where Arrow is at work. Pure functions; safe from any thread.
 """

@@ -220,7 +220,7 @@ class _Reader:
         return data if kind == "bytes" else data.decode("utf-8", "surrogateescape")
 
     def _items(self, kind: AvroType, depth: int) -> Any:
-        """Blocks of items until an empty one; no more items in a value than it has bytes, as null takes none."""
+        """Blocks of items until an empty one. A value has at most as many items as bytes, because a null takes none."""
         pairs: list[tuple[str, Any]] = []
         while (count := self.number()) != 0:
             if count < 0:

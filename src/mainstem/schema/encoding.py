@@ -4,7 +4,7 @@
   ``2013-01-01T10:00:00Z``); several → a compact JSON array of them.
 * **Value**: a JSON object of all columns in UTF-8; a null value is a tombstone.
 
-The same row always gives the same key bytes, whoever writes it: compaction and key-value views depend on it.
+The same row gives the same key bytes from every writer: compaction and key-value views depend on it.
 Pure functions; safe from any thread.
 """
 

@@ -52,7 +52,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def type_name(text: str) -> str | None:
-    """The canonical form of a Spark SQL type's name, in capitals; None when it is no type."""
+    """The canonical form of a Spark SQL type's name, in capitals; None when it is unknown."""
     stripped = text.strip()
     upper = _ALIASES.get(stripped.upper(), stripped.upper())
     if upper in SCALAR_TYPES:
@@ -75,7 +75,7 @@ class Column:
     nullable: bool = True
 
     def ddl_text(self) -> str:
-        """``name TYPE [NOT NULL]``, the name in backticks where it is no plain word."""
+        """``name TYPE [NOT NULL]``, the name in backticks where it is not a plain word."""
         name = self.name if _PLAIN_NAME.fullmatch(self.name) else "`" + self.name.replace("`", "``") + "`"
         return f"{name} {self.type}" + ("" if self.nullable else " NOT NULL")
 

@@ -1,4 +1,4 @@
-"""A clock whose hands move only when told, so that tests neither wait nor depend on the day.
+"""A clock that moves only when a test advances it, so that tests neither wait nor depend on the day.
 
 Owned by the test's thread; reading it from others is safe.
 """

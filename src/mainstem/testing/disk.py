@@ -2,17 +2,17 @@
 
 ``FaultyDisk`` keeps two states, what programs see and what is on the platter, and all steps in between:
 
-* ``power_cut`` throws away what programs saw. Of the writes to each file since its last sync it keeps a part, chosen by
-  the seed: none, all, or some 512-byte sectors (so writes are dropped, torn and reordered); of the names made, renamed
-  and removed since each directory's last sync it keeps the first few. ``kill`` ends programs only: they find what they
-  wrote, and a lock is free again.
+* ``power_cut`` removes the state that programs saw. Of the writes to each file since its last sync it keeps a part,
+  chosen by the seed: none, all, or some 512-byte sectors (so writes are dropped, torn and reordered). Of the changes
+  to names since each directory's last sync it keeps the first few. ``kill`` ends programs only: they find their
+  writes, and a lock is free again.
 * ``cut_power_at_call = n`` stops the n-th call from now on with PowerCutError, before or in the middle of its work;
-  every call after it fails alike until ``power_cut``.
-* ``fail_syncs`` makes syncs fail with an input/output error. As in Linux, the pages are then taken for clean: a later
-  sync succeeds and writes nothing.
-* ``capacity_bytes`` makes writes fail half way when the disk is full. ``flip_bit`` rots what is stored.
-* ``on_call`` is told of every call before its work is done, and may take a copy of the disk as a power cut there would
-  find it: so one history can be cut at each of its calls without being run again for each.
+  every later call fails in the same way until ``power_cut``.
+* ``fail_syncs`` makes syncs fail with an input/output error. As in Linux, the pages then count as clean: a later sync
+  succeeds and writes nothing.
+* ``capacity_bytes`` makes writes fail half way when the disk is full. ``flip_bit`` damages stored bytes.
+* ``on_call`` is called before each call does its work, and may copy the disk as a power cut at that moment would leave
+  it. So one history can be cut at each of its calls without running it again for each.
 
 The same seed and calls give the same result. Not safe from several threads at once.
 """
@@ -175,7 +175,7 @@ def _twin(entry: _Content | _Directory, twins: dict[int, _Content | _Directory])
 
 
 class CutDisk(NamedTuple):
-    """What ``on_call`` is given: the disk as it is, in the middle of a call that may be a write."""
+    """The argument of ``on_call``: the disk in the middle of a call that may be a write."""
 
     disk: FaultyDisk
     torn: tuple[_Content, _Write] | None
@@ -232,11 +232,11 @@ class FaultyDisk:
         content.on_platter = bytes(content.seen)
 
     def content(self, path: PurePath) -> bytes:
-        """What programs see of a file."""
+        """The content of a file that programs see."""
         return bytes(self._content(path).seen)
 
     def durable_content(self, path: PurePath) -> bytes:
-        """What a power cut would certainly leave of a file, if its name survives."""
+        """The content of a file that every power cut leaves, if its name survives."""
         return self._content(path).on_platter
 
     def used_bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""What a view can be asked: one frozen request for each question, checked when it is made.
+"""The requests to a view: one frozen class for each kind of query, checked when it is made.
 
 A store answers the requests of its own kind and refuses others with a QueryError. Immutable; safe from any thread.
 """

@@ -29,9 +29,9 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class VerifyResult:
-    """What a verification found. ``records`` were replayed, ``entries`` compared, up to ``position``.
+    """The result of a verification: ``records`` were replayed, ``entries`` compared, up to ``position``.
 
-    By the ``method`` "account" nothing was replayed; ``entries`` is 0 where the account is no digest.
+    By the ``method`` "account" nothing was replayed; ``entries`` is 0 where the account is not a digest.
     ``compared_from`` is set where the log has removed older records: only what came after could be compared.
     ``differences`` holds the first few, in the order of their keys.
     """
@@ -65,7 +65,7 @@ class VerifyResult:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What the background verification has found: up to ``position`` at ``time_ms``, of a ``share`` of all keys.
+    """The result of the background verification: up to ``position`` at ``time_ms``, of a ``share`` of all keys.
 
     ``records`` were replayed in the last round. ``compared_from`` is as in VerifyResult.
     """
@@ -105,7 +105,7 @@ class BuiltFrom:
 
 @dataclass(frozen=True, slots=True)
 class RebuildResult:
-    """What a rebuild did: the records that it applied, and the position at which the new version took over."""
+    """The result of a rebuild: the records that it applied, and the position at which the new version took over."""
 
     view: str
     records: int

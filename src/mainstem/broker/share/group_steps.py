@@ -103,7 +103,7 @@ def heartbeat(
         member_id=member.member_id,
         member_epoch=member.epoch,
         heartbeat_interval_ms=now.limits.heartbeat_interval_ms,
-        assignment=_told(member.assigned) if wants_all or has_news else None,
+        assignment=_to_wire(member.assigned) if wants_all or has_news else None,
     )
     return effects
 
@@ -232,7 +232,7 @@ def hash_of(names: Iterable[str], topics: Mapping[str, TopicShape]) -> int:
     return zlib.crc32("\n".join(shapes).encode()) if shapes else 0
 
 
-def _told(assignment: Assignment) -> messages.Assignment:
+def _to_wire(assignment: Assignment) -> messages.Assignment:
     return messages.Assignment(
         topic_partitions=[
             messages.TopicPartitions(topic_id=topic_id, partitions=list(numbers))

@@ -1,6 +1,6 @@
 """The ListKeyOffsets API (32001), which is Mainstem's own: its request and response.
 
-It is listed for clients that call themselves mainstem, and for nobody else.
+ApiVersions lists it only for clients with the software name mainstem.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def drop(log: Log, checkpoints: Path, pipeline: str) -> Dropped:
     require_name("a pipeline", pipeline)
     checkpoint = checkpoints / pipeline
     has_checkpoint = checkpoint.is_dir()
-    known = [topic for topic in (PROGRESS_TOPIC, STATES_TOPIC) if _is_told(log, topic, pipeline)]
+    known = [topic for topic in (PROGRESS_TOPIC, STATES_TOPIC) if _has_value(log, topic, pipeline)]
     if not has_checkpoint and not known:
         raise InputError(
             f"there is no pipeline {pipeline!r}: neither a checkpoint {checkpoint} nor a record in the log"
@@ -63,13 +63,13 @@ def drop(log: Log, checkpoints: Path, pipeline: str) -> Dropped:
 
 
 def _outputs(options: LogOptions, pipeline: str) -> tuple[str, ...]:
-    """The topics that it derived, as its progress says."""
-    with ProgressLog(options, pipeline, ()) as told:
-        last = told.last()
+    """The pipeline's output topics, from its progress."""
+    with ProgressLog(options, pipeline, ()) as progress:
+        last = progress.last()
     return () if last is None else last.outputs
 
 
-def _is_told(log: Log, topic: str, pipeline: str) -> bool:
+def _has_value(log: Log, topic: str, pipeline: str) -> bool:
     """Whether the topic's last record of the pipeline is a value, not a tombstone."""
     last = None
     try:

@@ -171,11 +171,11 @@ def _new_version(pipeline: str) -> str:
 
 
 def _shadow(topic: str) -> str:
-    """The topic beside it; of a long name as much as a name may have, and a digest of the whole."""
+    """The name of the topic beside it; of a long name the first characters, and a digest of all."""
     if len(_SHADOW) + len(topic) <= _TOPIC_CHARS_MAX:
         return _SHADOW + topic
-    told = blake2b(topic.encode(), digest_size=16).hexdigest()
-    return f"{_SHADOW}{topic[: _TOPIC_CHARS_MAX - len(_SHADOW) - len(told) - 1]}-{told}"
+    digest = blake2b(topic.encode(), digest_size=16).hexdigest()
+    return f"{_SHADOW}{topic[: _TOPIC_CHARS_MAX - len(_SHADOW) - len(digest) - 1]}-{digest}"
 
 
 def _say_progress(site: Site, pipeline: str, outputs: tuple[str, ...]) -> None:

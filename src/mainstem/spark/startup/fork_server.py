@@ -210,8 +210,8 @@ class _Server:
         theirs.close()
         return _Spare(pid, ours)
 
-    def _become(self, told: socket.socket) -> None:
-        """In the fork: wait for a request, then run it as a Python process. Does not return."""
+    def _become(self, control: socket.socket) -> None:
+        """In the fork: wait for a request on ``control``, then run it as a Python process. Does not return."""
         code = _FAILED
         try:
             signal.set_wakeup_fd(-1)
@@ -225,10 +225,10 @@ class _Server:
             ):
                 inherited.close()
             try:
-                request, streams = _read_request(told)
+                request, streams = _read_request(control)
             except (OSError, EOFError):
                 os._exit(0)  # the server is gone
-            told.close()
+            control.close()
             arguments, environment, directory = marshal.loads(request)
             for number, stream in enumerate(streams):
                 os.dup2(stream, number)

@@ -111,7 +111,8 @@ class Verification:
         Raises PipelineFailedError when the function fails, TransactionTimeoutError while a transaction is open that
         hides what the pipeline wrote.
         """
-        told, held_by = _watermark_told(self._log, self._pipeline.name)  # before the progress: an older one claims less
+        # The watermark is read before the progress: an older watermark claims less.
+        published, held_by = _published_watermark(self._log, self._pipeline.name)
         progress = self._progress()
         streams = call(self._pipeline, self._streams())
         schemas = schemas_of(self._pipeline, streams)
@@ -119,7 +120,7 @@ class Verification:
         topics = {topic.name: self._log.describe_topic(topic.name) for topic in self._pipeline.outputs}
         inputs = {name: self._log.describe_topic(name) for name in progress.inputs}
         removed = removed_before(Position.join(topic.beginning for topic in inputs.values()))
-        watermark = _time(watermark_ms(str(self._checkpoint), progress.batch_id)) or told
+        watermark = _time(watermark_ms(str(self._checkpoint), progress.batch_id)) or published
         terms = [
             self._terms(
                 topics[topic.name],
@@ -316,7 +317,7 @@ def _last(said: ProgressLog) -> Progress | None:
         return None
 
 
-def _watermark_told(log: Log, pipeline: str) -> tuple[datetime.datetime | None, str | None]:
+def _published_watermark(log: Log, pipeline: str) -> tuple[datetime.datetime | None, str | None]:
     """The watermark in the pipeline's newest state record, and the input that holds it back, in words."""
     state = None
     try:

@@ -1,4 +1,4 @@
-"""What the headers of fetched record batches tell: the leader's epoch, and whether a record is missing.
+"""Reads from the headers of fetched record batches the leader epoch, and whether a record is missing.
 
 Pure; reads the header of each whole batch, and no record.
 """

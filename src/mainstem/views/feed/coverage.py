@@ -1,8 +1,8 @@
 """Coverage: which source positions a view's position covers, over any number of pipelines. Pure; no input or output.
 
-A pipeline's **progress** says: whoever has applied its output past ``sink`` covers ``source`` of its streaming inputs.
-Progress never goes back, so a pipeline's progress records are a rising line, of which a bounded history is kept; a
-record that does go back means that the pipeline was started afresh, and the history before it counts no more.
+A pipeline's **progress** says: a reader that has applied its output past ``sink`` covers ``source`` of its streaming
+inputs. Progress never goes back, so a pipeline's progress records are a rising line; a bounded history of it is kept. A
+record that goes back means that the pipeline was started afresh, and the history before it is dropped.
 
 * Waiting goes forward, from the source to the view: each hop's target is fixed at the first progress record that covers
   what is asked of it, so that later load cannot move it away. Where several paths lead to the view, all have to cover.
@@ -77,7 +77,7 @@ class _Known:
 
 
 class Coverage:
-    """What is known of the pipelines; see the module."""
+    """The progress of the pipelines, and the positions that it covers."""
 
     def __init__(self, hops: Iterable[Hop] = ()) -> None:
         """``hops``: the pipelines that are declared, so that they are known before their first progress."""
@@ -134,7 +134,7 @@ class Coverage:
     # ---- forward, for Wait
 
     def target(self, wait: Wait, topic: str, visiting: frozenset[str] = frozenset()) -> Position | None:
-        """What a reader of ``topic`` has to have applied; None while a hop before it has not covered its part."""
+        """The position that a reader of ``topic`` has to apply; None while a hop before it has not covered its part."""
         with self._lock:
             target = wait.at_least.restrict([topic])
             for known in self._writers(topic):
@@ -172,7 +172,7 @@ class Coverage:
     # ---- backward
 
     def _upstream(self, topic: str, position: Position, visiting: frozenset[str]) -> _Offsets:
-        """What ``position`` of ``topic`` covers of all that is upstream of it, and of the topic itself."""
+        """The positions of all upstream topics, and of the topic itself, that ``position`` of ``topic`` covers."""
         covered: _Offsets = {topic: {tp.partition: offset for tp, offset in position.items() if tp.topic == topic}}
         for known in self._writers(topic):
             if known.hop.pipeline in visiting:

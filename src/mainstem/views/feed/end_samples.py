@@ -1,16 +1,16 @@
-"""Bounded staleness: what a read has to reflect so that its answer is at most so many milliseconds behind the log.
+"""Bounded staleness: the position that a read must reflect, so that it is at most ``max_lag_ms`` behind the log.
 
-A **sample** is where the view's topic, and every topic that streams into it, ended at one moment: the ends of committed
-records. A state that covers a sample reflects everything that was in the log at that moment, also through pipelines.
+A **sample** has the ends of committed records, at one moment, of the view's topic and of every topic that streams into
+it. A state that covers a sample reflects everything that was in the log at that moment, also through pipelines.
 
-A read that may lag by ``max_lag_ms`` has to cover one sample that is no older than that when the read comes in. Ends
+A read that may lag by ``max_lag_ms`` has to cover one sample that is at most that old when the read arrives. Ends
 only grow, so the oldest such sample is the one that is covered first; where there is none, one is taken now. A busy
 view therefore asks the log once in ``max_lag_ms``, however many read it.
 
-A sample counts from the moment before the log was asked, never from later. One taken before a pipeline became known
-says nothing of that pipeline's sources: it counts no more.
+A sample has the time before its request was sent to the log, never a later one. A sample that is older than the
+discovery of a pipeline lacks that pipeline's sources, and is not used.
 
-Thread-safe. Readers of one topic take turns at the log, and share what the first of them learns.
+Thread-safe. Readers of one topic take turns at the log, and share the first one's sample.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Recent:
 
 
 class EndSamples:
-    """See the module."""
+    """The recent samples of the ends of topics."""
 
     def __init__(
         self, ask: Callable[[frozenset[str]], Position], upstream: Callable[[str], frozenset[str]], clock: Clock
@@ -65,9 +65,9 @@ class EndSamples:
         self._recent: dict[str, _Recent] = {}
 
     def target(self, topic: str, max_lag_ms: int, patience_s: float) -> Position:
-        """What a view of ``topic`` has to cover, to be at most ``max_lag_ms`` behind the log as of now.
+        """The position that a view of ``topic`` has to cover, to be at most ``max_lag_ms`` behind the log as of now.
 
-        Raises LogUnavailableError when the log does not tell; others who ask it are waited for up to ``patience_s``.
+        Waits for other readers' requests to the log up to ``patience_s``. Raises LogUnavailableError.
         """
         since_s = self._clock.monotonic_s() - max_lag_ms / 1_000
         topics = self._upstream(topic) | {topic}
@@ -79,7 +79,7 @@ class EndSamples:
         if not recent.asking.acquire(timeout=patience_s):
             raise LogUnavailableError(f"the log did not say in time where {topic} ends")
         try:
-            ends = recent.oldest_since(since_s, topics)  # whoever asked meanwhile may have asked late enough
+            ends = recent.oldest_since(since_s, topics)  # another reader's sample may be recent enough by now
             if ends is None:
                 taken_s = self._clock.monotonic_s()
                 ends = self._ask(topics)

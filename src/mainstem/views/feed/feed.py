@@ -52,7 +52,7 @@ _DELETE_RETENTION_MS = 86_400_000  # Kafka's own, where the log does not tell
 
 @dataclass(frozen=True, slots=True)
 class FeedStep:
-    """What one step brought: the records, in order, and the bookmark behind them.
+    """The result of one step: the records, in order, and the bookmark after them.
 
     ``damaged``: the offsets before the bookmark that could not be read and were skipped.
     """
@@ -74,7 +74,7 @@ class LossPolicy:
 
 
 class Feed:
-    """See the module. ``until``: where to end, in every partition; without it the feed never ends."""
+    """The records of a topic. ``until``: where to end, in every partition; without it the feed never ends."""
 
     def __init__(
         self,
@@ -243,7 +243,7 @@ class Feed:
         self._damaged.append(DamagedRecordsError(tp, damage.first_offset, self._offsets[tp] - 1, damage.reason))
 
     def _refuse_another_life(self) -> None:
-        """The client fetches by the id that it knows, which is another one when it has asked anew meanwhile."""
+        """Check the topic id: the client fetches by its cached id, which changes when it has refreshed its metadata."""
         topic = self._client.topics.get(self._topic)
         if topic is None:
             self._look_at_topic()
@@ -261,7 +261,7 @@ class Feed:
         if self._is_first_reading or caught_up_ms is None:
             return
         if self._delete_retention_ms is None:
-            self._delete_retention_ms = self._told_delete_retention_ms()
+            self._delete_retention_ms = self._topic_delete_retention_ms()
         behind_ms = self._clock.time_ms() - caught_up_ms
         if behind_ms >= self._delete_retention_ms:
             raise ViewStoppedError(
@@ -271,12 +271,12 @@ class Feed:
                 "view"
             )
 
-    def _told_delete_retention_ms(self) -> int:
+    def _topic_delete_retention_ms(self) -> int:
         try:
-            told = topic_configs(self._client, self._topic, [_DELETE_RETENTION]).get(_DELETE_RETENTION)
+            value = topic_configs(self._client, self._topic, [_DELETE_RETENTION]).get(_DELETE_RETENTION)
         except (AuthorizationError, RemoteError):
             return _DELETE_RETENTION_MS
-        return _DELETE_RETENTION_MS if told is None else int(told)
+        return _DELETE_RETENTION_MS if value is None else int(value)
 
     def _note_what_was_heard(self, asked_ms: int, fetched: Mapping[TopicPartition, FetchedPartition]) -> None:
         """Where the log ended at a time; when that is passed, nothing behind the position stood there at that time."""

@@ -23,7 +23,7 @@ from mainstem.views.stores.store import Bookmark
 
 
 def check_topic_id(topic: TopicMetadata, bookmark: Bookmark) -> None:
-    """Raises ViewStoppedError when the topic was made anew since the bookmark."""
+    """Raises ViewStoppedError when the topic was recreated since the bookmark."""
     known = bookmark.topic_ids.get(topic.name)
     if known is not None and known != str(topic.topic_id):
         raise ViewStoppedError(

@@ -174,7 +174,7 @@ class ViewHost:
         return self._view(view).watch(request, wake)
 
     def diff(self, view: str, request: DiffRequest) -> DiffAnswer:
-        """What changed between two states of a view. Raises what ``query`` does of a past moment."""
+        """The changes between two states of a view. Raises the same errors as ``query`` of a past moment."""
         return self._view(view).diff(request)
 
     def verify(self, view: str, *, full: bool = True) -> VerifyResult:
@@ -189,10 +189,10 @@ class ViewHost:
         return self._view(view).sampler.round()
 
     def rebuild(self, view: str, source: RebuildFrom = "log") -> RebuildResult:
-        """Build a view anew; the old one serves until then.
+        """Rebuild a view; the old version serves until the new one is ready.
 
-        Raises UnknownViewError, UnavailableError, and HistoryRemovedError when the log has no longer everything and the
-        source is "log", or it is "lake" and there is none, or compaction has removed some behind a "snapshot".
+        Raises UnknownViewError, UnavailableError, and HistoryRemovedError when the source is "log" and records were
+        removed, when it is "lake" and there is none, or when compaction removed records after a "snapshot".
         """
         chosen = self._view(view)
         return chosen.rebuild(source, self._lake_of(chosen.topic) if source == "lake" else None)

@@ -28,7 +28,7 @@ _ADOPTION_CHECK_S = 1.0
 
 
 class NotYetError(UnavailableError):
-    """What the view needs is not there yet: its topic, or the topic's schema."""
+    """The view's topic, or the topic's schema, does not exist yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class _Successor:
 
 
 class ViewRunner:
-    """See the module."""
+    """The thread of one view, and the version that it runs."""
 
     def __init__(
         self, name: str, open_version: Callable[[], Version], changes: Changes, watchers: Subscriptions | None = None
@@ -108,7 +108,7 @@ class ViewRunner:
         return old
 
     def halt(self, state: State, detail: str) -> None:
-        """End the thread and close the version; ``start`` and ``adopt`` begin anew."""
+        """End the thread and close the version; ``start`` and ``adopt`` begin again."""
         self._stopping.set()
         version, thread = self._version, self._thread
         if version is not None:
@@ -134,7 +134,7 @@ class ViewRunner:
                 self._turn()
         except MainstemError as error:
             self._become("stopped", str(error))
-        except BaseException as error:  # a panic of a library in Rust is no Exception; nobody else would tell of it
+        except BaseException as error:  # also the panic of a Rust library, which is not an Exception
             _LOGGER.exception("view %s stopped on an unexpected error", self._name)
             self._become("stopped", f"unexpected {type(error).__name__}: {error}; restart the view host or rebuild")
 

@@ -1,7 +1,7 @@
-"""One view: queries, and what is done to it: rebuild, verify, delete. Its ``ViewRunner`` applies its topic meanwhile.
+"""One view: queries, and maintenance: rebuild, verify, delete. Its ``ViewRunner`` applies its topic meanwhile.
 
-Concurrency: everything here is safe from any thread. Rebuild, verify and delete of one view exclude each other: whoever
-comes second gets an UnavailableError at once.
+Concurrency: everything here is safe from any thread. Rebuild, verify and delete of one view exclude each other: the
+second caller gets an UnavailableError at once.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class HostContext:
-    """What every view of a host shares.
+    """Shared by all views of a host.
 
-    ``derived``: the topics that pipelines write; ``snapshot_every``: how many records lie between two snapshots of a
+    ``derived``: the topics that pipelines write; ``snapshot_every``: the number of records between two snapshots of a
     store.
     """
 
@@ -86,7 +86,7 @@ class HostContext:
 
 
 class View:
-    """See the module."""
+    """One view: its queries and its maintenance."""
 
     def __init__(self, definition: ViewDefinition, directory: Path, surroundings: HostContext) -> None:
         self.definition = definition
@@ -155,7 +155,7 @@ class View:
         return self._serving(ask)
 
     def diff(self, request: DiffRequest) -> DiffAnswer:
-        """What changed between two states of the view. Raises what ``query_as_of`` does."""
+        """The changes between two states of the view. Raises the same errors as ``query_as_of``."""
         start = self._position_at(request.start)
         end = None if request.end is None else self._position_at(request.end)
 
@@ -167,9 +167,9 @@ class View:
         return self._serving(compare)
 
     def rows_of(self, keys: Sequence[bytes]) -> tuple[list[tuple[str, Row | None]], Position]:
-        """Key-value: the rows of keys, None for what is not there, all of one position, and that. Raises as ``query``.
+        """Key-value: the rows of keys, None for missing ones, all of one position, and that. Raises as ``query``.
 
-        A key that is no text has no row and is left out.
+        A key that is not text has no row and is left out.
         """
         return self._serving(lambda _, store: _rows(store, keys))
 
@@ -212,7 +212,7 @@ class View:
         """Compare the view with a replay of its topic; see `views.verification.verify`. It goes on applying and
         answering.
 
-        Not ``full``: without a replay, where the store's own account shows that nobody else has written to it.
+        Not ``full``: without a replay, if the store's own account shows that no other writer changed it.
         """
         with self._maintaining():
             self.refuse_if_stopped()
@@ -245,9 +245,9 @@ class View:
     def rebuild(self, source: RebuildFrom = "log", lake: Path | None = None) -> RebuildResult:
         """Build a new version from the log, beside the old one, which goes on serving; then they swap.
 
-        ``source`` "left" takes what retention has left of the log; "log" raises HistoryRemovedError where that is not
-        everything; "lake" takes what ``lake`` has, and the log from there; "snapshot" the newest snapshot that the view
-        has, and the log from there: a store that somebody else wrote to is not healed by that.
+        ``source`` "left" takes the records that retention left in the log; "log" raises HistoryRemovedError if some
+        were removed; "lake" takes the records in ``lake``, and the log from there; "snapshot" the view's newest
+        snapshot, and the log from there. A snapshot does not repair a store that another process has changed.
         """
         with self._maintaining():
             started_s = self._around.clock.monotonic_s()
@@ -316,7 +316,7 @@ class View:
             )
 
     def delete(self) -> None:
-        """Delete what is stored of the view. It answers no more until it is rebuilt or its host starts again."""
+        """Delete the view's stored state. It does not answer until it is rebuilt or its host starts again."""
         with self._maintaining():
             self._runner.halt("deleted", "rebuild it, or start its host again, to have it back")
             self._verified = None
@@ -441,7 +441,7 @@ class View:
         return None if version is None else Subject(version, self._client())
 
     def _drift(self) -> str | None:
-        """What a status says loudly when the view is not what its log gives."""
+        """The warning of a status when the view differs from its log."""
         findings = [result for result in (self._verified, self.sampler.sampled) if result and not result.equal]
         if not findings:
             return None

@@ -1,12 +1,11 @@
-"""Which position of a topic a past moment is: a position that is checked, or a time that is looked up in the log.
+"""The position of a past moment: a given position, which is checked, or a time, which is looked up in the log.
 
 * A position has to name every partition of the topic, and nothing else, as the position of every answer does: a state
   is that of all partitions. One beyond the committed records is refused.
-* A time means, in each partition, everything before the first record whose timestamp is that time or later; a later
-  record with an earlier timestamp does not count, one before it with a later timestamp cannot be there. Transaction
-  markers and aborted records are no records (`client.read.time_search`). Where the log
-  has removed records, and has none left from before the time, nobody knows which of those removed lay before it: that
-  is refused.
+* A time means, in each partition, everything before the first record whose timestamp is that time or later. A later
+  record with an earlier timestamp does not count; one before it with a later timestamp cannot exist. Transaction
+  markers and aborted records are ignored (`client.read.time_search`). If the log has removed records, and has none
+  left from before the time, it is unknown which removed records were before it: that is refused.
 
 Functions over a ``WireClient``, whose contract they have.
 """

@@ -1,13 +1,13 @@
-"""The past states of a view that were asked for lately: each built once, however many ask, and kept for a while.
+"""The recently requested past states of a view: each is built once for all its readers, and kept for a while.
 
     VERSION/past/000001/   the store as of one position
 
-Each state is built in a thread of its own, one after the other. Who asks waits for it up to a time, and may ask again:
-the building goes on. At most ``STORES_MAX`` states are kept; the one that was read longest ago goes first, and one that
-is being read or built stays. They are derived from the log, so nothing of them survives a restart. Who needs several
-takes them at once: if each held one and waited for another, none would go on.
+Each state is built in its own thread, one after the other. A reader waits for it up to its time-out, and may ask again:
+the build goes on. At most ``STORES_MAX`` states are kept; the least recently read one is removed first, and one that is
+being read or built stays. They are derived from the log, and do not survive a restart. A reader takes all states that
+it needs at once: readers that each held one and waited for another would deadlock.
 
-Thread-safe. ``stop`` ends what is being built, and who waits for it; ``close`` comes when nobody reads any more.
+Thread-safe. ``stop`` ends all builds, and the readers that wait for them; call ``close`` when no reader is left.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Build: TypeAlias = Callable[[Path, Position, Callable[[Position], None]], ViewSt
 
 
 class _ForgottenError(Exception):
-    """What was being built counts no more. Never leaves this module."""
+    """The state being built is out of date. Used in this module only."""
 
 
 @dataclass(slots=True)
 class _Past:
-    """One past state. ``readers`` hold it, or wait for it; ``reached`` is how far it is built; ``used`` orders them.
+    """One past state. ``readers`` hold it, or wait for it; ``reached`` is how far it is built; ``used`` orders states.
 
-    ``is_forgotten``: it counts no more, and goes when nobody reads or builds it.
+    ``is_forgotten``: it is out of date, and is removed when its last reader and its build have ended.
     """
 
     position: Position
@@ -52,7 +52,7 @@ class _Past:
 
 
 class PastStores:
-    """See the module."""
+    """The past states of one version of a view."""
 
     def __init__(self, directory: Path, build: Build, clock: Clock, stores_max: int = STORES_MAX) -> None:
         """Deletes what an earlier process left over."""
@@ -90,9 +90,10 @@ class PastStores:
             self._release(taken)
 
     def forget(self) -> None:
-        """Let go of all states: they were built from something that counts no more.
+        """Drop all states, because the data that they were built from is out of date.
 
-        One that is read goes when it is given back; one that is being built is built anew for whoever waits for it.
+        A state that is being read is removed when its readers return it. A state that is being built is built again
+        for the readers that wait for it.
         """
         with self._changed:
             for past in self._kept.values():
@@ -102,7 +103,7 @@ class PastStores:
         self._discard_forgotten()
 
     def stop(self) -> None:
-        """Let no more be built or waited for; returns when no thread builds any more. Idempotent."""
+        """End all builds and waits, and refuse new ones; returns when no thread builds any more. Idempotent."""
         with self._changed:
             self._is_stopping = True
             self._changed.notify_all()
@@ -111,7 +112,7 @@ class PastStores:
             thread.join()
 
     def close(self) -> None:
-        """Delete every state, after ``stop``; nobody may read one any more. Idempotent."""
+        """Delete every state, after ``stop``; no reader may hold one. Idempotent."""
         self.stop()
         for past in (*self._kept.values(), *self._forgotten):
             _discard(past)
@@ -193,7 +194,7 @@ class PastStores:
                     _discard(gone)
                 self._go_on(past, Position())
                 store = self._build(past.path, past.position, lambda reached: self._go_on(past, reached))
-        except BaseException as error:  # noqa: BLE001 - whoever waits is told
+        except BaseException as error:  # noqa: BLE001 - raised to the readers that wait
             shutil.rmtree(past.path, ignore_errors=True)
             with self._changed:
                 if self._kept.get(past.position) is past:

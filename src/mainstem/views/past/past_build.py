@@ -37,7 +37,7 @@ _WAIT_MS = 500
 
 @dataclass(frozen=True, slots=True)
 class PastBuilder:
-    """See the module. ``topic_ids``: the life of the topic that the view's positions belong to."""
+    """Builds past states of one view. ``topic_ids``: the ids of the topics that the view's positions belong to."""
 
     topic: str
     topic_ids: Mapping[str, str]
@@ -108,7 +108,7 @@ def _give_up(store: ViewStore, path: Path) -> None:
 
 
 def _removed(begin: Position, until: Position, earliest: Mapping[TopicPartition, int]) -> str | None:
-    """What the log has removed of the records from ``begin`` to ``until``, in words; None when all are there."""
+    """The text of which records from ``begin`` to ``until`` the log has removed; None when all are there."""
     for tp, start in earliest.items():
         first, end = begin.get(tp, 0), until.get(tp, 0)
         if first < end and first < start:

@@ -1,4 +1,4 @@
-"""What a view keeps: the contract of a store, and one package for each kind.
+"""The stores of views: the contract of a store, and one package for each kind.
 
 * ``store``: the contract of every store
 * ``store_kinds``: which store serves which kind

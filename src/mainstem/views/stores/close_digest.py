@@ -1,13 +1,14 @@
-"""The seal of a store that one process at a time can open: what it held when it was closed, for the next opening.
+"""The digest of a closed store that one process at a time can open: the next opening compares it.
 
-Some libraries neither number their writes nor let a digest be kept at a bearable price (decision 0021), but hold a lock
-that lets no other process write while the store is open. For them it is enough to know, at each opening, that what is
-there is what was left:
+Some libraries neither number their writes nor let a digest be kept at a low cost (decision 0021), but hold a lock that
+lets no other process write while the store is open. For them it is enough to check, at each opening, that the content
+is the same as at the last closing:
 
-1. *Closing*, with an account that is whole: a proof of what is stored (the store says which) goes into ``sealed.json``.
-2. *Opening*: the proof is taken again. The same: the account is whole, and the seal is removed, because what is stored
-   changes from here on. Another: someone wrote meanwhile, and the seal stays, so that every later opening says so too.
-   No seal: the process was killed, so nothing is known until a replay vouches for the store.
+1. *Closing*, if no foreign write is known: a proof of the content (each store defines its own) goes into
+   ``sealed.json``.
+2. *Opening*: the proof is computed again. If it is the same, no other process wrote, and the file is removed, because
+   the content changes from here on. If it differs, another process wrote meanwhile; the file stays, so that every later
+   opening finds this, too. Without the file the process was killed: the store is unverified until a replay.
 
 Concurrency: opened and closed by the store's owner; ``is_whole`` and ``mark_verified`` from any thread.
 """
@@ -29,23 +30,23 @@ _SEAL = "sealed.json"
 
 
 class CloseDigest:
-    """See the module."""
+    """The digest of one store's last closing."""
 
     def __init__(self, directory: Path, prove: Prove, *, is_new: bool) -> None:
-        """``is_new``: the store was made just now, and nobody can have written to it yet."""
+        """``is_new``: the store was made just now, so no other process can have written to it."""
         self._path = directory / _SEAL
         self._prove = prove
         self._is_whole = True if is_new else self._compare()
         if self._is_whole is not False:
-            remove_file(self._path)  # durable before the store changes: a seal that came back would accuse somebody
+            remove_file(self._path)  # durable before the store changes: an old file would report a foreign write
 
     @property
     def is_whole(self) -> bool | None:
-        """Whether nobody else wrote between the last closing and this opening; None: it cannot be told."""
+        """Whether no other process wrote between the last closing and this opening; None: unknown."""
         return self._is_whole
 
     def mark_verified(self) -> None:
-        """What is stored is right after all."""
+        """A replay has shown that the content is correct."""
         self._is_whole = True
 
     def close(self) -> None:

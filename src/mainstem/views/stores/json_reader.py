@@ -30,7 +30,7 @@ from mainstem.views.stores.store import Poison
 
 READING_VERSION: Final = 2
 KEY_BYTES_MAX: Final = 60_000
-"""What every store can index."""
+"""The longest key that every store can index."""
 
 
 @dataclass(frozen=True, slots=True)

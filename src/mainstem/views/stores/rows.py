@@ -22,9 +22,10 @@ _STRING_OR_NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?(?:nan|inf(?:inity)?)', 
 
 
 def row_of(key: str, text: str | bytes) -> Row:
-    """The row of a key: the key and the fields of its JSON object; JSON that is no object is its field ``value``.
+    """The row of a key: the key and the fields of its JSON object; other JSON becomes the field ``value``.
 
-    So is text that is no JSON: a view writes none, but who writes to its store may, and shall be shown what is there.
+    So does text that is not JSON: a view writes none, but another process may have written it to the store, and a
+    verification then shows it.
     """
     try:
         value = value_of(text)
@@ -40,7 +41,7 @@ def readable(text: bytes) -> str:
 
 
 def value_of(text: str | bytes) -> Any:
-    """What a stored JSON text holds."""
+    """The value of a stored JSON text."""
     text = text if isinstance(text, str) else text.decode()
     try:
         return _DECODER.decode(text)

@@ -43,9 +43,9 @@ APPLY_COLUMNS = frozenset({"key", "value", "partition", "offset"})
 
 @dataclass(frozen=True, slots=True)
 class StoreDefinition:
-    """What a store needs to know of its view. ``schema``: the topic's, where there is one.
+    """The parts of a view's definition that its store needs. ``schema``: the topic's, if it has one.
 
-    ``on_damaged``: what whoever reads the topic for it does at records that cannot be read (`views.feed.feed`).
+    ``on_damaged``: how the feed handles damaged records of the topic (`views.feed.feed`).
     """
 
     view: str
@@ -69,7 +69,7 @@ class StoreDefinition:
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """What a store holds, independent of any order: the number of its entries and the sum of their hashes.
+    """A digest of a store's content in any order: the number of its entries and the sum of their hashes.
 
     Comparable between two stores of one kind in one process. A sum and not XOR, under which pairs vanish.
     """
@@ -80,10 +80,10 @@ class Digest:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What a store keeps of its own writes, in the same transaction as its data; whoever else writes shows up in it.
+    """A store's record of its own writes, in the same transaction as its data. It reveals writes by other processes.
 
-    ``digest``: of everything that it holds. ``writes``: the number that its library gave its last write.
-    ``is_broken``: someone else has written.
+    ``digest``: of the whole content. ``writes``: the number that its library gave its last write. ``is_broken``:
+    another process has written.
     """
 
     digest: Digest | None = None
@@ -105,19 +105,18 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """What a store keeps beside its data, in the same transaction.
+    """The position of a store's data, written in the same transaction.
 
-    ``topic_ids`` and ``leader_epochs`` say in which life of its topic the position was reached: after a topic was
-    deleted and made anew, or lost its tail, the same offset is another record. ``dead_letters`` counts the records that
-    could not be applied, ``damaged_offsets`` those that could not be read and were skipped. ``account`` is the store's
-    own, and no part of what the bookmark stands for; None in a store of a kind that keeps none, or made before there
-    was one.
+    ``topic_ids`` and ``leader_epochs`` identify the topic's log at that position: after a topic was recreated, or lost
+    its tail, the same offset is another record. ``dead_letters`` counts the records that could not be applied,
+    ``damaged_offsets`` those that could not be read and were skipped. ``account`` belongs to the store and is not
+    compared with bookmarks; None in a kind of store without one, or in a store made before accounts existed.
 
-    Where the log is compacted, a record may be gone that a later one superseded, and a state between the two lacks it.
-    ``exact_from`` is the position from which on the content is again what all records before it would have made.
-    ``caught_up_ms`` is a time at which no record stood behind the position yet, by the view host's clock (for a store
-    that has not been at the log's end yet: when it began): it says whether deletions may have been removed unread
-    (`views.feed.feed`), and is no part of what the bookmark stands for. None in a store made before there was one.
+    In a compacted log a record may be missing that a later one superseded, and a state between the two lacks it.
+    ``exact_from`` is the position from which the content is again the result of all records before it.
+    ``caught_up_ms`` is a time, by the view host's clock, at which the log had no record after the position (for a store
+    that never was at the log's end: when it began). It shows whether deletions may have been removed unread
+    (`views.feed.feed`), and is not compared either. None in a store made before this field existed.
     """
 
     position: Position = field(default_factory=Position)
@@ -258,7 +257,7 @@ class Snapshot(ABC):
 
     @abstractmethod
     def entries(self) -> Iterator[tuple[str, Row]]:
-        """What the digest is taken over, each with a name, in the order of the names' UTF-8 bytes."""
+        """The entries of the digest, each with a name, in the order of the names' UTF-8 bytes."""
 
     def entries_after(self, name: str | None) -> Iterator[tuple[str, Row]]:
         """The entries behind that name, all of them for None. Kinds that keep their past find the name at once."""
@@ -274,10 +273,10 @@ class Snapshot(ABC):
         return None
 
     def intact(self) -> bool | None:
-        """Whether this is what the store has written and nobody else, by its own account, without the log.
+        """Whether only the store itself has written its content, by its own account, without the log.
 
-        None: it keeps no account, or cannot tell by it. True is as good as the account: see each kind. False is a
-        suspicion, which a replay confirms.
+        None: it has no account, or the account cannot decide. How reliable True is depends on the account: see each
+        kind. False is a suspicion, which a replay confirms.
         """
         return None
 

@@ -1,23 +1,23 @@
-"""Snapshots of a view's store on disk, one every so many records: where the view's past, and a rebuild, can begin.
+"""Snapshots of a view's store on disk, one every so many records: the start of past states and of rebuilds.
 
-    VERSION/snapshots/000007/bookmark.json   what the copy reflects
+    VERSION/snapshots/000007/bookmark.json   the position of the copy
     VERSION/snapshots/000007/store/          the store's own files, with the same bookmark in them
     VERSION/snapshots/void                   there are none, and will be none, of this version
 
-They belong to one version of the view: what voids the version (another definition, another life of the topic, a rebuild
-because somebody wrote to the store) voids them too.
+They belong to one version of the view. A new version makes them invalid, too: after another definition, a recreated
+topic, or a rebuild because another process wrote to the store.
 
 Invariants:
 
-1. *Whole or not there.* A snapshot has its name only when every byte of it is on disk; a crash at any step leaves what
-   the next opening deletes.
-2. *Never changed.* What begins at a snapshot begins with a copy (``copy_store``); a snapshot that is leased stays.
-3. *Exact.* One is made only of a state that is what all records before its position make (``Bookmark.is_exact``), not
-   of a store that knows that somebody else has written to it, and of none that a verification has found to differ from
-   its log: what ``void`` writes down holds until the view is rebuilt, over restarts too.
-4. *Bounded.* At most ``KEPT_MAX`` are kept, spread over the past: the newest, the oldest, and between them whatever
-   lies farthest from its neighbors. One is made after ``every_records`` records at the earliest, and not before as many
-   bytes of records were applied as the last one had to write: a view that is large makes them less often.
+1. *Whole or absent.* A snapshot gets its name only when every byte of it is on disk; the next opening deletes what a
+   crash left at any step.
+2. *Never changed.* Users of a snapshot start from a copy (``copy_store``); a snapshot that is leased stays.
+3. *Exact.* It is made only of a state that is the result of all records before its position (``Bookmark.is_exact``).
+   It is not made of a store that another process has written to, nor of one that a verification found to differ from
+   its log: ``void`` is stored, and holds until the view is rebuilt, also over restarts.
+4. *Bounded.* At most ``KEPT_MAX`` are kept, spread over the past: the newest, the oldest, and between them those
+   farthest from their neighbors. The next one is made after ``every_records`` records at the earliest, and not before
+   as many bytes of records were applied as the last one wrote: a large view makes them less often.
 
 Making one, by the applier between two applies:
 
@@ -79,7 +79,7 @@ class StoreSnapshot:
 
 
 class StoreSnapshots:
-    """See the module."""
+    """The snapshots of one version of a view."""
 
     def __init__(self, directory: Path, every_records: int = EVERY_RECORDS) -> None:
         """Takes up what is there, and deletes what a crash left over."""
@@ -138,7 +138,7 @@ class StoreSnapshots:
                     _remove(chosen.path)
 
     def void(self) -> None:
-        """Delete them all, those that are leased when they are given back, and make no more of this version."""
+        """Delete all snapshots, leased ones when they are returned, and make none of this version from now on."""
         with self._lock:
             self._is_void = True
             gone = [found for found in self._snapshots if not self._leased.get(found.path)]

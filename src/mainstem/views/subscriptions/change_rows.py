@@ -1,12 +1,12 @@
-"""``ChangeSubscription``: the changes of a view with their rows, as a stream tells them.
+"""``ChangeSubscription``: the changes of a view with their rows, for a stream.
 
-1. It begins to watch, and learns the position where it begins.
-2. Who comes back with a position is told what changed since: the keys in the topic between that position and the
-   beginning. Where the log has them no more, compaction has removed some (among them, perhaps, deletions), or they are
-   too many, it is a *reset*: whatever is known may be wrong, and has to be read anew.
-3. For each key that was touched the row is read as it is now: from a state at or behind every change that is told, so
-   never an older row after a newer one. A view that has lost its tail, and stands before what its listener has seen,
-   says nothing until it is there again.
+1. It starts a watch, and learns the position where the watch begins.
+2. A client that comes back with a position gets the changes since: the keys in the topic between that position and the
+   beginning of the watch. If the log has removed them, compaction has removed some (perhaps deletions), or they are too
+   many, it is a *reset*: the client's rows may be wrong, and it has to read them again.
+3. The row of each changed key is read in its current state. That state covers every change that was sent, so an older
+   row never follows a newer one. A view that has lost its tail, and is before the position that the client has seen,
+   sends nothing until it is there again.
 
 For one thread at a time; ``close`` from any.
 """
@@ -38,7 +38,7 @@ _WAIT_MS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class WatchRequest:
-    """What to watch: one key, the keys with a prefix, or all; ``since`` is what the listener knows already."""
+    """The keys to watch: one key, the keys with a prefix, or all; ``since`` is the client's position."""
 
     key: str | None = None
     prefix: str | None = None
@@ -62,7 +62,7 @@ class RowChanges:
 
 
 class ChangeSubscription:
-    """See the module."""
+    """One client's subscription to the changes of a view."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class ChangeSubscription:
         self._must_reset = False
         try:
             if not self._watch.began.covers(self._not_before) and not log.end(view.topic).covers(self._not_before):
-                self._must_reset, self._not_before = True, Position()  # of another life of the topic
+                self._must_reset, self._not_before = True, Position()  # the topic was recreated
             if self._watch.wanted.key is not None:
                 self._watch.add((self._watch.wanted.key,))
             elif request.since is not None and not self._must_reset:
@@ -97,24 +97,24 @@ class ChangeSubscription:
 
     @property
     def began(self) -> Position:
-        """Where the listener begins: what it knows already, or where the view is."""
+        """The position where the client begins: its own, or else the view's."""
         return self._not_before if self._not_before else self._watch.began
 
     @property
     def position(self) -> Position | None:
-        """How far everything has been told; None while something is to be told."""
+        """The position up to which all changes were taken; None while changes are pending."""
         position = self._watch.position
         return position if position is not None and position.covers(self._not_before) else None
 
     @property
     def is_held(self) -> bool:
-        """Whether the view stands before what the listener knows, so that nothing can be told yet."""
+        """Whether the view is before the client's position, so that nothing can be sent yet."""
         return not self._view.position.covers(self._not_before)
 
     def next(self) -> RowChanges | None:
-        """What is to be told now; None when that is nothing.
+        """The next changes to send; None when there are none.
 
-        Raises ViewStoppedError, and UnavailableError to a listener that let too many keys pile up.
+        Raises ViewStoppedError, and UnavailableError if the client has let too many keys accumulate.
         """
         self._view.refuse_if_stopped()
         if self.is_held:
@@ -135,7 +135,7 @@ class ChangeSubscription:
         return RowChanges(rows, state, taken.position, is_reset, taken.has_moved)
 
     def close(self) -> None:
-        """Listen no more. Idempotent."""
+        """End the subscription. Idempotent."""
         self._watch.close()
 
     # ---- how
@@ -159,7 +159,7 @@ class ChangeSubscription:
         return WatchFilter()
 
     def _replay(self, log: Log, since: Position) -> None:
-        """Let the keys be told that the topic has between ``since`` and the beginning of the watch."""
+        """Add the topic's keys between ``since`` and the beginning of the watch to the pending keys."""
         topic, began = self._view.topic, self._watch.began
         if began.covers(since) and since.covers(began):
             return

@@ -1,11 +1,11 @@
-"""Who wants to hear of a view's changes, and what each has not been told yet.
+"""The subscriptions to a view's changes, and the pending keys of each.
 
-The applier says after each apply which keys it touched (``applied``); when nobody listens, that costs nothing. A
-``Watch`` keeps the keys of its filter that were touched since it last asked, and the position up to which that is all:
-never the rows, which are read when they are told. So a slow listener hears of each key once, however often it changed,
-and what it holds is bounded by ``KEYS_MAX`` keys; beyond that it has failed.
+After each apply the applier reports the changed keys (``applied``); without subscriptions that costs nothing. A
+``Watch`` keeps the keys of its filter that changed since they were last taken, and the position up to which they are
+complete. It keeps no rows: they are read on delivery. So a slow client gets each key once, however often it changed.
+A watch holds at most ``KEYS_MAX`` keys; beyond that it fails.
 
-Invariant: whoever knows a watch's position and has been told all keys that it took by then knows every change up to it.
+Invariant: a client that received every key up to a watch's position has seen every change up to it.
 
 Thread-safe: the applier's thread calls ``applied``, any other a Watch.
 """
@@ -35,7 +35,7 @@ class WatchFilter:
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What a watch took: keys to be told. ``position`` is None while more keys are to come before it is reached."""
+    """The keys that were taken from a watch. ``position`` is None while more keys before it are pending."""
 
     keys: tuple[bytes, ...]
     position: Position | None
@@ -57,7 +57,7 @@ class Subscriptions:
         return len(self._others) + sum(map(len, self._by_key.values()))
 
     def watch(self, wanted: WatchFilter, wake: Callable[[], None]) -> Watch:
-        """Begin to listen; ``wake`` is called, from any thread, when there is something to take."""
+        """Start a watch; ``wake`` is called, from any thread, when there is something to take."""
         with self._lock:
             watch = Watch(self, self._lock, wanted, wake, self._position)
             if wanted.key is not None:
@@ -94,20 +94,20 @@ class Subscriptions:
                 watch.touch(() if prefix is None else (key for key in keys if key.startswith(prefix)))
 
     def opened(self, position: Position, *, is_swap: bool) -> None:
-        """A version serves that stands at ``position``; after a swap what listeners know may be wrong anywhere."""
+        """A version at ``position`` serves now; after a swap all watches reset, because any row may differ."""
         with self._lock:
             self._position = position
             if is_swap:
                 self._tell_all(is_reset=True)
 
     def wake_all(self) -> None:
-        """Something else happened that a listener should look at: the view's state changed."""
+        """Wake all watches, because the view's state changed."""
         with self._lock:
             self._tell_all(is_reset=False)
 
     @property
     def position(self) -> Position:
-        """How far the view has applied, as told; under the lock of whoever asks."""
+        """The position that the view last reported; the caller holds the lock."""
         return self._position
 
     def _tell_all(self, *, is_reset: bool) -> None:
@@ -116,7 +116,7 @@ class Subscriptions:
 
 
 class Watch:
-    """One listener; see the module. ``touch`` and ``wake`` are for Watchers, which holds the lock."""
+    """The pending keys of one subscription. Only ``Subscriptions`` calls ``touch`` and ``wake``, with the lock held."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class Watch:
     ) -> None:
         self.wanted = wanted
         self.began = position
-        """Where it began: every change behind it will be told."""
+        """The position where the watch began: it reports every change after it."""
         self._watchers = watchers
         self._lock = lock
         self._wake = wake
@@ -139,11 +139,11 @@ class Watch:
     def position(self) -> Position | None:
         """The position up to which everything has been taken; None while there is something to take."""
         with self._lock:
-            is_told = not (self._keys or self._is_reset or self._has_moved)
-            return self._watchers.position if is_told else None
+            has_pending = self._keys or self._is_reset or self._has_moved
+            return None if has_pending else self._watchers.position
 
     def take(self, keys_max: int) -> Touched:
-        """What to tell next: the keys that have waited longest, first."""
+        """Take the next keys, those that have waited longest first."""
         with self._lock:
             keys = tuple(key for key, _ in zip(self._keys, range(keys_max), strict=False))
             for key in keys:
@@ -155,12 +155,12 @@ class Watch:
             return taken
 
     def add(self, keys: Iterable[bytes]) -> None:
-        """Keys that are to be told besides."""
+        """Add keys to the pending ones."""
         with self._lock:
             self.touch(keys)
 
     def close(self) -> None:
-        """Listen no more. Idempotent."""
+        """End the watch. Idempotent."""
         self._watchers.forget(self)
 
     def touch(self, keys: Iterable[bytes]) -> None:

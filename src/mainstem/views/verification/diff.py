@@ -1,4 +1,4 @@
-"""What changed in a view between two of its states: the rows that were added, changed and removed, key by key.
+"""The changes of a view between two of its states: the rows that were added, changed and removed, key by key.
 
 Both states are walked side by side in the order of their keys' UTF-8 bytes. An answer ends at ``limit`` changes, after
 some mebibytes or after some seconds, and then names the key behind which to read on: with the same two positions that
@@ -27,9 +27,9 @@ _LOOK_EVERY = 256
 
 @dataclass(frozen=True, slots=True)
 class DiffRequest:
-    """From the state at ``start`` to that at ``end``, which is now unless told; only keys behind ``after``.
+    """From the state at ``start`` to that at ``end`` (default: now); only keys after ``after``.
 
-    The states are built, where need be, in ``timeout_s``.
+    States that do not exist yet are built within ``timeout_s``.
     """
 
     start: AsOf

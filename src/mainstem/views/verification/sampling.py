@@ -9,12 +9,12 @@ A round:
 3. **Follow**: the same for what the view has applied meanwhile, taking more of the processor, since the view goes on.
 4. **Compare**: with a snapshot, replay the little that came since, and walk both buckets side by side. The snapshot is
    held for this alone: some microseconds an entry, at half of the processor.
-5. **Tell**: what was found, and to which position. Found differences stay told until their bucket is found equal, and
-   void the snapshots and past states of the view (``Version.mark_unverified``).
+5. **Report** the result and its position. Differences stay reported until their bucket is found equal. They make the
+   snapshots and past states of the view invalid (``Version.mark_unverified``).
 
-A rebuild, a verification, a deletion or a stop takes precedence: ``giving_way`` ends a round within a fetch, with
-nothing told. What a round cannot say anything about is left out: a kind whose entries do not go by keys, a fold over a
-log that has lost its beginning, and a difference where compaction has passed the position of the view.
+A rebuild, a verification, a deletion or a stop takes precedence: ``giving_way`` ends a round within a fetch, without a
+result. A round leaves out what it cannot judge: a kind whose entries do not go by keys, a fold over a log that has lost
+its beginning, and a difference where compaction has passed the position of the view.
 
 Concurrency: ``round`` is for one thread at a time; everything else for any.
 """
@@ -126,11 +126,11 @@ class Sampler:
 
     @property
     def sampled(self) -> Sampled | None:
-        """What the last rounds found; None before the first, and after the view was built anew."""
+        """The result of the last rounds; None before the first, and after the view was rebuilt."""
         return self._sampled
 
     def forget(self) -> None:
-        """The view was built anew: what was found before counts no more. While it gives way."""
+        """Drop all results, because the view was rebuilt. Call it inside ``giving_way``."""
         self._found.clear()
         self._sampled = None
 

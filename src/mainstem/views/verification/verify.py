@@ -1,20 +1,21 @@
 """Verifying a view: replay its topic up to the view's position into a scratch store, and compare what both hold.
 
-Before that, and instead of it where it is asked for, the store's own account (`store.Account`,
-`views.stores.close_digest`) can tell that nobody else has written to it: that costs no replay. Only an account that
-is whole is believed; where it is broken, or there is none, the replay decides, and names what differs.
+Before that, or on request instead of it, the store's own account (`store.Account`, `views.stores.close_digest`) can
+show that no other process has written to it: that needs no replay. Only an intact account is accepted; if it is broken,
+or there is none, the replay decides, and names the differences.
 
-The view goes on applying and answering: what is compared is a snapshot. Digests are compared first; only when they
-differ are the entries walked, side by side in the order of their keys, for the first differences.
+The view goes on applying and answering: a snapshot is compared. Digests are compared first; only when they differ are
+the entries walked, side by side in the order of their keys, for the first differences.
 
-Where the log has removed records, a replay of what is left may rightly differ from the view, and only what it can tell
-is compared:
+Where the log has removed records, a replay of the rest may rightly differ from the view, and only the part that the
+replay can decide is compared:
 
 * by *retention*: a key that the replay does not have may rightly be in the view. Only the keys that it has are compared
   (of a graph its records; its edges, which many keys decide, with the records that it holds itself), and the result
   says from which position on. Rows that are made of all records of a key cannot be compared.
-* by *compaction*: what the replay has not, a lake may rightly have. In the other kinds a replay up to where the log
-  ended when it met the gap is whole again; before that a difference says nothing, and is told later.
+* by *compaction*: a lake may rightly have records that the replay lacks. In the other kinds a replay is whole again at
+  the offset where the log ended when the replay met the gap. Before that offset a difference proves nothing, and
+  UnavailableError is raised.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ def compare(
             digest = snapshot.digest()
             equal = digest == expected.digest()
             if not equal:
-                _refuse_what_cannot_be_told(view, definition, expected, replay.beginning)
+                _refuse_undecidable(view, definition, expected, replay.beginning)
             is_partial = replay.beginning is not None or (
                 isinstance(definition.kind, Lake) and bool(expected.bookmark.exact_from)
             )
@@ -149,9 +150,7 @@ def compare(
     )
 
 
-def _refuse_what_cannot_be_told(
-    view: str, definition: StoreDefinition, expected: Snapshot, beginning: Position | None
-) -> None:
+def _refuse_undecidable(view: str, definition: StoreDefinition, expected: Snapshot, beginning: Position | None) -> None:
     """Raises as ``compare`` does, where a difference does not mean that the view is wrong."""
     gap = expected.bookmark.exact_from
     if needs_every_record(definition.kind) and (beginning is not None or gap):

@@ -46,7 +46,7 @@ class Version:
         """``send``: where the poison of this version goes."""
         self.path = path
         self.definition = definition
-        """What the store was opened with: the topic's schema may be another one by now."""
+        """The definition that the store was opened with: the topic's schema may have changed since."""
         self.snapshots = snapshots
         self.past = past
         self.records = 0
@@ -121,9 +121,9 @@ class Version:
         return True
 
     def mark_unverified(self) -> None:
-        """A verification has found that the store is not what its log gives, and nobody knows since when.
+        """A verification has found that the store differs from its log, since an unknown time.
 
-        Snapshots and past states that come from it count no more, and none are made of it until the view is rebuilt.
+        Snapshots and past states made from it are removed, and none are made of it until the view is rebuilt.
         """
         if self._store.keeps_past:
             self.snapshots.void()

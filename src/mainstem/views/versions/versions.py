@@ -37,7 +37,7 @@ _PAST = "past"
 
 
 class Versions:
-    """See the module. For one thread at a time."""
+    """The versions of one view on disk. For one thread at a time."""
 
     def __init__(self, directory: Path, files: FileSystem = LOCAL_FILES) -> None:
         self._directory = directory

@@ -75,7 +75,7 @@ WHERE records <> ifnull(found, 0) ORDER BY name"""
 
 
 class GraphStore(ViewStore):
-    """See the module."""
+    """The store of a graph view, in SQLite."""
 
     def __init__(self, path: FilePath, definition: StoreDefinition) -> None:
         kind = definition.kind
@@ -177,7 +177,7 @@ class GraphStore(ViewStore):
     def _terms(
         self, before: dict[str, int], moved: list[tuple[str, int]], gone: list[tuple[str]], change: Counter[int]
     ) -> list[int]:
-        """What records that move to another edge, records that go, and edges' new numbers change of the checksum."""
+        """The change of the checksum by records that move to another edge, removed records, and edges' new counts."""
         hashes = self._hashes_of({*before.values(), *change})
         terms = [record_term(key, hashes[edge]) for key, edge in moved]
         terms += [-record_term(key, hashes[before[key]]) for key, _edge in moved if key in before]

@@ -26,12 +26,12 @@ def edge_hash(source: str, target: str) -> bytes:
 
 
 def record_term(key: str, edge: bytes) -> int:
-    """What a record that supports the edge of that hash adds to the sum."""
+    """The term in the sum of a record that supports the edge with that hash."""
     return int.from_bytes(blake2s(edge + key.encode()).digest(), "big")
 
 
 def edge_term(edge: bytes, records: int) -> int:
-    """What an edge of so many records adds; with a difference of records, what that changes."""
+    """The term of an edge with so many records; for a difference of records, the change of the sum."""
     return int.from_bytes(edge, "big") * records
 
 

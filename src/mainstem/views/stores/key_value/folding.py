@@ -1,17 +1,17 @@
-"""What a batch of records changes in a key-value view: each key's new JSON text, or that it is gone.
+"""The changes that a batch of records makes in a key-value view: each key's new JSON text, or its deletion.
 
 ``Latest`` takes the last value of each key. ``Folding`` calls the user's function for each record, in the log's order:
 
 1. The states of the batch's keys are read from the store at once.
 2. A tombstone deletes the state; the next record of the key begins with the initial one. For any other record the
-   function is called with the state, read anew from its JSON, so that it may change it in place.
-3. What it returns is written as JSON. None deletes the key. What is no JSON, would be read back as something else (keys
-   that are no text, tuples), is nested too deep or is too large, and any exception, also that of ``sys.exit``, makes
-   the record poison; the state stays as it was.
+   function is called with the state, parsed from its JSON each time, so that it may change it in place.
+3. The returned state is written as JSON. None deletes the key. The record is poison, and the state stays as it was, if
+   the returned state is not JSON, would be read back as something else (keys that are not text, tuples), is nested too
+   deep or is too large, or if the function raises any exception, also that of ``sys.exit``.
 4. At the end of the batch each key is written once.
 
-So what a record does depends on the records of its key before it alone, never on how they were cut into batches. The
-keys of an object are sorted in the text: a replay gives the same text, whatever order the function made them in.
+So the effect of a record depends only on the earlier records of its key, never on how they were cut into batches. The
+keys of an object are sorted in the text: a replay gives the same text, in whatever order the function made them.
 
 For one thread at a time, the applier.
 """
@@ -51,7 +51,7 @@ class FoldedChanges(NamedTuple):
 
 
 class ChangeReader(Protocol):
-    """What makes changes of records."""
+    """Computes changes from records."""
 
     def read(self, arrow_batch: pa.RecordBatch, stored: Stored) -> FoldedChanges:
         """The changes of a batch."""
@@ -77,7 +77,7 @@ class _RefusedStateError(Exception):
 
 
 class Folding:
-    """What ``fold`` makes of each key's records."""
+    """The result of calling ``fold`` with each key's records."""
 
     def __init__(self, fold: Fold, initial: Any) -> None:
         self._fold = fold

@@ -62,7 +62,7 @@ _TABLE_FILES = ".sst"  # a RocksDB checkpoint links them
 
 
 class KeyValueStore(ViewStore):
-    """See the module."""
+    """The store of a key-value view, in RocksDB."""
 
     keeps_past = True
 

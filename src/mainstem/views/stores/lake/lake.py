@@ -1,16 +1,16 @@
 """Lake views: every record of a topic, for good, in Parquet files under an Iceberg table (`mainstem.lake`).
 
-An archive, where the other kinds hold what is: each record is a row, tombstones too, with key, value and headers byte
-for byte, and beside them the columns of the topic's schema. A value that does not fit them is kept as it is, with null
-columns where it does not and the reason in ``_error``: it is no dead letter, for nothing is lost.
+An archive, while the other kinds hold the current state: each record is a row, tombstones too, with key, value and
+headers byte for byte, and the columns of the topic's schema. A value that does not fit the schema is kept unchanged,
+with null in the columns that do not fit and the reason in ``_error``. It is not a dead letter, because nothing is lost.
 
-What was applied is gathered in memory and committed as one file when it has 64 MB or is 10 seconds old; queries see
-both, so an answer is as fresh as any view's. The steps of one commit are in `mainstem.lake.table`; the bookmark is in
-the Iceberg snapshot's summary, so it changes with the data or not at all. After a crash the log has what was only in
-memory.
+Applied records are collected in memory, and committed as one file at 64 MB or after 10 seconds; queries see both, so an
+answer is as fresh as that of other views. The steps of one commit are in `mainstem.lake.table`; the bookmark is in the
+Iceberg snapshot's summary, so it changes with the data or not at all. After a crash the records that were only in
+memory are read from the log again.
 
-The content is a function of the position, as the contract asks: records that were applied are passed over when they
-come again, and when the schema gains columns, older files are read again from their values, one by one, in `settle`.
+The content is a function of the position, as the contract requires: records that were applied already are skipped, and
+when the schema gains columns, older files are read again from their values, one by one, in `settle`.
 
 Concurrency: as `views.stores.store` says: ``_state`` is an immutable value that the applier's thread replaces.
 """
@@ -52,7 +52,7 @@ DEFAULT_LIMITS = LakeLimits()
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What a query sees: the files, what is not in a file yet, and how far both go."""
+    """The state that a query sees: the files, the records that are not in a file yet, and the position of both."""
 
     files: tuple[LakeFile, ...]
     gathered: tuple[pa.Table, ...]
@@ -73,7 +73,7 @@ class LakeStatistics:
 
 
 class LakeStore(ViewStore):
-    """See the module."""
+    """The store of a lake view: files and the records in memory."""
 
     def __init__(self, path: Path, definition: StoreDefinition, limits: LakeLimits | None = None) -> None:
         columns = SqlColumns.of(definition.schema)
@@ -159,7 +159,7 @@ class LakeStore(ViewStore):
         return pa.schema([*RECORD, *self._typed])
 
     def _database_of(self, files: tuple[LakeFile, ...]) -> LakeDatabase:
-        """The database over these files; made anew when there are others."""
+        """The database over these files; a new one when the files have changed."""
         database = self._database
         if database is None or database.files != files:
             is_stale = any(file.schema_id != self._table.schema_id for file in files)

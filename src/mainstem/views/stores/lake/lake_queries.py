@@ -36,7 +36,7 @@ _GATHERED: Final = "_mainstem_gathered"
 
 
 class LakeDatabase:
-    """See the module. ``is_stale``: some files lack columns that the schema has gained."""
+    """The DuckDB database of one list of files. ``is_stale``: some files lack columns that the schema has gained."""
 
     def __init__(
         self, view: str, files: tuple[LakeFile, ...], schema: pa.Schema, columns: SqlColumns, *, is_stale: bool

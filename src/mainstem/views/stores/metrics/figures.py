@@ -1,4 +1,4 @@
-"""What a metrics view knows of some records: ``Figures``, which add up in any order, and reading them from a batch.
+"""A metrics view's ``Figures`` of some records, which can be added in any order, and their computation from a batch.
 
 Invariant: adding figures is commutative and associative to the last bit, so that they depend on the records alone, not
 on their order and not on how they were cut into batches. That decides how each is kept:
@@ -174,7 +174,7 @@ def _minutes_of_groups(
 def _value_figures(
     groups: np.ndarray[Any, Any], count: int, column: pa.ChunkedArray, bounds: Sequence[float]
 ) -> Iterator[tuple[int, ValueFigures]]:
-    """The groups that have numbers in ``column``, with their figures. What is not finite is no number."""
+    """The groups that have numbers in ``column``, with their figures. NaN and infinities are ignored."""
     numbers = column.to_numpy()  # null becomes NaN
     finite = np.isfinite(numbers)
     numbers, groups = numbers[finite] + 0.0, groups[finite]  # -0.0 becomes 0.0, which it equals

@@ -64,7 +64,7 @@ class State:
 
 
 class MetricsStore(ViewStore):
-    """See the module."""
+    """The store of a metrics view, in memory with a snapshot file."""
 
     is_volatile = True
 

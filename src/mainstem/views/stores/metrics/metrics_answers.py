@@ -1,4 +1,4 @@
-"""What a metrics view answers: its figures as rows. Pure functions."""
+"""The answers of a metrics view: its figures as rows. Pure functions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Search views: full text over chosen fields, in tantivy.
 
 Layout: one document for each record: its key, its JSON text (stored, not indexed) and the chosen fields (indexed, not
-stored). The bookmark is a document of its own, told apart by ``_what``, replaced in the same commit as the records; no
-query can find it. A commit is tantivy's atomic swap of ``meta.json``; what was not committed is gone after a crash.
+stored). The bookmark is a separate document, marked by ``_what``, replaced in the same commit as the records; no query
+can find it. A commit is tantivy's atomic swap of ``meta.json``; uncommitted documents are lost in a crash.
 
 The account is a seal (`views.stores.close_digest`): tantivy's lock lets one process write, and its ``meta.json``
 names every segment, their deletions and the number of the last operation, so that no commit leaves it as it was.
@@ -46,7 +46,7 @@ _HEAP_BYTES = 64 << 20
 
 
 class SearchStore(ViewStore):
-    """See the module."""
+    """The store of a search view, in tantivy."""
 
     def __init__(self, path: Path, definition: StoreDefinition) -> None:
         kind = definition.kind

@@ -77,7 +77,7 @@ class QueryWatch:
         return query
 
     def end(self, query: WatchedQuery) -> None:
-        """The query is over. It is interrupted no more when this returns."""
+        """The query is over. After this returns it is not interrupted any more."""
         with self._changed:
             self._running.remove(query)
 
@@ -123,7 +123,7 @@ class QueryWatch:
 
 
 def memory_limit() -> int | None:
-    """What ``MAINSTEM_VIEW_MEMORY_MAX`` sets; None without it. Raises ConfigError."""
+    """The value of ``MAINSTEM_VIEW_MEMORY_MAX`` in bytes; None if it is not set. Raises ConfigError."""
     text = os.environ.get(_MEMORY_MAX, "")
     if not text:
         return None

@@ -28,7 +28,7 @@ _FEW_ROWS = 8
 
 
 class SqlStore(ViewStore):
-    """See the module. Opening it raises StorageError."""
+    """The store of a SQL view, in DuckDB. Opening it raises StorageError."""
 
     keeps_past = True
 

@@ -177,7 +177,7 @@ class IsolatedTable:
         raise _unavailable()
 
     def answer(self, request: Request) -> Answer:
-        """What a snapshot would answer, in one call. Raises UnavailableError."""
+        """The answer of a snapshot, in one call. Raises UnavailableError."""
         within_s = _within_s(request)
         for _ in range(_READ_ATTEMPTS):
             with suppress(_EndedError):

@@ -77,7 +77,7 @@ class _Session:
 
 
 class _TableCalls:
-    """What the parent may call of the table."""
+    """The calls of the parent process to the table."""
 
     def __init__(self, table: SqlTable) -> None:
         self._table = table
@@ -103,7 +103,7 @@ class _TableCalls:
 
 
 class _SnapshotCalls:
-    """What the parent may call of one snapshot after the other."""
+    """The calls of the parent process to snapshots, one after the other."""
 
     def __init__(self, table: SqlTable) -> None:
         self._table = table

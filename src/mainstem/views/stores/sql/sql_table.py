@@ -67,7 +67,7 @@ class TableDefinition:
 
 
 class SqlTable:
-    """See the module. Opening it raises StorageError."""
+    """The table of a SQL view in its DuckDB file. Opening it raises StorageError."""
 
     def __init__(self, path: Path, definition: TableDefinition) -> None:
         self._name = definition.name
@@ -118,8 +118,8 @@ class SqlTable:
 
     def copy_to(self, path: Path) -> int:
         """Copy the files into the new directory ``path``, for the writer's thread; the bytes it took."""
-        # The file and its write-ahead log are one state while nobody writes, and only the applier does: it does not
-        # have to wait for a checkpoint, which waits for readers.
+        # Only the applier writes, so the file and its write-ahead log are one consistent state during this copy. A
+        # checkpoint is not needed; it would wait for readers.
         path.mkdir()
         size_bytes = 0
         for name in (_FILE, _WRITE_AHEAD_LOG):
@@ -129,7 +129,7 @@ class SqlTable:
         return size_bytes
 
     def mark_verified(self) -> None:
-        """What is stored is right."""
+        """A replay has shown that the content is correct."""
         self._seal.mark_verified()
 
     def close(self) -> None:

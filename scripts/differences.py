@@ -86,6 +86,10 @@ _NOT_FETCHED: Final = (
     "an acknowledgement in a partition of which nothing was fetched is INVALID_RECORD_STATE; in Kafka, which has not "
     "loaded the partition then, UNKNOWN_TOPIC_OR_PARTITION"
 )
+_NOT_IN_LOG: Final = (
+    "an acknowledgement of offsets that the partition does not have is INVALID_RECORD_STATE of the partition; Kafka "
+    "fails, and says UNKNOWN_SERVER_ERROR of all"
+)
 _NO_SHARE_GROUP: Final = (
     "a share fetch of a group that is not there is GROUP_ID_NOT_FOUND; in Kafka UNKNOWN_SERVER_ERROR, of the request "
     "or of its partitions"
@@ -105,9 +109,14 @@ _UNKNOWN_FIRST: Final = (
     "records for transactional ones"
 )
 _KAFKA_FAILS: Final = "values below zero are served as nothing; Kafka fails, and says UNKNOWN_SERVER_ERROR"
+_FETCH_BELOW_ZERO: Final = (
+    "a limit of bytes below zero is served as 0, with one batch; Kafka fails, and says UNKNOWN_SERVER_ERROR of each "
+    "partition"
+)
 _VALIDATED: Final = "a topic that is only validated has no id; in Kafka one that nothing will have"
 _NEVER_COMMITTED: Final = (
-    "a group of which every commit was refused is GROUP_ID_NOT_FOUND; Kafka deletes it without an error, and lists none"
+    "a group of which every commit was refused does not exist; Kafka does not list it, but deletes it without an error, "
+    "and refuses members' commits in it with UNKNOWN_MEMBER_ID"
 )
 _NO_GROUP_NAME: Final = (
     "offsets of a share group without a name are INVALID_GROUP_ID; Kafka fails, and says UNKNOWN_SERVER_ERROR"
@@ -145,8 +154,11 @@ DELIBERATE: Final = (
     DeliberateDifference("produce", r"error_code$", 100, 2, _UNKNOWN_FIRST),
     DeliberateDifference("share_fetch", r"partitions.*error_code$", 0, -1, _KAFKA_FAILS, parts=True),
     DeliberateDifference("describe_share_group_offsets", r"groups.*\]\.error_code$", 0, -1, _KAFKA_FAILS, parts=True),
+    DeliberateDifference("fetch", r"partitions.*error_code$", 0, -1, _FETCH_BELOW_ZERO, parts=True),
     DeliberateDifference("create_topics", r"topic_id$", ZERO_UUID, "<other uuid>", _VALIDATED),
     DeliberateDifference("delete_groups", r"error_code$", 69, 0, _NEVER_COMMITTED),
+    DeliberateDifference("offset_commit", r"error_code$", 22, 25, _NEVER_COMMITTED, parts=True),
+    DeliberateDifference("offset_commit", r"error_code$", 69, 25, _NEVER_COMMITTED, parts=True),
     DeliberateDifference("offset_delete", r"^error_code$", 69, 0, _NEVER_COMMITTED, parts=True),
     DeliberateDifference("offset_commit", r"error_code$", 113, ANY, _OLDER_EPOCHS, parts=True, when=_is_later_check),
     DeliberateDifference("join_group", r"^protocol_name$", "roundrobin", "range", _TIE, parts=True),
@@ -157,5 +169,6 @@ DELIBERATE: Final = (
     DeliberateDifference("share_fetch", r"^error_code$", 69, 0, _NO_SHARE_GROUP, parts=True),
     DeliberateDifference("share_fetch", r"^error_code$", 0, -1, _NO_SHARED_TOPIC, parts=True),
     DeliberateDifference("share_acknowledge", r"partitions.*error_code$", 121, 3, _NOT_FETCHED),
+    DeliberateDifference("share_acknowledge", r"^error_code$", 0, -1, _NOT_IN_LOG, parts=True),
     DeliberateDifference("*", r"configs\.min\.insync\.replicas\.(config_source|synonyms)", ANY, ANY, _RE_ELECTION),
 )

@@ -188,8 +188,9 @@ def test_who_is_no_member_is_told_so() -> None:
 def test_a_member_that_joins_again_goes_on_where_it_was() -> None:
     driver = Driver(t=2)
     first = given_by(driver.join("a"))
-    again = driver.join("a")
-    assert (again.member_epoch, given_by(again)) == (2, first)
+    for instance_id in (None, "one", "two"):
+        again = driver.join("a", instance_id=instance_id)
+        assert (again.member_epoch, given_by(again)) == (2, first)
 
 
 def test_what_a_member_leaves_goes_to_the_others() -> None:

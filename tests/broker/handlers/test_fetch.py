@@ -102,7 +102,8 @@ async def test_the_first_batch_comes_however_small_the_limits_are(client: Client
     await client.create_topic("t")
     for _ in range(3):
         await client.produce("t", b"x" * 5000)
-    for limits in ({"max_bytes": 1}, {"partition_max_bytes": 1}, {"max_bytes": 0, "partition_max_bytes": 0}):
+    both_zero = {"max_bytes": 0, "partition_max_bytes": 0}
+    for limits in ({"max_bytes": 1}, {"partition_max_bytes": 1}, both_zero, {"max_bytes": -2}):
         data = await client.fetch("t", 0, **limits)
         assert len(list(iter_headers(bytes(data.records)))) == 1
 

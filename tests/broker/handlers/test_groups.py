@@ -228,6 +228,7 @@ async def test_each_partition_of_a_commit_fails_alone(client: Client) -> None:
     assert await commit(client, 1, partition=3) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert await commit(client, 1, topic="u") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert await committed(client) == (-1, -1, "")
+    assert (await client.request(ListGroupsRequest(), 5)).groups == []
 
 
 @with_broker()

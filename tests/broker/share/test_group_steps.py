@@ -57,7 +57,9 @@ class Driver:
 
     def expire(self, after_s: float) -> list[str]:
         self.time_s += after_s
-        return self._run(group_steps.expire(self.group, self.topics, self.now)).gone
+        before = list(self.group.members)
+        self._run(group_steps.expire(self.group, self.topics, self.now))
+        return [member_id for member_id in before if member_id not in self.group.members]
 
     def replayed(self) -> ShareGroup:
         group = ShareGroup("g")

@@ -42,6 +42,7 @@ from tests.broker.share.member import (
     partition_of,
     set_config,
 )
+from tests.support.eventually import eventually
 
 
 async def with_records(client: Client, count: int = 10, *, batches: int = 1) -> Member:
@@ -181,18 +182,26 @@ async def test_what_a_closed_connection_held_is_for_others(client: Client) -> No
     assert await waiting == [(0, 0, 2)]
 
 
-@pytest.mark.parametrize("leaves", [False, True])
 @with_broker()
-async def test_a_member_that_ends_its_session_or_leaves_gives_back_what_it_holds(client: Client, leaves: bool) -> None:
+async def test_the_records_of_a_member_that_ends_its_session_are_available_again(client: Client) -> None:
     first = await with_records(client, 2)
     second = Member(client, "m2")
     await second.join()
     await first.acquire()
-    if leaves:
-        assert (await first.leave()).member_epoch == -1
-    else:
-        assert await first.acknowledge(0, 0, ACCEPT, epoch=-1) == (0, 0)
-    assert await second.acquire() == ([(0, 1, 2)] if leaves else [(1, 1, 2)])
+    assert await first.acknowledge(0, 0, ACCEPT, epoch=-1) == (0, 0)
+    assert await second.acquire() == [(1, 1, 2)]
+
+
+@with_broker()
+async def test_a_member_that_leaves_keeps_its_records_until_its_session_ends(client: Client) -> None:
+    first = await with_records(client, 2)
+    second = Member(client, "m2")
+    await second.join()
+    await first.acquire()
+    assert (await first.leave()).member_epoch == -1
+    assert await second.acquire() == []
+    assert await first.acknowledge(0, 0, ACCEPT, epoch=-1) == (0, 0)
+    assert await second.acquire() == [(1, 1, 2)]
 
 
 @with_broker()
@@ -351,15 +360,18 @@ async def test_heartbeats_that_cannot_be_are_refused(client: Client) -> None:
 
 
 @with_broker(group_share_session_timeout_ms="2000")
-async def test_a_silent_member_is_out_and_what_it_held_is_for_others(client: Client) -> None:
-    member = await with_records(client, 1)
+async def test_a_silent_member_is_out_and_holds_its_records_until_its_connection_ends(client: Client) -> None:
+    other = await with_records(client, 1)
+    await other.leave()
+    member = Member(await client.another(), "m2")
+    await member.join()
     await member.acquire()
-    other = Member(await client.another(), "m2")
-    other.topic_id = member.topic_id
-    assert await other.acquire(max_wait_ms=60_000) == [(0, 0, 2)]
+    group = client.broker.node.share.coordinator.find
+    await asyncio.to_thread(eventually, lambda: group("g").is_empty, "the member is out")
     assert (await member.heartbeat()).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    assert client.broker.node.share.coordinator.find("g").is_empty
-    other.client.close()
+    assert await other.acquire() == []
+    member.client.close()
+    assert await other.acquire(max_wait_ms=60_000) == [(0, 0, 2)]
 
 
 @with_broker()

@@ -54,8 +54,6 @@ async def handle(node: Node, call: Call) -> OffsetCommitResponse:
                 kept[topic.name, item.partition_index] = _committed(node, topic, body.retention_time_ms, item)
         topics.append(OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=partitions))
     response = OffsetCommitResponse(topics=topics)
-    if any(item.error_code == ErrorCode.OFFSET_METADATA_TOO_LARGE for topic in topics for item in topic.partitions):
-        node.groups.know(body.group_id)  # as in Kafka, where the group looks at the metadata
     if kept:
         try:
             await node.groups.commit_offsets(body.group_id, kept)

@@ -183,8 +183,6 @@ class ShareCoordinator:
     def _run(self, group: ShareGroup, effects: GroupEffects, records: Sequence[StateRecord]) -> None:
         """Write the records, and let ``group`` be what its id names. Raises the log's errors: then nothing changed."""
         self._log.change(group.group_id, records, lambda: self._apply(group))
-        for member_id in effects.gone:
-            self._deliveries.release(self._state.of_group(group.group_id), member_id)
 
     def _apply(self, group: ShareGroup) -> None:
         self._registry.put(group)

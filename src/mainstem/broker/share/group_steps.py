@@ -46,11 +46,10 @@ class Now:
 
 @dataclass(slots=True)
 class GroupEffects:
-    """The records of a step, in order, its answer, and the members that are out: what they hold is given back."""
+    """The records of a step, in order, and its answer."""
 
     records: list[StateRecord] = field(default_factory=list)
     answer: ShareGroupHeartbeatResponse | None = None
-    gone: list[str] = field(default_factory=list)
 
 
 def check_request(request: ShareGroupHeartbeatRequest) -> None:
@@ -149,7 +148,7 @@ def expire(group: ShareGroup, topics: Mapping[str, TopicShape], now: Now) -> Gro
 
 
 def _remove(group: ShareGroup, gone: Sequence[str], topics: Mapping[str, TopicShape], now: Now) -> GroupEffects:
-    effects = GroupEffects(gone=list(gone))
+    effects = GroupEffects()
     for member_id in gone:
         del group.members[member_id]
         group.target.pop(member_id, None)

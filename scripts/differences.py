@@ -57,6 +57,20 @@ def _is_earlier_lag(here: Any, there: Any) -> bool:
     return bool(there == -1 or there > here)
 
 
+def _leaves_for_next_fetch(here: Any, there: Any) -> bool:
+    """Whether all that a fetch here does not return, beside records, has no records there."""
+    if not isinstance(here, list) or not isinstance(there, list):
+        return False
+    left = [each for each in there if each not in here]
+    are_the_rest = len(here) + len(left) == len(there)
+    return are_the_rest and any(map(_has_records, here)) and not any(map(_has_records, left))
+
+
+def _has_records(fetched: Any) -> bool:
+    """Whether a topic, or a partition, has records in the answer to a fetch."""
+    return any(partition["records"] for partition in fetched.get("partitions", [fetched]))
+
+
 def _is_later_check(here: Any, there: Any) -> bool:
     """Whether Kafka's answer shows that it accepted the epoch of the commit."""
     return there in (0, 3, 12, 100)
@@ -98,7 +112,9 @@ _APPEND_TIME: Final = (
     "a produced batch that says LogAppendTime is INVALID_TIMESTAMP; Kafka means to refuse it, and takes one whose "
     "times are in the topic's range, as CreateTime"
 )
-_NO_EPOCH: Final = "a produced batch of a producer without an epoch is INVALID_RECORD; Kafka takes it"
+_NO_EPOCH: Final = (
+    "a produced batch of a producer without an epoch is INVALID_RECORD; Kafka takes it, or compares the epoch"
+)
 _NO_CODEC: Final = "a produced batch of a codec that does not exist is INVALID_RECORD; in Kafka UNKNOWN_SERVER_ERROR"
 _STAYS_CONSUMER: Final = (
     "an empty consumer group stays when a classic member is refused with UNKNOWN_MEMBER_ID, and says so to its own; "
@@ -109,20 +125,27 @@ _UNKNOWN_FIRST: Final = (
     "records for transactional ones"
 )
 _KAFKA_FAILS: Final = "values below zero are served as nothing; Kafka fails, and says UNKNOWN_SERVER_ERROR"
+_NEXT_FETCH: Final = (
+    "when max_bytes are used up, an incremental fetch leaves the other partitions for the next one, with their errors; "
+    "Kafka looks at each"
+)
 _FETCH_BELOW_ZERO: Final = (
     "a limit of bytes below zero is served as 0, with one batch; Kafka fails, and says UNKNOWN_SERVER_ERROR of each "
     "partition"
 )
 _VALIDATED: Final = "a topic that is only validated has no id; in Kafka one that nothing will have"
 _NEVER_COMMITTED: Final = (
-    "a group of which every commit was refused does not exist; Kafka does not list it, but deletes it without an error, "
-    "and refuses members' commits in it with UNKNOWN_MEMBER_ID"
+    "a group of which every commit was refused does not exist; Kafka remembers it until its next start, and may not "
+    "list it, even when a member joins"
 )
 _NO_GROUP_NAME: Final = (
     "offsets of a share group without a name are INVALID_GROUP_ID; Kafka fails, and says UNKNOWN_SERVER_ERROR"
 )
 _NO_NAME: Final = (
     "a topic without a name is INVALID_TOPIC_EXCEPTION; in Kafka, which cannot, UNKNOWN_SERVER_ERROR of all"
+)
+_NO_NAME_NOR_ID: Final = (
+    "a topic without a name and an id is UNKNOWN_TOPIC_ID; Kafka fails, and says UNKNOWN_SERVER_ERROR of all"
 )
 _TIE: Final = (
     "when protocols of a classic group have equally many votes, the one of the member that joined first wins; in Kafka "
@@ -148,22 +171,25 @@ DELIBERATE: Final = (
     DeliberateDifference("describe_share_group_offsets", r"groups.*\]\.error_code$", 24, -1, _NO_GROUP_NAME),
     DeliberateDifference("produce", r"error_code$", 32, 0, _APPEND_TIME, parts=True),
     DeliberateDifference("produce", r"error_code$", 87, 0, _NO_EPOCH, parts=True),
+    DeliberateDifference("produce", r"error_code$", 87, 47, _NO_EPOCH),
     DeliberateDifference("produce", r"error_code$", 87, -1, _NO_CODEC),
     DeliberateDifference("consumer_group_heartbeat", r"error_code$", 25, 69, _STAYS_CONSUMER, parts=True),
     DeliberateDifference("produce", r"error_code$", 3, 2, _UNKNOWN_FIRST),
     DeliberateDifference("produce", r"error_code$", 100, 2, _UNKNOWN_FIRST),
     DeliberateDifference("share_fetch", r"partitions.*error_code$", 0, -1, _KAFKA_FAILS, parts=True),
     DeliberateDifference("describe_share_group_offsets", r"groups.*\]\.error_code$", 0, -1, _KAFKA_FAILS, parts=True),
+    DeliberateDifference(
+        "fetch", r"^responses(\[\d+\]\.partitions)?$", ANY, ANY, _NEXT_FETCH, parts=True, when=_leaves_for_next_fetch
+    ),
     DeliberateDifference("fetch", r"partitions.*error_code$", 0, -1, _FETCH_BELOW_ZERO, parts=True),
     DeliberateDifference("create_topics", r"topic_id$", ZERO_UUID, "<other uuid>", _VALIDATED),
     DeliberateDifference("delete_groups", r"error_code$", 69, 0, _NEVER_COMMITTED),
-    DeliberateDifference("offset_commit", r"error_code$", 22, 25, _NEVER_COMMITTED, parts=True),
-    DeliberateDifference("offset_commit", r"error_code$", 69, 25, _NEVER_COMMITTED, parts=True),
     DeliberateDifference("offset_delete", r"^error_code$", 69, 0, _NEVER_COMMITTED, parts=True),
     DeliberateDifference("offset_commit", r"error_code$", 113, ANY, _OLDER_EPOCHS, parts=True, when=_is_later_check),
     DeliberateDifference("join_group", r"^protocol_name$", "roundrobin", "range", _TIE, parts=True),
     DeliberateDifference("end_txn", r"^error_code$", 90, 0, _OLDER_END, parts=True),
     DeliberateDifference("describe_topic_partitions", r"error_code$", 17, -1, _NO_NAME, parts=True),
+    DeliberateDifference("metadata", r"^error_code$", 0, -1, _NO_NAME_NOR_ID, parts=True),
     DeliberateDifference("incremental_alter_configs", r"error_code$", 42, -1, _OPERATION),
     DeliberateDifference("share_fetch", r"^error_code$", 69, -1, _NO_SHARE_GROUP, parts=True),
     DeliberateDifference("share_fetch", r"^error_code$", 69, 0, _NO_SHARE_GROUP, parts=True),

@@ -10,6 +10,7 @@ from tests.differential.plan import Plan
 from tests.differential.requests import Ref, share_member
 
 GROUPS = ("~g0", "~g0", "~g0", "~g1")
+_METADATA_MAX = 4096
 
 
 def group(plan: Plan) -> str:
@@ -79,7 +80,10 @@ def _commit(plan: Plan, of_group: str, member: Any, generation: Any, instance: s
     partition = {"partition_index": plan.partition(topic), "committed_offset": plan.random.choice([0, 1, 5, -1])}
     partition["committed_leader_epoch"] = plan.random.choice([-1, 0])
     partition["committed_metadata"] = plan.random.choice([None, "", "note", "x" * 5000])
-    asked: dict[str, Any] = {"partitions": [partition]}
+    # Beside too long metadata there is a right one: a group of which all was refused parts the brokers.
+    is_long = len(partition["committed_metadata"] or "") > _METADATA_MAX
+    partitions = [{**partition, "committed_metadata": ""}, partition] if is_long else [partition]
+    asked: dict[str, Any] = {"partitions": partitions}
     asked.update({"topic_id": plan.topic_id(topic)} if version >= 10 else {"name": topic})
     fields = {"group_id": of_group, "member_id": member, "generation_id_or_member_epoch": generation}
     fields.update(group_instance_id=instance if version >= 7 else None, topics=[asked])

@@ -22,7 +22,11 @@ from mainstem.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from mainstem.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from mainstem.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from mainstem.testing.clock import ManualClock
 from tests.broker.handlers.test_groups import join as join_classic
 from tests.broker.handlers.test_groups import join_request, sync
@@ -174,6 +178,10 @@ async def test_offsets_are_committed_and_fetched_at_the_member_s_epoch(client: C
     assert await fetched(client, "a", 2) == (0, [7])
     assert await fetched(client) == (0, [7])
     assert (await fetched(client, "a", 0))[0] == ErrorCode.STALE_MEMBER_EPOCH
+    topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
+    group = OffsetFetchRequestGroup(group_id="g", member_id="a", member_epoch=0, topics=topics)
+    (refused,) = (await client.request(OffsetFetchRequest(groups=[group]), 9)).groups
+    assert (refused.error_code, refused.topics) == (ErrorCode.STALE_MEMBER_EPOCH, [])
 
 
 @with_broker()

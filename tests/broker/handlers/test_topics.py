@@ -20,7 +20,7 @@ from mainstem.protocol.messages.delete_records import DeleteRecordsPartition, De
 from mainstem.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from mainstem.protocol.messages.describe_cluster import DescribeClusterRequest
 from mainstem.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from mainstem.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from mainstem.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from mainstem.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     RequestCursor,
@@ -361,6 +361,9 @@ async def test_the_data_directory_is_described_with_its_sizes(client: Client) ->
     await client.produce("t", b"x" * 1000)
     (result,) = (await client.request(DescribeLogDirsRequest(topics=None), 4)).results
     assert result.topics[0].partitions[0].partition_size > 1000
+    unknown = DescribableLogDirTopic(topic="t", partitions=[-1, 7])
+    (result,) = (await client.request(DescribeLogDirsRequest(topics=[unknown]), 4)).results
+    assert result.topics == []
 
 
 @with_broker()

@@ -33,7 +33,7 @@ GAP = 0
 class Member:
     """One member with its session. ``held`` is what its last fetch acquired: (offset, delivery count) by partition."""
 
-    def __init__(self, client: Client, member_id: str = "m1", group: str = "g") -> None:
+    def __init__(self, client: Client, member_id: str = "m1", group: str | None = "g") -> None:
         self.client = client
         self.member_id = member_id
         self.group = group

@@ -6,8 +6,6 @@ import asyncio
 import time
 from pathlib import Path
 
-import pytest
-
 from mainstem.log.partition.checkpoints import encode_uuid
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -241,6 +239,8 @@ async def test_what_is_not_there_is_told(client: Client) -> None:
     stranger = Member(client, "s", group="nobody")
     assert (await stranger.fetch()).error_code == ErrorCode.GROUP_ID_NOT_FOUND
     stranger.member_id = "x" * 37
+    assert (await stranger.fetch()).error_code == ErrorCode.INVALID_REQUEST
+    stranger.member_id, stranger.group = "s", None
     assert (await stranger.fetch()).error_code == ErrorCode.INVALID_REQUEST
 
 

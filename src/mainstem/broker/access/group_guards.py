@@ -123,6 +123,8 @@ def _offset_fetch_one(node: Node, call: Call, access: Access) -> Steps:
     if body.topics is not None:
         body.topics, refused = split(node, access, Resource.TOPIC, Operation.DESCRIBE, body.topics)
     answer: OffsetFetchResponse = yield
+    if answer.error_code:
+        return answer
     answer.topics = split(node, access, Resource.TOPIC, Operation.DESCRIBE, answer.topics)[0]
     denied = refused_items(OffsetFetchResponse, "topics", refused, _TOPIC_DENIED)
     answer.topics = [*answer.topics, *denied]
@@ -141,6 +143,8 @@ def _on_offsets_of_groups(node: Node, call: Call, access: Access) -> Steps:
     answer = yield
     response = entity(call.api_key, call.api_version, False)
     for shown in answer.groups:
+        if shown.error_code:
+            continue
         shown.topics = split(node, access, Resource.TOPIC, Operation.DESCRIBE, shown.topics)[0]
         denied = refused_items(type(shown), "topics", left_out.get(shown.group_id, ()), _TOPIC_DENIED)
         shown.topics = [*shown.topics, *denied]

@@ -41,7 +41,8 @@ def handle(node: Node, call: Call) -> DescribeLogDirsResponse:
             if wanted is None or number in wanted[topic.name]
             if (size := stored_bytes(node.log.directory, TopicPartition(topic.name, number))) is not None
         ]
-        topics.append(DescribeLogDirsTopic(name=topic.name, partitions=partitions))
+        if partitions:
+            topics.append(DescribeLogDirsTopic(name=topic.name, partitions=partitions))
     place = str(node.config.data_dir.absolute())
     result = DescribeLogDirsResult(error_code=ErrorCode.NONE, log_dir=place, topics=topics)
     return DescribeLogDirsResponse(results=[result])

@@ -31,6 +31,7 @@ from mainstem.protocol.messages.offset_fetch import (
 if TYPE_CHECKING:
     from mainstem.broker.node import Node
 
+_OWN_ERROR_FROM: Final = 2
 _GROUPS_FROM: Final = 8
 _BY_ID_FROM: Final = 10
 _NOTHING: Final = CommittedOffset(-1, -1, "", -1)
@@ -45,6 +46,8 @@ async def handle(node: Node, call: Call) -> OffsetFetchResponse:
         groups = [await _fetch_group(node, call, group) for group in body.groups]
         return OffsetFetchResponse(groups=groups)
     held, code = await _held(node, call, body.group_id)
+    if code and call.api_version >= _OWN_ERROR_FROM:
+        return OffsetFetchResponse(error_code=code)
     wanted = _all(held) if body.topics is None else [(topic.name, topic.partition_indexes) for topic in body.topics]
     topics = [
         OffsetFetchResponseTopic(
@@ -62,11 +65,13 @@ async def handle(node: Node, call: Call) -> OffsetFetchResponse:
         )
         for name, numbers in wanted
     ]
-    return OffsetFetchResponse(topics=topics, error_code=code)
+    return OffsetFetchResponse(topics=topics)
 
 
 async def _fetch_group(node: Node, call: Call, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
     held, code = await _held(node, call, group.group_id, group.member_id, group.member_epoch)
+    if code:
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)
     version = call.api_version
     topics = []
     if group.topics is None:
@@ -79,14 +84,14 @@ async def _fetch_group(node: Node, call: Call, group: OffsetFetchRequestGroup) -
                 topics.append(answer)
     else:
         for asked in group.topics:
-            name, unknown = asked.name, code
+            name, unknown = asked.name, ErrorCode.NONE
             if version >= _BY_ID_FROM:
                 topic = node.topics.by_id(asked.topic_id)
                 name = topic.name if topic is not None else ""
-                unknown = code if topic is not None else ErrorCode.UNKNOWN_TOPIC_ID
+                unknown = ErrorCode.NONE if topic is not None else ErrorCode.UNKNOWN_TOPIC_ID
             partitions = _partitions(held, name, asked.partition_indexes, unknown)
             topics.append(OffsetFetchResponseTopics(name=asked.name, topic_id=asked.topic_id, partitions=partitions))
-    return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics, error_code=code)
+    return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics)
 
 
 async def _held(

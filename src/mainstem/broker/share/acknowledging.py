@@ -53,10 +53,12 @@ class AcknowledgedTopic(Protocol):
 
 
 def session_key(node: Node, group_id: str | None, member_id: str | None) -> SessionKey:
-    """The session key of the caller. Raises RemoteError: unknown share group, or invalid member id."""
+    """The session key of the caller. Raises RemoteError: unknown share group, no group id, or invalid member id."""
+    if group_id is None:
+        raise refusal(ErrorCode.INVALID_REQUEST, "group_id is null")
     check_member_id(member_id)
-    node.share.coordinator.find(group_id or "")
-    return SessionKey(group_id or "", member_id or "")
+    node.share.coordinator.find(group_id)
+    return SessionKey(group_id, member_id or "")
 
 
 def find_log(node: Node, partition: SharedPartition) -> PartitionLog:

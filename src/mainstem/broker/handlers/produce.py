@@ -92,18 +92,19 @@ class _Waiting:
 
 def handle(node: Node, call: Call) -> Answer | asyncio.Future[Answer]:
     """Serve one request; the top of the file says how."""
-    checks = _begin_checks(node, call)
-    if not any(isinstance(check, AppendCheck) for check in checks.values()):
+    checks, are_done = _begin_checks(node, call)
+    if are_done:
         return _serve(node, call, checks)
     future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
     node.append_checks.spawn(_serve_checked(node, call, checks, future, call.hold()))
     return future
 
 
-def _begin_checks(node: Node, call: Call) -> _Checks:
-    """Check the records of each existing partition, as far as that is fast."""
+def _begin_checks(node: Node, call: Call) -> tuple[_Checks, bool]:
+    """Check the records of each existing partition, as far as that is fast; return whether all are checked."""
     body: ProduceRequest = call.body
     checks: _Checks = {}
+    are_done = True
     for at, data in enumerate(body.topic_data):
         topic, _ = _find(node, call, body, data)
         for item_at, item in enumerate(data.partition_data if topic is not None else ()):
@@ -116,8 +117,9 @@ def _begin_checks(node: Node, call: Call) -> _Checks:
             except MainstemError as error:
                 checks[at, item_at] = RequestRefusal(error)
             else:
-                checks[at, item_at] = node.append_checks.begin(log, records)
-    return checks
+                check = checks[at, item_at] = node.append_checks.begin(log, records)
+                are_done = are_done and not isinstance(check, AppendCheck)
+    return checks, are_done
 
 
 async def _serve_checked(

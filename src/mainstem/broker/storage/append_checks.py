@@ -117,7 +117,7 @@ def only_batch(records: object, version: int) -> memoryview:
     is_zstd = records[ATTRIBUTES_AT + 1] & COMPRESSION_MASK == Compression.ZSTD
     if is_zstd and version < _ZSTD_FROM:
         raise refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce version {_ZSTD_FROM} or later")
-    if _batch_bytes(records[size:]) is not None:
+    if size < len(records) and _batch_bytes(records[size:]) is not None:
         raise InvalidRecordError("a produce request holds one record batch for each partition, but there are several")
     return records[:size]
 

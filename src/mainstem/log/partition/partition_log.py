@@ -242,7 +242,7 @@ class PartitionLog(PartitionReads):
         append_time_ms = now_ms if self.config.uses_log_append_time and has_records else None
         headers, buffers = stamp_batches(view, batches, self.log_end_offset, self.leader_epoch, append_time_ms)
         self._maybe_roll(len(view), headers, now_ms)
-        self._write(headers, buffers, len(view), marker)
+        self._write(headers, buffers, len(view), now_ms, marker)
         return AppendResult(
             headers[0].base_offset,
             headers[-1].last_offset,
@@ -276,7 +276,12 @@ class PartitionLog(PartitionReads):
             raise PartitionOfflineError(f"{self.topic_partition} takes no writes until restart: {self._offline}")
 
     def _write(
-        self, headers: Sequence[BatchHeader], buffers: Sequence[Buffer], size: int, marker: EndMarker | None
+        self,
+        headers: Sequence[BatchHeader],
+        buffers: Sequence[Buffer],
+        size: int,
+        now_ms: int,
+        marker: EndMarker | None,
     ) -> None:
         active = self._segments.active
         active.file()  # if it cannot be opened, there is nothing to undo
@@ -294,7 +299,6 @@ class PartitionLog(PartitionReads):
         self.needs_checkpoint = True
         self._unsynced_bytes += size
         self._unwritten_bytes += size
-        now_ms = self._clock.time_ms()
         for header in headers:
             self._producers.update(header, marker, written_ms=now_ms)
         if self.leader_epoch > self._leader_epochs.latest:

@@ -40,7 +40,7 @@ from mainstem.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from mainstem.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from mainstem.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from mainstem.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from mainstem.protocol.messages.end_txn import EndTxnRequest
+from mainstem.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from mainstem.protocol.messages.init_producer_id import InitProducerIdRequest
 from mainstem.protocol.messages.list_transactions import ListTransactionsRequest
 from mainstem.protocol.messages.txn_offset_commit import (
@@ -140,28 +140,36 @@ def init_producer(
 
 
 def add_partitions(client: WireClient, instance: Instance, partitions: Collection[TopicPartition]) -> None:
-    """Make partitions part of the transaction, which begins with that. Idempotent."""
+    """Make partitions part of the transaction, which begins with that. Idempotent. Raises the error of a refusal."""
     by_topic: dict[str, list[int]] = {}
     for each in sorted(partitions):
         by_topic.setdefault(each.topic, []).append(each.partition)
+    topics = [AddPartitionsToTxnTopic(name=name, partitions=numbers) for name, numbers in by_topic.items()]
+    name, producer_id, producer_epoch = instance
     request = AddPartitionsToTxnRequest(
-        v3_and_below_transactional_id=instance.transactional_id,
-        v3_and_below_producer_id=instance.producer_id,
-        v3_and_below_producer_epoch=instance.producer_epoch,
-        v3_and_below_topics=[
-            AddPartitionsToTxnTopic(name=name, partitions=numbers) for name, numbers in by_topic.items()
-        ],
+        v3_and_below_transactional_id=name,
+        v3_and_below_producer_id=producer_id,
+        v3_and_below_producer_epoch=producer_epoch,
+        v3_and_below_topics=topics,
     )
 
     def codes(answer: Any) -> list[int]:
         results = answer.results_by_topic_v3_and_below
         return [item.partition_error_code for topic in results for item in topic.results_by_partition]
 
-    answer = ask_coordinator(
-        client, request, instance.transactional_id, TRANSACTION, codes, version_max=_ADD_BY_CLIENT_MAX
-    )
-    context = f"the partitions cannot be made part of the transaction of {instance.transactional_id!r}"
+    answer = ask_coordinator(client, request, name, TRANSACTION, codes, version_max=_ADD_BY_CLIENT_MAX)
+    context = f"the partitions cannot be made part of the transaction of {name!r}"
     _check([code for code in codes(answer) if code != ErrorCode.OPERATION_NOT_ATTEMPTED], context)
+
+
+def add_group(client: WireClient, instance: Instance, group: str) -> None:
+    """Make a group's offsets part of the transaction. Idempotent. Raises the error of a refusal."""
+    name, producer_id, producer_epoch = instance
+    request = AddOffsetsToTxnRequest(
+        transactional_id=name, producer_id=producer_id, producer_epoch=producer_epoch, group_id=group
+    )
+    answer = ask_coordinator(client, request, name, TRANSACTION, lambda answer: [answer.error_code])
+    _check([answer.error_code], f"group {group!r} cannot be made part of the transaction")
 
 
 def commit_offsets(
@@ -169,20 +177,14 @@ def commit_offsets(
     instance: Instance,
     group: str,
     entries: Mapping[TopicPartition, tuple[int, str]],
-    terms: Terms,
+    terms: Terms | None = None,
 ) -> None:
-    """Commit offsets, each with its text, for ``group`` in the transaction. Raises the error of a refusal."""
-    if not terms.raises_epoch:
-        adding = AddOffsetsToTxnRequest(
-            transactional_id=instance.transactional_id,
-            producer_id=instance.producer_id,
-            producer_epoch=instance.producer_epoch,
-            group_id=group,
-        )
-        added = ask_coordinator(
-            client, adding, instance.transactional_id, TRANSACTION, lambda answer: [answer.error_code]
-        )
-        _check([added.error_code], f"group {group!r} cannot be made part of the transaction")
+    """Commit offsets, each with its text, for ``group`` in the transaction. Raises the error of a refusal.
+
+    With ``terms`` it makes the group part of the transaction first, where the log asks for that.
+    """
+    if terms is not None and not terms.raises_epoch:
+        add_group(client, instance, group)
     by_topic: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
     for tp, (offset, metadata) in entries.items():
         item = TxnOffsetCommitRequestPartition(
@@ -200,9 +202,23 @@ def commit_offsets(
     def codes(answer: Any) -> list[int]:
         return [item.error_code for topic in answer.topics for item in topic.partitions]
 
-    version_max = None if terms.raises_epoch else _OFFSETS_VERSION_1_MAX
+    version_max = None if terms is None or terms.raises_epoch else _OFFSETS_VERSION_1_MAX
     answer = ask_coordinator(client, request, group, GROUP, codes, version_max=version_max)
     _check(codes(answer), f"the offsets of group {group!r} cannot be committed")
+
+
+def end(client: WireClient, instance: Instance, *, commit: bool) -> ProducerIdentity:
+    """End one transaction; returns the producer's new identity. A request whose answer got lost is sent again.
+
+    Raises the error of a refusal, LogUnavailableError: it is then unknown whether the transaction was ended.
+    """
+    request = _end_request(instance, commit)
+    answer = ask_coordinator(
+        client, request, instance.transactional_id, TRANSACTION, lambda answer: [answer.error_code]
+    )
+    if answer.error_code != ErrorCode.NONE:
+        raise _end_error(answer.error_code, instance, commit)
+    return _identity_after(answer, instance)
 
 
 def end_all(
@@ -254,17 +270,13 @@ def _end_once(
     for each, answer in zip(instances, answers, strict=True):
         code = answer.error_code
         if code == ErrorCode.NONE:
-            raised = answer.producer_id >= 0
-            ended[each] = (
-                ProducerIdentity(answer.producer_id, answer.producer_epoch) if raised else ProducerIdentity(*each[1:])
-            )
+            ended[each] = _identity_after(answer, each)
         elif code in MOVED or heals(code):
             if code in MOVED:
                 forget_coordinator(client, each.transactional_id, TRANSACTION)
             again.append(each)
         else:
-            verb = "committed" if commit else "aborted"
-            refused[each] = error_of(code, f"the transaction of {each.transactional_id!r} cannot be {verb}")
+            refused[each] = _end_error(code, each, commit)
     return again
 
 
@@ -275,6 +287,18 @@ def _end_request(instance: Instance, commit: bool) -> EndTxnRequest:
         producer_epoch=instance.producer_epoch,
         committed=commit,
     )
+
+
+def _end_error(code: int, instance: Instance, commit: bool) -> MainstemError:
+    verb = "committed" if commit else "aborted"
+    return error_of(code, f"the transaction of {instance.transactional_id!r} cannot be {verb}")
+
+
+def _identity_after(answer: EndTxnResponse, instance: Instance) -> ProducerIdentity:
+    """The producer's identity after the end; a log that does not raise the epoch answers with none."""
+    if answer.producer_id < 0:
+        return ProducerIdentity(instance.producer_id, instance.producer_epoch)
+    return ProducerIdentity(answer.producer_id, answer.producer_epoch)
 
 
 def open_transactions(client: WireClient, prefix: str, *, has_asked: bool = False) -> list[Instance]:

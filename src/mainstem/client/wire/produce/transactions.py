@@ -9,13 +9,14 @@ Used by one thread at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from typing import Any, Final
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Final
 
-from mainstem.client.failures import error_of
 from mainstem.client.wire.cluster.cluster import WireClient
-from mainstem.client.wire.cluster.coordinated import GROUP, TRANSACTION, ask_coordinator
 from mainstem.client.wire.connection.deadline import Deadline
+from mainstem.client.wire.produce import prepared
+from mainstem.client.wire.produce.prepared import Instance
 from mainstem.client.wire.produce.producers import ProducerIdentity, init_producer_id
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import (
@@ -26,20 +27,8 @@ from mainstem.errors import (
     TransactionTimeoutError,
 )
 from mainstem.model import Position, TopicPartition
-from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from mainstem.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from mainstem.protocol.messages.end_txn import EndTxnRequest
-from mainstem.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
-from mainstem.protocol.schema import Message
 
 _ENDED_BY_OTHERS: Final = (ProducerFencedError, InvalidProducerEpochError, InvalidTransactionStateError)
-_OF_ONE_TRANSACTION_MAX: Final = 3
-"""From version 4 on AddPartitionsToTxn is for brokers."""
 
 
 class TransactionalProducer:
@@ -84,44 +73,19 @@ class TransactionalProducer:
         if not new:
             return
         self._note_begin()
-        by_topic: dict[str, list[int]] = {}
-        for each in sorted(new):
-            by_topic.setdefault(each.topic, []).append(each.partition)
-        request = AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=self.transactional_id,
-            v3_and_below_producer_id=self.identity.producer_id,
-            v3_and_below_producer_epoch=self.identity.producer_epoch,
-            v3_and_below_topics=[
-                AddPartitionsToTxnTopic(name=name, partitions=numbers) for name, numbers in by_topic.items()
-            ],
-        )
-        answer = self._ask(request, TRANSACTION, self.transactional_id, _partition_codes, _OF_ONE_TRANSACTION_MAX)
-        self._check(_partition_codes(answer), "the partitions cannot be made part of the transaction")
+        with self._explaining():
+            prepared.add_partitions(self._client, self._instance, new)
         self._added |= new
 
     def commit_offsets(self, group: str, position: Position, metadata: str = "") -> None:
         """Commit ``position`` for ``group`` with the transaction. Raises what ``explained`` makes of a refusal."""
-        producer_id, producer_epoch = self.identity
         self._note_begin()
-        if group not in self._groups:
-            adding = AddOffsetsToTxnRequest(
-                transactional_id=self.transactional_id,
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-                group_id=group,
-            )
-            answer = self._ask(adding, TRANSACTION, self.transactional_id, lambda answer: [answer.error_code])
-            self._check([answer.error_code], f"group {group!r} cannot be made part of the transaction")
-            self._groups.add(group)
-        request = TxnOffsetCommitRequest(
-            transactional_id=self.transactional_id,
-            group_id=group,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            topics=_offset_topics(position, metadata),
-        )
-        answer = self._ask(request, GROUP, group, _offset_codes)
-        self._check(_offset_codes(answer), f"the offsets of group {group!r} cannot be committed")
+        with self._explaining():
+            if group not in self._groups:
+                prepared.add_group(self._client, self._instance, group)
+                self._groups.add(group)
+            entries = {tp: (offset, metadata) for tp, offset in position.items()}
+            prepared.commit_offsets(self._client, self._instance, group, entries)
 
     def end(self, *, commit: bool) -> None:
         """Commit or abort; nothing to do when nothing has begun. Raises what ``explained`` makes of a refusal.
@@ -130,16 +94,8 @@ class TransactionalProducer:
         """
         if not self.has_begun:
             return
-        request = EndTxnRequest(
-            transactional_id=self.transactional_id,
-            producer_id=self.identity.producer_id,
-            producer_epoch=self.identity.producer_epoch,
-            committed=commit,
-        )
-        answer = self._ask(request, TRANSACTION, self.transactional_id, lambda answer: [answer.error_code])
-        self._check([answer.error_code], "the transaction cannot be " + ("committed" if commit else "aborted"))
-        if answer.producer_id >= 0:
-            self._identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
+        with self._explaining():
+            self._identity = prepared.end(self._client, self._instance, commit=commit)
         self._added.clear()
         self._groups.clear()
         self._deadline = None
@@ -164,39 +120,13 @@ class TransactionalProducer:
         if self._deadline is None:
             self._deadline = Deadline(self._clock, self.timeout_s)
 
-    def _check(self, codes: Iterable[int], context: str) -> None:
-        for code in codes:
-            if code not in (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED):
-                raise self.explained(error_of(code, context))
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        try:
+            yield
+        except _ENDED_BY_OTHERS as error:
+            raise self.explained(error) from error
 
-    def _ask(
-        self,
-        request: Message,
-        key_type: int,
-        key: str,
-        codes: Callable[[Any], Collection[int]],
-        version_max: int | None = None,
-    ) -> Any:
-        return ask_coordinator(self._client, request, key, key_type, codes, version_max=version_max)
-
-
-def _partition_codes(answer: Any) -> list[int]:
-    return [
-        item.partition_error_code
-        for topic in answer.results_by_topic_v3_and_below
-        for item in topic.results_by_partition
-    ]
-
-
-def _offset_codes(answer: Any) -> list[int]:
-    return [item.error_code for topic in answer.topics for item in topic.partitions]
-
-
-def _offset_topics(position: Position, metadata: str) -> list[TxnOffsetCommitRequestTopic]:
-    by_topic: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
-    for each, offset in position.items():
-        item = TxnOffsetCommitRequestPartition(
-            partition_index=each.partition, committed_offset=offset, committed_metadata=metadata
-        )
-        by_topic.setdefault(each.topic, []).append(item)
-    return [TxnOffsetCommitRequestTopic(name=name, partitions=items) for name, items in by_topic.items()]
+    @property
+    def _instance(self) -> Instance:
+        return Instance(self.transactional_id, *self.identity)

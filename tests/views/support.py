@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Lake, Metrics, 
 from mainstem.record.arrow_columns import SCHEMA as SCHEMA_OF_RECORDS
 from mainstem.schema.types import Column, TopicSchema
 from mainstem.views.requests import MetricsQuery, Neighbors, Range, Request, SearchQuery, Sql
+from mainstem.views.stores.lake.lake import LakeStore
+from mainstem.views.stores.sql.query_process import QueryChild
 from mainstem.views.stores.store import Bookmark, Poison, Snapshot, StoreDefinition, ViewStore, no_dead_letters
 from mainstem.views.stores.store_kinds import open_store
 
@@ -71,6 +74,13 @@ KINDS = (
     KindUnderTest("fold", KeyValue(fold=flown, initial={"flights": 0}), Range(limit=10_000), counts=True),
     KindUnderTest("lake", Lake(), Sql("SELECT * FROM routes ORDER BY _partition, _offset"), keeps_everything=True),
     KindUnderTest(
+        "lake in a process",
+        Lake(),
+        Sql("SELECT * FROM routes ORDER BY _partition, _offset"),
+        keeps_everything=True,
+        for_users=True,
+    ),
+    KindUnderTest(
         "metrics", Metrics(by=("origin", "dest"), values=("miles",)), MetricsQuery(), counts=True, keyed=False
     ),
 )
@@ -84,6 +94,13 @@ def flight(key: str, origin: str, dest: str, miles: int = 1) -> KeyAndValue:
 def tombstone(key: str) -> KeyAndValue:
     """A record that deletes its key."""
     return key.encode(), None
+
+
+def process_of(store: ViewStore) -> subprocess.Popen[bytes]:
+    """The process that answers SQL for a store that was opened for users."""
+    isolated = store._sql if isinstance(store, LakeStore) else store._table  # type: ignore[attr-defined]
+    child: QueryChild = isolated._process._child
+    return child._process
 
 
 def arrow_batch(records: Sequence[KeyAndValue], first_offset: int = 0) -> pa.RecordBatch:

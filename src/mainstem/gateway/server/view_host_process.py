@@ -6,8 +6,8 @@ Prints ``ready: views PATH`` when it accepts, one line ``error: …`` when it ca
 (0.02; 0: none does). ``MAINSTEM_VIEW_MEMORY_MAX`` is how many bytes each process may hold before queries are ended
 (half of the machine's).
 
-A query over a SQL view runs in a process of that view (`views.stores.sql.sql_process`). What runs here and cannot be
-interrupted ends the process, with exit code 3: its parent starts it again (`views.stores.sql.query_watch`).
+SQL over a SQL or lake view runs in a process of that view (`views.stores.sql.query_process`). What runs here and cannot
+be interrupted ends the process, with exit code 3: its parent starts it again (`views.stores.sql.query_watch`).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> None:
     from mainstem.gateway.server.host_app import create_host_app
     from mainstem.gateway.server.serving import listen_unix, serve, stop_with_parent
     from mainstem.views.host.host import ViewHost
-    from mainstem.views.stores.sql.sql_process import interrupt_queries
+    from mainstem.views.stores.sql.query_process import interrupt_queries
 
     raise_open_files_limit()
     listening = listen_unix(options.socket)

@@ -11,8 +11,8 @@ from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Lake, Metrics, 
 from mainstem.views.stores.store import StoreDefinition, ViewStore
 
 
-def store_class(kind: Kind) -> Callable[[Path, StoreDefinition], ViewStore]:
-    """The store that serves ``kind``; loads its libraries."""
+def store_class(kind: Kind, *, for_users: bool = False) -> Callable[[Path, StoreDefinition], ViewStore]:
+    """The store that serves ``kind``; loads its libraries. ``for_users``: as in ``open_store``."""
     match kind:
         case KeyValue():
             from mainstem.views.stores.key_value.key_value import KeyValueStore
@@ -21,7 +21,7 @@ def store_class(kind: Kind) -> Callable[[Path, StoreDefinition], ViewStore]:
         case SQL():
             from mainstem.views.stores.sql.sql import SqlStore
 
-            return SqlStore
+            return SqlStore.isolated if for_users else SqlStore
         case Search():
             from mainstem.views.stores.search.search import SearchStore
 
@@ -33,7 +33,7 @@ def store_class(kind: Kind) -> Callable[[Path, StoreDefinition], ViewStore]:
         case Lake():
             from mainstem.views.stores.lake.lake import LakeStore
 
-            return LakeStore
+            return LakeStore.isolated if for_users else LakeStore
         case Metrics():
             from mainstem.views.stores.metrics.metrics import MetricsStore
 
@@ -49,11 +49,7 @@ def open_store(path: Path, definition: StoreDefinition, *, for_users: bool = Fal
     path.parent.mkdir(parents=True, exist_ok=True)
     if not isinstance(definition.kind, Lake) and (not path.exists() or not any(path.iterdir())):
         _make(path, definition)  # a lake, whose files name each other by their paths, makes itself in one step
-    if for_users and isinstance(definition.kind, SQL):
-        from mainstem.views.stores.sql.sql import SqlStore
-
-        return SqlStore.isolated(path, definition)
-    return store_class(definition.kind)(path, definition)
+    return store_class(definition.kind, for_users=for_users)(path, definition)
 
 
 def _make(path: Path, definition: StoreDefinition) -> None:

@@ -12,6 +12,9 @@ memory are read from the log again.
 The content is a function of the position, as the contract requires: records that were applied already are skipped, and
 when the schema gains columns, older files are read again from their values, one by one, in `settle`.
 
+``LakeStore.isolated`` answers SQL in a process of its own (`views.stores.lake.lake_process`), so that no query can end
+or block the process that opened the store.
+
 Concurrency: as `views.stores.store` says: ``_state`` is an immutable value that the applier's thread replaces.
 """
 
@@ -31,10 +34,12 @@ from mainstem.lake.compaction import choose, merged
 from mainstem.lake.reading import BOOKMARK
 from mainstem.lake.table import LakeFile, LakeTable
 from mainstem.model import Position
+from mainstem.views.requests import Request
 from mainstem.views.stores.json_reader import JsonReader
-from mainstem.views.stores.lake.lake_queries import LakeDatabase, LakeSnapshot
-from mainstem.views.stores.sql.sql_types import SqlColumns
-from mainstem.views.stores.store import Bookmark, DeadLetters, StoreDefinition, ViewStore
+from mainstem.views.stores.lake.lake_process import IsolatedLake
+from mainstem.views.stores.lake.lake_queries import GatheredRows, LakeDatabase, LakeFileList, LakeTableDefinition
+from mainstem.views.stores.sql.sql_types import SqlColumns, duckdb_type, identifier
+from mainstem.views.stores.store import Answer, Bookmark, DeadLetters, Snapshot, StoreDefinition, ViewStore
 
 _SWEEP_S: Final = 300.0
 
@@ -55,12 +60,8 @@ class _State:
     """The state that a query sees: the files, the records that are not in a file yet, and the position of both."""
 
     files: tuple[LakeFile, ...]
-    gathered: tuple[pa.Table, ...]
+    gathered: GatheredRows
     bookmark: Bookmark
-
-    @property
-    def gathered_bytes(self) -> int:
-        return sum(part.nbytes for part in self.gathered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,30 +76,36 @@ class LakeStatistics:
 class LakeStore(ViewStore):
     """The store of a lake view: files and the records in memory."""
 
-    def __init__(self, path: Path, definition: StoreDefinition, limits: LakeLimits | None = None) -> None:
+    def __init__(
+        self, path: Path, definition: StoreDefinition, limits: LakeLimits | None = None, *, is_isolated: bool = False
+    ) -> None:
         columns = SqlColumns.of(definition.schema)
         self._typed = typed_columns(definition.schema)
         self._limits = limits or DEFAULT_LIMITS
         self._path = path.resolve()
-        self._view = definition.view
-        self._columns = columns
         self._table = LakeTable(path, self._typed)
         self._reader = JsonReader(columns.fields, text=False) if columns.fields else None
         text = self._table.properties.get(BOOKMARK)
         bookmark = Bookmark() if text is None else Bookmark.from_text(text)
-        self._state = _State(self._table.files, (), bookmark)
-        self._database: LakeDatabase | None = None
+        self._state = _State(self._table.files, GatheredRows(), bookmark)
+        table = LakeTableDefinition(identifier(definition.view), _selection(columns), self._schema)
+        self._sql = IsolatedLake(path, table) if is_isolated else LakeDatabase(table)
         self._committed = bookmark
         self._gathered_since_s: float | None = None
         self._swept_s = time.monotonic()
         self._is_whole = True
 
+    @classmethod
+    def isolated(cls, path: Path, definition: StoreDefinition) -> LakeStore:
+        """A store whose SQL runs in a process of its own."""
+        return cls(path, definition, is_isolated=True)
+
     def apply(self, arrow_batch: pa.RecordBatch, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
-        if self._state.gathered_bytes >= self._limits.commit_bytes:
+        if self._state.gathered.size_bytes >= self._limits.commit_bytes:
             self.commit()
         state = self._state
         new = _behind(arrow_batch, state.bookmark)
-        gathered = (*state.gathered, self._rows(new)) if len(new) else state.gathered
+        gathered = state.gathered.and_then(self._rows(new)) if len(new) else state.gathered
         if self._gathered_since_s is None:
             self._gathered_since_s = time.monotonic()
         self._state = replace(state, gathered=gathered, bookmark=bookmark.after(state.bookmark, ()))
@@ -123,15 +130,19 @@ class LakeStore(ViewStore):
         if state.bookmark == self._committed or not self._is_whole:
             return
         self._is_whole = False
-        rows = pa.concat_tables(state.gathered) if state.gathered else self._schema.empty_table()
+        rows = pa.concat_tables(state.gathered.parts) if state.gathered.parts else self._schema.empty_table()
         self._table.append(rows, {BOOKMARK: state.bookmark.to_text()})
         self._is_whole = True
         self._committed = state.bookmark
-        self._state = _State(self._table.files, (), state.bookmark)
+        self._state = _State(self._table.files, state.gathered.next_run(), state.bookmark)
 
-    def snapshot(self) -> LakeSnapshot:
+    def snapshot(self) -> Snapshot:
         state = self._state
-        return self._database_of(state.files).snapshot(state.gathered, state.bookmark)
+        return self._sql.snapshot(self._list(state.files), state.gathered, state.bookmark)
+
+    def query(self, request: Request) -> Answer:
+        state = self._state
+        return self._sql.answer(request, self._list(state.files), state.gathered, state.bookmark)
 
     @property
     def location(self) -> str:
@@ -144,12 +155,13 @@ class LakeStore(ViewStore):
     def statistics(self) -> LakeStatistics:
         """How the lake is stored. From any thread."""
         state = self._state
-        return LakeStatistics(state.files, sum(map(len, state.gathered)), self._committed.position)
+        return LakeStatistics(state.files, state.gathered.rows, self._committed.position)
 
     def close(self) -> None:
         try:
             self.commit()
         finally:
+            self._sql.close()
             self._table.close()
 
     # ---- how
@@ -158,14 +170,9 @@ class LakeStore(ViewStore):
     def _schema(self) -> pa.Schema:
         return pa.schema([*RECORD, *self._typed])
 
-    def _database_of(self, files: tuple[LakeFile, ...]) -> LakeDatabase:
-        """The database over these files; a new one when the files have changed."""
-        database = self._database
-        if database is None or database.files != files:
-            is_stale = any(file.schema_id != self._table.schema_id for file in files)
-            database = LakeDatabase(self._view, files, self._schema, self._columns, is_stale=is_stale)
-            self._database = database
-        return database
+    def _list(self, files: tuple[LakeFile, ...]) -> LakeFileList:
+        is_stale = any(file.schema_id != self._table.schema_id for file in files)
+        return LakeFileList(tuple(str(file.path) for file in files), sum(file.rows for file in files), is_stale)
 
     def _replace(self, old: Sequence[LakeFile], parts: Iterator[pa.Table]) -> None:
         self._table.replace(old, parts)
@@ -194,6 +201,15 @@ class LakeStore(ViewStore):
                 column = pc.if_else(unreadable, pa.scalar(None, field.type), column)
             table = table.append_column(field, column)
         return table
+
+
+def _selection(columns: SqlColumns) -> str:
+    """The record's columns, and the typed ones in the types of a SQL view."""
+    typed = [
+        f"CAST({identifier(field.name)} AS {duckdb_type(field.type)}) AS {identifier(field.name)}"
+        for field in columns.fields
+    ]
+    return ", ".join([*RECORD.names, *typed])
 
 
 def _behind(arrow_batch: pa.RecordBatch, bookmark: Bookmark) -> pa.RecordBatch:

@@ -2,7 +2,9 @@
 
 * ``sql``: a typed table under the view's name
 * ``sql_process``: the table in a process of its own, as the view host sees it
-* ``sql_server``: that process
+* ``served_table``: the table in that process
+* ``query_process``: a process that answers SQL, also over a lake, as its parent sees it
+* ``query_server``: that process
 * ``sql_table``: the table in its DuckDB file
 * ``sql_queries``: one bounded SELECT
 * ``sql_types``: a topic's schema as DuckDB types

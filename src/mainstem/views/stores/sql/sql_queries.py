@@ -20,11 +20,11 @@ from typing import Any, Final
 import duckdb
 
 from mainstem.errors import QueryError
-from mainstem.views.requests import Sql
+from mainstem.views.requests import Request, Sql, wrong_kind
 from mainstem.views.stores.rows import plain
 from mainstem.views.stores.sql.query_bounds import AnswerSize, check_sql
 from mainstem.views.stores.sql.query_watch import WATCH
-from mainstem.views.stores.store import Row
+from mainstem.views.stores.store import Digest, Row, Snapshot
 
 FETCH_ROWS = 2_048
 _FIRST_ROWS = 16
@@ -94,6 +94,38 @@ _CALLS = """
 SELECT json_extract_string(tree, '$.error_message'), json_extract_string(tree, '$..function.function_name'),
        json_extract_string(tree, '$..function_name'), json_extract_string(tree, '$..type_name')
 FROM (SELECT json_serialize_sql(?::VARCHAR) AS tree)"""
+
+
+class CursorSnapshot(Snapshot):
+    """One state of a table that answers SQL: a read-only transaction on a cursor of its own."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, table: str, kind: str) -> None:
+        """``table``: its quoted name; ``kind``: of the view, for errors."""
+        self._cursor = cursor
+        self._table = table
+        self._kind = kind
+
+    def query(self, request: Request) -> list[Row]:
+        if not isinstance(request, Sql):
+            raise wrong_kind(request, self._kind)
+        return answer(self._cursor, request)
+
+    def is_at(self, cursor: object) -> bool:
+        """Whether its queries run on ``cursor``."""
+        return self._cursor is cursor
+
+    def digest(self) -> Digest:
+        return digest_of(self._cursor, self._table)
+
+    def close(self) -> None:
+        self._cursor.close()
+
+
+def digest_of(cursor: duckdb.DuckDBPyConnection, table: str) -> Digest:
+    """DuckDB's own hash of each row, summed: the same in any process of one version of DuckDB."""
+    row = cursor.execute(f"SELECT count(*), coalesce(sum(hash(entry)), 0) FROM {table} AS entry").fetchone()
+    assert row is not None
+    return Digest(int(row[0]), int(row[1]))
 
 
 def answer(cursor: duckdb.DuckDBPyConnection, request: Sql) -> list[Row]:

@@ -31,11 +31,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mainstem.errors import QueryError, StorageError
-from mainstem.views.requests import Request, Sql, wrong_kind
+from mainstem.views.requests import Request
 from mainstem.views.stores.close_digest import CloseDigest, Proof
 from mainstem.views.stores.rows import plain
-from mainstem.views.stores.sql.sql_queries import FETCH_ROWS, answer, watched
-from mainstem.views.stores.store import Answer, Bookmark, Bucket, Digest, Row, Snapshot
+from mainstem.views.stores.sql.sql_queries import FETCH_ROWS, CursorSnapshot, digest_of, watched
+from mainstem.views.stores.store import Answer, Bookmark, Bucket, Row
 
 _FILE = "view.duckdb"
 _WRITE_AHEAD_LOG = "view.duckdb.wal"
@@ -164,7 +164,7 @@ class SqlTable:
         cursor = self._connection.cursor()
         try:
             with watched(cursor, "the digest of what is stored", _PROOF_S_MAX):
-                digest = _digest(cursor, self._name)
+                digest = digest_of(cursor, self._name)
         except QueryError:
             return None
         finally:
@@ -204,27 +204,14 @@ class SqlTable:
             self._connection.execute(insert, [value for row in rows for value in row])
 
 
-class SqlSnapshot(Snapshot):
-    """One state of a SqlStore: a read-only transaction on a cursor of its own."""
+class SqlSnapshot(CursorSnapshot):
+    """One state of a SqlTable."""
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection, table: str, seal: CloseDigest) -> None:
-        self._cursor = cursor
-        self._table = table
+        super().__init__(cursor, table, "SQL")
         self._seal = seal
         cursor.execute("BEGIN TRANSACTION READ ONLY")
         self.bookmark = _read_bookmark(cursor)  # the first read fixes what the transaction sees
-
-    def query(self, request: Request) -> list[Row]:
-        if not isinstance(request, Sql):
-            raise wrong_kind(request, "SQL")
-        return answer(self._cursor, request)
-
-    def is_at(self, cursor: object) -> bool:
-        """Whether its queries run on ``cursor``."""
-        return self._cursor is cursor
-
-    def digest(self) -> Digest:
-        return _digest(self._cursor, self._table)
 
     def intact(self) -> bool | None:
         return self._seal.is_whole
@@ -246,16 +233,6 @@ class SqlSnapshot(Snapshot):
 
     def sample(self, bucket: Bucket) -> Iterator[tuple[str, Row]]:
         return (entry for entry in self.entries() if bucket.has(entry[0].encode()))
-
-    def close(self) -> None:
-        self._cursor.close()
-
-
-def _digest(cursor: duckdb.DuckDBPyConnection, table: str) -> Digest:
-    """DuckDB's own hash of each row, summed: the same in any process of one version of DuckDB."""
-    query = f"SELECT count(*), coalesce(sum(hash(entry)), 0) FROM {table} AS entry"
-    count, checksum = _one(cursor, query)
-    return Digest(int(count), int(checksum))
 
 
 def _one(cursor: duckdb.DuckDBPyConnection, query: str) -> tuple[Any, ...]:

@@ -1,11 +1,11 @@
-"""The process of one SQL table: it opens the table, writes what it is sent, and answers queries.
+"""The process that answers SQL for one store: it opens a source, and answers calls.
 
-``python -m mainstem.views.stores.sql.sql_server DESCRIPTOR``: a socket of its parent, `views.stores.sql.sql_process`.
-The path and the definition of the table come first; its bookmark is the answer. After that come descriptors, each of
-a channel: a thread takes the calls of one channel, one after the other, and sends ``(True, value)`` or ``(False,
-error)`` for each.
+``python -m mainstem.views.stores.sql.query_server DESCRIPTOR``: a socket of its parent
+(`views.stores.sql.query_process`). The function that opens the source comes first, with its arguments; the answer is
+the source's ``state``. After that come descriptors, each of a channel: a thread takes the calls of one channel, one
+after the other, and sends ``(True, value)`` or ``(False, error)`` for each.
 
-The process ends when the parent's socket closes, at once: the table survives a kill. A query that cannot be interrupted
+The process ends when the parent's socket closes, at once: a store survives a kill. A query that cannot be interrupted
 ends it, too; its own channel is answered before that (`views.stores.sql.query_watch`).
 """
 
@@ -16,35 +16,43 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle
-from pathlib import Path
-from typing import Any, Final
-
-import pyarrow as pa
+from typing import Any, Final, Protocol
 
 from mainstem.errors import ConfigError, MainstemError, QueryError, StorageError
 from mainstem.exit_codes import DONE, NOT_NOW
 from mainstem.views.requests import Sql
 from mainstem.views.stores.sql.query_watch import WATCH, WatchedQuery, memory_limit
-from mainstem.views.stores.sql.sql_table import SqlSnapshot, SqlTable, TableDefinition
-from mainstem.views.stores.store import Bookmark, Digest, Row
+from mainstem.views.stores.sql.sql_queries import CursorSnapshot
+from mainstem.views.stores.store import Digest, Row
 
 _LOGGER = logging.getLogger("mainstem.views")
 ENTRIES_OF_A_CALL: Final = 512
-_LOCK_S: Final = 20.0
-_LOCK_CHECK_S: Final = 0.05
+
+
+class SqlSource(Protocol):
+    """The open store that the process answers from. The parent may call each of its public methods, too."""
+
+    @property
+    def state(self) -> str:
+        """Text that the parent gets at the opening."""
+
+    def snapshot(self, *arguments: Any) -> CursorSnapshot:
+        """One state, for the calls of `_SnapshotCalls`."""
+
+    def close(self) -> None:
+        """Let the files go."""
 
 
 class _Session:
     """The calls of one channel. One thread's."""
 
-    def __init__(self, channel: Connection, table: SqlTable) -> None:
+    def __init__(self, channel: Connection, source: SqlSource) -> None:
         self._channel = channel
-        self._table_calls = _TableCalls(table)
-        self._snapshot_calls = _SnapshotCalls(table)
+        self._source = source
+        self._snapshot_calls = _SnapshotCalls(source)
 
     def serve(self) -> None:
         """Answer calls until the parent closes the channel."""
@@ -61,14 +69,14 @@ class _Session:
         self._channel.send((is_value, value))
 
     def _called(self, name: str, arguments: tuple[Any, ...]) -> tuple[bool, Any]:
-        calls = self._table_calls if hasattr(self._table_calls, name) else self._snapshot_calls
+        calls = self._snapshot_calls if hasattr(self._snapshot_calls, name) else self._source
         try:
             return True, getattr(calls, name)(*arguments)
         except MainstemError as error:
             return False, error
         except Exception as error:
-            _LOGGER.exception("a SQL table failed")
-            return False, StorageError(f"unexpected {type(error).__name__} of the SQL store: {error}")
+            _LOGGER.exception("a view's SQL failed")
+            return False, StorageError(f"unexpected {type(error).__name__} of the view's SQL: {error}")
 
     def runs(self, query: WatchedQuery) -> bool:
         """Whether it is this one's query."""
@@ -76,49 +84,23 @@ class _Session:
         return current is not None and current.is_at(query.cursor)
 
 
-class _TableCalls:
-    """The calls of the parent process to the table."""
-
-    def __init__(self, table: SqlTable) -> None:
-        self._table = table
-
-    def write(self, table: bytes, bookmark: str) -> None:
-        with pa.ipc.open_stream(table) as stream:
-            self._table.write(stream.read_all(), Bookmark.from_text(bookmark))
-
-    def write_few(self, keys: list[str], rows: list[tuple[Any, ...]], bookmark: str) -> None:
-        self._table.write_few(keys, rows, Bookmark.from_text(bookmark))
-
-    def copy_to(self, path: Path) -> int:
-        return self._table.copy_to(path)
-
-    def mark_verified(self) -> None:
-        self._table.mark_verified()
-
-    def interrupt(self) -> None:
-        WATCH.stop()
-
-    def close(self) -> None:
-        self._table.close()
-
-
 class _SnapshotCalls:
-    """The calls of the parent process to snapshots, one after the other."""
+    """The calls of the parent process to snapshots, one after the other, and to the process."""
 
-    def __init__(self, table: SqlTable) -> None:
-        self._table = table
+    def __init__(self, source: SqlSource) -> None:
+        self._source = source
         self._entries: Iterator[tuple[str, Row]] = iter(())
-        self.current: SqlSnapshot | None = None
+        self.current: CursorSnapshot | None = None
 
-    def snapshot(self) -> str:
-        self.current = self._table.snapshot()
+    def snapshot(self, *arguments: Any) -> str:
+        self.current = self._source.snapshot(*arguments)
         return self.current.bookmark.to_text()
 
     def query(self, request: Sql) -> list[Row]:
         return self._snapshot.query(request)
 
-    def answer(self, request: Sql) -> tuple[list[Row], str]:
-        bookmark = self.snapshot()
+    def answer(self, request: Sql, *arguments: Any) -> tuple[list[Row], str]:
+        bookmark = self.snapshot(*arguments)
         try:
             return self.query(request), bookmark
         finally:
@@ -145,8 +127,11 @@ class _SnapshotCalls:
         self._snapshot.close()
         self.current = None
 
+    def interrupt(self) -> None:
+        WATCH.stop()
+
     @property
-    def _snapshot(self) -> SqlSnapshot:
+    def _snapshot(self) -> CursorSnapshot:
         assert self.current is not None, "the parent takes a snapshot first"
         return self.current
 
@@ -154,40 +139,29 @@ class _SnapshotCalls:
 def main() -> None:
     """Serve until the parent is gone."""
     for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, signal.SIG_IGN)  # they reach the whole group; the parent closes the table
+        signal.signal(each, signal.SIG_IGN)  # they reach the whole group; the parent closes the source
     control = Connection(int(sys.argv[1]))
     sessions: list[_Session] = []
     try:
         WATCH.memory_max = memory_limit() or WATCH.memory_max
         WATCH.on_runaway = lambda query, reason: _end(sessions, query, reason)
-        table = _opened(*control.recv())
+        opener, arguments = control.recv()
+        source: SqlSource = opener(*arguments)
     except (StorageError, ConfigError) as error:
         control.send((False, error))
         return
-    control.send((True, table.bookmark.to_text()))
+    control.send((True, source.state))
     while True:
         try:
-            session = _Session(Connection(recv_handle(control)), table)
+            session = _Session(Connection(recv_handle(control)), source)
         except (EOFError, OSError):
             os._exit(DONE)
         sessions.append(session)
         threading.Thread(target=session.serve, daemon=True).start()
 
 
-def _opened(path: Path, definition: TableDefinition) -> SqlTable:
-    """The table. The process of a parent that was killed just now may hold its file for a moment yet."""
-    until_s = time.monotonic() + _LOCK_S
-    while True:
-        try:
-            return SqlTable(path, definition)
-        except StorageError as error:
-            if "lock on file" not in str(error) or time.monotonic() >= until_s:
-                raise
-        time.sleep(_LOCK_CHECK_S)
-
-
 def _end(sessions: list[_Session], query: WatchedQuery, reason: str) -> None:
-    _LOGGER.critical("the process of a SQL view ends, to be started again: %s", reason)
+    _LOGGER.critical("the process of a view's SQL ends, to be started again: %s", reason)
     for session in sessions:
         if session.runs(query):
             limit = "memory" if query.ended_by == "memory" else f"time limit of {query.timeout_s:g} s"

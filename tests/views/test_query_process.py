@@ -1,0 +1,114 @@
+"""SQL in a process of its own, over a SQL view and over a lake: what ends that process harms nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mainstem.errors import QueryError, UnavailableError
+from mainstem.pipelines.kinds import SQL, Lake
+from mainstem.views.requests import Range, Sql
+from mainstem.views.stores.sql.query_process import interrupt_queries
+from mainstem.views.stores.store import StoreDefinition, ViewStore
+from mainstem.views.stores.store_kinds import open_store
+from tests.support.eventually import eventually
+from tests.views.support import SCHEMA, apply, flight, process_of
+
+KINDS = {"sql": SQL(), "lake": Lake()}
+NUMBER = Sql("SELECT count(*) AS n FROM routes")
+ENDLESS = Sql("SELECT length(lpad('a', 1000000000, 'b'))", timeout_s=0.3)
+LONG = Sql("SELECT count(*) FROM range(100000000000)", timeout_s=300)
+
+
+def open_kind(path: Path, kind: str) -> ViewStore:
+    return open_store(path, StoreDefinition("routes", KINDS[kind], SCHEMA), for_users=True)
+
+
+@pytest.fixture(params=KINDS)
+def store(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[ViewStore]:
+    opened = open_kind(tmp_path / "store", request.param)
+    apply(opened, [flight("1", "A", "B")])
+    assert opened.query(NUMBER).rows == [{"n": 1}]
+    yield opened
+    opened.close()
+
+
+def test_a_query_that_cannot_be_interrupted_is_one_error_and_the_store_goes_on(store: ViewStore) -> None:
+    before = process_of(store)
+    with pytest.raises(QueryError, match=r"time limit of 0\.3 s and could not be interrupted"):
+        store.query(ENDLESS)
+    assert store.query(NUMBER).rows == [{"n": 1}]
+    apply(store, [flight("2", "A", "B")], 1)
+    assert store.query(NUMBER).rows == [{"n": 2}]
+    assert process_of(store) != before
+
+
+def test_a_killed_process_is_started_again_by_the_next_query(store: ViewStore) -> None:
+    process_of(store).kill()
+    assert store.query(NUMBER).rows == [{"n": 1}]
+    process_of(store).kill()
+    process_of(store).wait()
+    apply(store, [flight("2", "A", "B")], 1)
+    with store.snapshot() as snapshot:
+        assert snapshot.query(NUMBER) == [{"n": 2}]
+        assert snapshot.position == store.position
+
+
+def test_a_reader_of_a_killed_process_may_ask_again(store: ViewStore) -> None:
+    with store.snapshot() as snapshot:
+        process_of(store).kill()
+        with pytest.raises(UnavailableError, match="ask again"):
+            snapshot.query(NUMBER)
+
+
+def test_only_sql_is_sent(store: ViewStore) -> None:
+    with pytest.raises(QueryError):
+        store.query(Range())
+
+
+def test_a_host_that_stops_interrupts_the_queries(store: ViewStore) -> None:
+    said: list[str] = []
+
+    def ask() -> None:
+        try:
+            store.query(LONG)
+        except QueryError as error:
+            said.append(str(error))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    while asking.is_alive():
+        interrupt_queries()
+        asking.join(0.05)
+    assert "time limit" in said[0]
+
+
+def test_a_store_that_is_closed_ends_its_process(store: ViewStore) -> None:
+    process = process_of(store)
+    store.close()
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_process_of_a_parent_that_was_killed_gives_the_files_back(tmp_path: Path, kind: str) -> None:
+    program = (
+        "import sys; from pathlib import Path; from tests.views.test_query_process import *\n"
+        "store = open_kind(Path(sys.argv[1]), sys.argv[2]); apply(store, [flight('1', 'A', 'B')]); store.settle()\n"
+        "store.query(NUMBER); print('ready', process_of(store).pid, flush=True); store.query(LONG)"
+    )
+    argv = [sys.executable, "-c", program, str(tmp_path / "s"), kind]
+    parent = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    process = int(parent.stdout.readline().split()[1])
+    parent.kill()
+    parent.communicate(timeout=30)
+    eventually(lambda: not Path(f"/proc/{process}").exists(), what="the process of the killed parent is gone")
+    store = open_kind(tmp_path / "s", kind)
+    apply(store, [flight("1", "A", "B")])
+    assert store.query(NUMBER).rows == [{"n": 1}]
+    store.close()

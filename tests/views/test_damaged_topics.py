@@ -94,9 +94,10 @@ def test_every_kind_of_view_skips_each_damage_by_name_over_restarts_and_rebuilds
                 status = host.wait(view, lambda status: status.state == "live")
                 assert (status.damaged_offsets, status.dead_letters) == (6, 0)
                 for letter, first in zip(letters(setting, view), (2, 6, 10), strict=True):
-                    assert letter["mainstem-position"] == f"{setting.topic}/0:{first}".encode()
+                    place = (letter["mainstem.topic"], letter["mainstem.partition"], letter["mainstem.offset"])
+                    assert place == (setting.topic.encode(), b"0", str(first).encode())
                     said = f"{setting.topic}/0:{first}-{first + 1} cannot be read"
-                    assert (letter["mainstem-error"] or b"").startswith(said.encode())
+                    assert (letter["mainstem.error"] or b"").startswith(said.encode())
 
 
 def test_a_stopped_view_goes_on_when_its_app_says_skip_and_keeps_what_it_has(

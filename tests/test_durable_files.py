@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path, PurePath
+from typing import Any
 
 import pytest
 
@@ -15,8 +17,9 @@ from mainstem.durable_files import (
     LOCAL_FILES,
     DirectoryLock,
     FileSystem,
-    move_file,
     private_directory,
+    put_in_place,
+    remove_directory,
     remove_file,
     replace_file,
 )
@@ -25,12 +28,16 @@ from mainstem.gateway.access.tokens import Grants, new_token, write_tokens
 from mainstem.log.files.small_files import make_directory, read_file
 from mainstem.pipelines.kinds import KeyValue
 from mainstem.spark.changes import fingerprint
+from mainstem.spark.checkpoints.checkpoint import remove_checkpoint
 from mainstem.spark.startup import class_archive
 from mainstem.spark.startup.java import Java
 from mainstem.testing.disk import FaultyDisk, PowerCutError
 from mainstem.views.stores.store import StoreDefinition
+from mainstem.views.stores.store_snapshots import KEPT_MAX, StoreSnapshots
 from mainstem.views.versions.versions import Versions
+from tests.views.support import KINDS, apply, flight
 
+OF_KIND = {kind.name: kind for kind in KINDS}
 SOURCE = Path(__file__).parents[1] / "src" / "mainstem"
 ROOT = PurePath("/a/b")
 FILE = ROOT / "file"
@@ -137,31 +144,141 @@ def test_a_power_cut_at_each_step_leaves_the_old_state_or_the_new(use: str, tmp_
         assert found in ((seen,) if is_done else (seen, old))
 
 
-def test_the_local_file_system_syncs_the_file_before_the_rename_and_the_directory_after(
+# What Mainstem makes under another name, and removes under another name, on the machine's own file system
+
+
+class Steps(list[str]):
+    """The syncs, renames and removals in a directory, in order; of a path the last two names."""
+
+    def watch(self, monkeypatch: pytest.MonkeyPatch) -> Steps:
+        fsync, replace, rename, rmtree = os.fsync, Path.replace, Path.rename, shutil.rmtree
+
+        def watched_fsync(descriptor: int) -> None:
+            self.append("sync " + _short(Path(f"/proc/self/fd/{descriptor}").readlink()))
+            fsync(descriptor)
+
+        def watched_replace(path: Path, target: Path) -> Path:
+            self.append(f"rename {_short(path)}")
+            return replace(path, target)
+
+        def watched_rename(path: Path, target: Path) -> Path:
+            self.append(f"rename {_short(path)}")
+            return rename(path, target)
+
+        def watched_rmtree(path: Path, *arguments: Any, **options: Any) -> None:
+            if Path(path).exists():
+                self.append(f"remove {_short(Path(path))}")
+            rmtree(path, *arguments, **options)
+
+        monkeypatch.setattr(os, "fsync", watched_fsync)
+        monkeypatch.setattr(Path, "replace", watched_replace)
+        monkeypatch.setattr(Path, "rename", watched_rename)
+        monkeypatch.setattr(shutil, "rmtree", watched_rmtree)
+        return self
+
+
+def _short(path: Path) -> str:
+    return "/".join(path.parts[-2:])
+
+
+def _tree(path: Path) -> Path:
+    (path / "in").mkdir(parents=True)
+    (path / "in" / "file").write_bytes(b"made")
+    return path
+
+
+def test_a_file_is_synced_before_the_rename_and_its_directory_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    steps: list[str] = []
-    fsync, rename = os.fsync, Path.replace
-
-    def watched_fsync(descriptor: int) -> None:
-        steps.append("sync " + Path(f"/proc/self/fd/{descriptor}").readlink().name)
-        fsync(descriptor)
-
-    def watched_rename(self: Path, target: Path) -> Path:
-        steps.append(f"rename {self.name}")
-        return rename(self, target)
-
-    monkeypatch.setattr(os, "fsync", watched_fsync)
-    monkeypatch.setattr(Path, "replace", watched_rename)
-    replace_file(LOCAL_FILES, tmp_path / "state", b"new")
-    assert steps == ["sync state.tmp", "rename state.tmp", f"sync {tmp_path.name}"]
+    here = tmp_path / "here"
+    here.mkdir()
+    steps = Steps().watch(monkeypatch)
+    parent = f"sync {_short(here)}"
+    replace_file(LOCAL_FILES, here / "state", b"new")
+    assert steps == ["sync here/state.tmp", "rename here/state.tmp", parent]
     steps.clear()
-    remove_file(tmp_path / "state")
-    assert steps == [f"sync {tmp_path.name}"]
+    remove_file(here / "state")
+    assert steps == [parent]
     steps.clear()
-    (tmp_path / "made").write_bytes(b"by another program")
-    move_file(tmp_path / "made", tmp_path / "state")
-    assert steps == ["sync made", "rename made", f"sync {tmp_path.name}"]
+    (here / "made").write_bytes(b"by another program")
+    put_in_place(here / "made", here / "state")
+    assert steps == ["sync here/made", "rename here/made", parent]
+
+
+def test_a_directory_gets_its_name_when_all_that_is_in_it_is_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = _tree(tmp_path / "here" / "made")
+    steps = Steps().watch(monkeypatch)
+    put_in_place(made, made.with_name("state"))
+    renamed = steps.index("rename here/made")
+    assert {"sync in/file", "sync made/in", "sync here/made"} <= set(steps[:renamed])
+    assert steps[renamed + 1 :] == [f"sync {_short(tmp_path / 'here')}"]
+    assert (tmp_path / "here" / "state" / "in" / "file").read_bytes() == b"made"
+
+
+def _remove_checkpoint(directory: Path) -> None:
+    remove_checkpoint(str(_tree(directory / "checkpoint")))
+
+
+def _remove_any(directory: Path) -> None:
+    remove_directory(_tree(directory / "old"), directory / "old.removing")
+
+
+def _thin_snapshots(directory: Path) -> None:
+    _make_snapshots(directory, KEPT_MAX + 1)
+
+
+@pytest.mark.parametrize("use", [_remove_any, _remove_checkpoint, _thin_snapshots])
+def test_a_directory_that_goes_durably_has_another_name_before_its_first_file_goes(
+    use: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    steps = Steps().watch(monkeypatch)
+    use(here)
+    removed = max(number for number, step in enumerate(steps) if step.startswith("remove "))
+    assert steps[removed - 2].startswith("rename ")
+    assert steps[removed - 1].startswith("sync ")
+    assert not any("removing" in path.name for path in here.iterdir())
+
+
+def test_what_a_crash_left_of_a_removed_directory_goes_with_the_next_removal(tmp_path: Path) -> None:
+    left = _tree(tmp_path / "old.removing")
+    remove_directory(tmp_path / "old", left)
+    assert list(tmp_path.iterdir()) == []
+
+
+def _make_store(directory: Path) -> None:
+    OF_KIND["key-value"].open(directory / "store").close()
+
+
+def _make_snapshots(directory: Path, count: int = 1) -> None:
+    store = OF_KIND["key-value"].open(directory / "store")
+    snapshots = StoreSnapshots(directory / "snapshots", every_records=1)
+    for number in range(count):
+        apply(store, [flight(f"{number}", "A", "B", number)], number)
+        snapshots.applied(store, 1, 1 << 40)
+    store.close()
+
+
+def _make_lake(directory: Path) -> None:
+    OF_KIND["lake"].open(directory / "store").close()
+
+
+@pytest.mark.parametrize("use", [_make_store, _make_snapshots, _make_lake])
+def test_what_is_made_under_another_name_durably_has_its_own_before_it_is_used(
+    use: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = Steps().watch(monkeypatch)
+    use(tmp_path)
+    renamed = [number for number, step in enumerate(steps) if re.match(r"rename .*\.making$", step)]
+    assert renamed
+    for number in renamed:
+        made = Path(steps[number].removeprefix("rename "))
+        assert f"sync {made}" in steps[:number]
+        assert steps[number + 1].startswith("sync ")
+        assert steps[number + 1].endswith(f"/{made.parent}")
 
 
 def test_the_class_archive_gets_its_name_when_its_bytes_are_durable(
@@ -199,7 +316,9 @@ def test_a_directory_that_does_not_take_the_file_is_an_error_with_its_path(tmp_p
 
 def test_only_this_module_the_disk_port_and_the_lake_sync_and_lock() -> None:
     allowed = {"durable_files.py", "log/files/disk.py", "lake/files.py", "cli/operation/checks.py"}
-    pattern = re.compile(r"os\.(replace|rename|fsync|fdatasync)\(|fcntl\.(flock|lockf)\(|open\([^)]*O_DIRECTORY")
+    pattern = re.compile(
+        r"os\.(replace|rename|fsync|fdatasync)\(|(?<!disk)\.rename\(|fcntl\.(flock|lockf)\(|open\([^)]*O_DIRECTORY"
+    )
     own = {"spark/tasks/local_segments.py"}  # reads a directory of the log by its descriptor
     found = {str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py") if pattern.search(path.read_text())}
     assert found - own <= allowed

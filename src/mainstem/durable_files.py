@@ -1,4 +1,4 @@
-"""Durable files: the one way to replace a small file, to make names durable, and to lock a directory.
+"""Durable files: the one way to replace a file, to name or remove what is made beside, and to lock a directory.
 
 A power cut may undo every write that was not synced and every rename whose directory was not synced. State that decides
 what a process does next (a revoked token, which version of a view serves) is therefore written in this order:
@@ -22,6 +22,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import shutil
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -126,15 +127,32 @@ def replace_file(files: FileSystem, path: PurePath, data: bytes, *, sync: bool =
         files.sync_directory(path.parent)
 
 
-def move_file(source: Path, target: Path) -> None:
-    """Put a file that another program has written in ``target``'s place, durably: its bytes, then its name.
+def put_in_place(source: Path, target: Path) -> None:
+    """Give a file or directory that was made under another name its own name, durably: its bytes, then the name.
 
-    Both are on one file system. Raises StorageError.
+    Both are in one directory, or at least on one file system. A file may take another's place; a directory only that of
+    an empty one. Raises StorageError.
     """
-    with _as_storage_error("sync", source):
-        _sync(source)
+    if source.is_dir():
+        sync_tree(source)
+    else:
+        with _as_storage_error("sync", source):
+            _sync(source)
     LOCAL_FILES.rename(source, target)
     sync_directory(target.parent)
+
+
+def remove_directory(path: Path, aside: Path) -> None:
+    """Remove a directory as a whole: it durably has the name ``aside`` before the first of its files goes.
+
+    So no crash leaves half a directory under its own name. What a crash leaves under ``aside`` goes with the next call,
+    also when there is no directory any more. Raises StorageError.
+    """
+    shutil.rmtree(aside, ignore_errors=True)
+    with _as_storage_error(f"rename to {aside.name}", path), suppress(FileNotFoundError):
+        path.rename(aside)
+    sync_directory(path.parent)
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def remove_file(path: Path) -> None:

@@ -54,7 +54,7 @@ from pyiceberg.table.update.snapshot import ExpireSnapshots
 from pyiceberg.typedef import Record
 from sqlalchemy.exc import SQLAlchemyError
 
-from mainstem.durable_files import LOCAL_FILES, replace_file, sync_directory
+from mainstem.durable_files import LOCAL_FILES, put_in_place, replace_file
 from mainstem.errors import StorageError
 from mainstem.lake.columns import OFFSET, PARTITION, RECORD
 from mainstem.lake.files import DIRECTORY, DURABLE_FILES, TABLE_FILES, create, own_path
@@ -294,8 +294,7 @@ def _making(directory: Path) -> Iterator[SqlCatalog]:
     with closing(open_catalog(beside)) as catalog:
         catalog.create_namespace(NAMESPACE)
         yield catalog
-    beside.replace(directory / CATALOG)
-    sync_directory(directory)
+    put_in_place(beside, directory / CATALOG)
 
 
 def _at_home(directory: Path) -> tuple[SqlCatalog, Table]:

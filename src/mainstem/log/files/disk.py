@@ -2,6 +2,11 @@
 
 ``OsDisk`` is the real one; ``mainstem.testing.disk.FaultyDisk`` keeps what was synced apart from what was not.
 
+The port gives single steps. ``durable_files`` makes sequences of them: its ``FileSystem`` is a part of this port, so
+``replace_file`` runs over both disks. ``OsDisk`` takes ``sync_directory`` and ``DirectoryLock`` from there. Cleaning
+and recovery rename segment files in sequences of their own, because several files change at once (``cleaning/swap``,
+``recovery/truncated_tail``).
+
 Contract, which the log relies on and both keep:
 
 * What was written is durable only after ``DiskFile.sync``; that a name exists, was renamed or removed, only after

@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mainstem.client.log import Log
-from mainstem.durable_files import LOCAL_FILES, remove_file, replace_file, sync_directory, sync_tree
+from mainstem.durable_files import LOCAL_FILES, put_in_place, remove_file, replace_file, sync_tree
 from mainstem.errors import DefinitionError, UnknownTopicError
 from mainstem.pipelines.definitions import Pipeline
 from mainstem.pipelines.progress import PROGRESS_TOPIC
@@ -138,8 +138,7 @@ def finish_swaps(site: Site) -> None:
         if path.parent == beside:
             remove_checkpoint(str(live))
             site.steps("rebuild:removed")
-            beside.rename(live)
-            sync_directory(site.checkpoints)
+            put_in_place(beside, live)
             site.steps("rebuild:swapped")
         _say_progress(site, marker["pipeline"], tuple(marker["outputs"]))
         site.steps("rebuild:said")

@@ -7,14 +7,12 @@ Every source of ours writes ``StreamOffsets``; another source's line is passed o
 
 from __future__ import annotations
 
-import contextlib
 import json
-import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from mainstem.durable_files import sync_directory
+from mainstem.durable_files import remove_directory
 from mainstem.errors import ConfigError, PositionFormatError, StorageError
 from mainstem.model import Position, TopicPartition
 from mainstem.spark.checkpoints.offsets import StreamOffsets
@@ -113,15 +111,7 @@ def has_run(checkpoint: str) -> bool:
 def remove_checkpoint(checkpoint: str) -> None:
     """Remove a checkpoint as a whole, and what an earlier removal left behind. Raises StorageError."""
     directory = local_path(checkpoint)
-    gone = directory.with_name(_GONE + directory.name)
-    try:
-        shutil.rmtree(gone, ignore_errors=True)
-        with contextlib.suppress(FileNotFoundError):
-            directory.rename(gone)
-        sync_directory(directory.parent)
-        shutil.rmtree(gone, ignore_errors=True)
-    except OSError as error:
-        raise StorageError(f"the checkpoint {directory} cannot be removed: {error.strerror}") from error
+    remove_directory(directory, directory.with_name(_GONE + directory.name))
 
 
 def local_path(checkpoint: str) -> Path:

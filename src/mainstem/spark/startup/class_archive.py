@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from mainstem.durable_files import move_file
+from mainstem.durable_files import put_in_place
 from mainstem.errors import MachineError
 from mainstem.spark.startup.java import Java, find_java
 
@@ -74,7 +74,7 @@ def build() -> Path:
         _train(Path(directory), made)
         if not made.is_file():
             raise MachineError(f"Java did not write the class archive {made}")
-        move_file(made, path)
+        put_in_place(made, path)
     return path
 
 

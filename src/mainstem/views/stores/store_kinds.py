@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from mainstem.durable_files import sync_tree
+from mainstem.durable_files import put_in_place
 from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Lake, Metrics, Search
 from mainstem.views.stores.store import StoreDefinition, ViewStore
 
@@ -61,5 +61,4 @@ def _make(path: Path, definition: StoreDefinition) -> None:
     making = path.with_name(f"{path.name}.making")
     shutil.rmtree(making, ignore_errors=True)
     store_class(definition.kind)(making, definition).close()
-    sync_tree(making)
-    making.rename(path)
+    put_in_place(making, path)

@@ -25,7 +25,7 @@ Making one, by the applier between two applies:
 2. the bookmark is written beside it,
 3. every file and directory is fsynced,
 4. ``000007.making`` is renamed to ``000007``, and that is fsynced,
-5. one too many is renamed to ``….removing``, and deleted.
+5. one too many is renamed to ``….removing``, that is fsynced, and it is deleted.
 
 What fails leaves nothing behind: a disk that is full does not get fuller.
 
@@ -43,7 +43,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mainstem.durable_files import LOCAL_FILES, replace_file, sync_directory, sync_tree
+from mainstem.durable_files import LOCAL_FILES, put_in_place, remove_directory, replace_file
 from mainstem.errors import StorageError
 from mainstem.model import Position
 from mainstem.views.stores.store import Bookmark, ViewStore
@@ -159,12 +159,10 @@ class StoreSnapshots:
             making.mkdir(parents=True)
             self._written = store.copy_to(making / _STORE)
             (making / _BOOKMARK).write_text(store.bookmark.to_text())
-            sync_tree(making)
-            making.rename(path)
+            put_in_place(making, path)
         except BaseException:
             shutil.rmtree(making, ignore_errors=True)
             raise
-        sync_directory(self._directory)
         made = StoreSnapshot(path, store.bookmark)
         with self._lock:
             is_void = self._is_void  # it was found to be wrong while it was copied
@@ -234,6 +232,7 @@ def _found(directory: Path) -> tuple[StoreSnapshot, ...]:
 
 
 def _remove(path: Path) -> None:
-    removing = path.with_name(path.name + _REMOVING)
-    path.rename(removing)
-    shutil.rmtree(removing, ignore_errors=True)
+    try:
+        remove_directory(path, path.with_name(path.name + _REMOVING))
+    except StorageError as error:  # the next start finds it and removes it
+        _LOGGER.warning("a snapshot could not be removed: %s", error)

@@ -66,6 +66,16 @@ def _leaves_for_next_fetch(here: Any, there: Any) -> bool:
     return are_the_rest and any(map(_has_records, here)) and not any(map(_has_records, left))
 
 
+def _has_failed(here: Any, there: Any) -> bool:
+    """Whether all partitions of Kafka's answer to a share fetch have UNKNOWN_SERVER_ERROR."""
+    return bool(there) and all(partition["error_code"] == -1 for topic in there for partition in topic["partitions"])
+
+
+def _comes_later(here: Any, there: Any) -> bool:
+    """Whether Kafka's answer to a share fetch has some of the topics that there are here, and nothing else."""
+    return 0 < len(there) < len(here) and all(topic in here for topic in there)
+
+
 def _has_records(fetched: Any) -> bool:
     """Whether a topic, or a partition, has records in the answer to a fetch."""
     return any(partition["records"] for partition in fetched.get("partitions", [fetched]))
@@ -107,6 +117,10 @@ _NOT_IN_LOG: Final = (
 _NO_SHARE_GROUP: Final = (
     "a share fetch of a group that is not there is GROUP_ID_NOT_FOUND; in Kafka UNKNOWN_SERVER_ERROR, of the request "
     "or of its partitions"
+)
+_FIRST_SHARE_FETCH: Final = (
+    "the first share fetch of a partition brings its records at once; Kafka first loads the partition's state, and "
+    "leaves it out while others have records"
 )
 _APPEND_TIME: Final = (
     "a produced batch that says LogAppendTime is INVALID_TIMESTAMP; Kafka means to refuse it, and takes one whose "
@@ -177,6 +191,8 @@ DELIBERATE: Final = (
     DeliberateDifference("produce", r"error_code$", 3, 2, _UNKNOWN_FIRST),
     DeliberateDifference("produce", r"error_code$", 100, 2, _UNKNOWN_FIRST),
     DeliberateDifference("share_fetch", r"partitions.*error_code$", 0, -1, _KAFKA_FAILS, parts=True),
+    DeliberateDifference("share_fetch", r"^responses$", [], ANY, _KAFKA_FAILS, parts=True, when=_has_failed),
+    DeliberateDifference("share_fetch", r"^responses$", ANY, ANY, _FIRST_SHARE_FETCH, parts=True, when=_comes_later),
     DeliberateDifference("describe_share_group_offsets", r"groups.*\]\.error_code$", 0, -1, _KAFKA_FAILS, parts=True),
     DeliberateDifference(
         "fetch", r"^responses(\[\d+\]\.partitions)?$", ANY, ANY, _NEXT_FETCH, parts=True, when=_leaves_for_next_fetch

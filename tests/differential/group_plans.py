@@ -217,7 +217,10 @@ def _share_fetch(plan: Plan, slot: str, of_group: str, own_id: str, topic: str) 
     if is_first or plan.chance(0.3):
         partition = {"partition_index": plan.partition(topic), "acknowledgement_batches": []}
         fields["topics"] = [{"topic_id": plan.topic_id(topic), "partitions": [partition]}]
-    plan.ask("share_fetch", fields, client=slot, learn={"share": slot})
+    version = None
+    if plan.limits_records:
+        fields["share_acquire_mode"], version = 1, plan.versions["share_fetch"].last
+    plan.ask("share_fetch", fields, client=slot, learn={"share": slot}, version=version)
 
 
 def _share_admin(plan: Plan, of_group: str, topic: str) -> None:

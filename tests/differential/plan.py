@@ -51,6 +51,8 @@ class Plan:
         self.topics: dict[str, int] = {}
         self.sequences: dict[tuple[str, str, int], int] = {}
         self.owned: dict[str, Any] = {}
+        self.limits_records = False
+        """Whether each share fetch counts records exactly, in RECORD_LIMIT mode."""
 
     def serves(self, api: str) -> bool:
         return api in self.versions
@@ -104,7 +106,7 @@ class Plan:
         if version in field.nullable and self.chance(0.5):
             return None
         if field.kind == "string":
-            return self.random.choice(["", "~none", "~none", "~ä", "x" * 260])
+            return self.random.choice(["", "~none", "~none", "~ä", "~" + "x" * 260])
         if field.kind == "bool":
             return self.chance(0.5)
         if field.kind.startswith("array"):

@@ -44,6 +44,7 @@ def sequence(seed: int, versions: Mapping[str, VersionRange]) -> list[Step]:
     for number in range(plan.random.choice([1, 2])):
         logs.create_topic(plan, f"~t{number}", plan.random.choice([1, 2]))
     if theme == "share":
+        plan.limits_records = seed // len(THEMES) % 2 == 1
         reset = {"name": "share.auto.offset.reset", "config_operation": 0, "value": "earliest"}
         resource = {"resource_type": 32, "resource_name": "~s0", "configs": [reset]}
         plan.ask("incremental_alter_configs", {"resources": [resource], "validate_only": False}, exact=True)

@@ -240,8 +240,12 @@ async def test_what_is_not_there_is_told(client: Client) -> None:
     assert (await stranger.fetch()).error_code == ErrorCode.GROUP_ID_NOT_FOUND
     stranger.member_id = "x" * 37
     assert (await stranger.fetch()).error_code == ErrorCode.INVALID_REQUEST
-    stranger.member_id, stranger.group = "s", None
+    stranger.member_id = "s"
+    assert (await stranger.fetch(epoch=1)).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+    assert (await stranger.acknowledge(0, 0, ACCEPT, epoch=1))[0] == ErrorCode.SHARE_SESSION_NOT_FOUND
+    stranger.group = None
     assert (await stranger.fetch()).error_code == ErrorCode.INVALID_REQUEST
+    assert (await stranger.acknowledge(0, 0, ACCEPT, epoch=0))[0] == ErrorCode.INVALID_REQUEST
 
 
 @with_broker()

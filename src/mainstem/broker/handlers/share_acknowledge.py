@@ -34,9 +34,9 @@ async def handle(node: Node, call: Call) -> Answer:
     """Serve one request; the top of the file says how."""
     body: ShareAcknowledgeRequest = call.body
     try:
+        key = session_key(body.group_id, body.member_id)
         if body.share_session_epoch == INITIAL_EPOCH:
             raise refusal(ErrorCode.INVALID_SHARE_SESSION_EPOCH, "a session begins with a fetch")
-        key = session_key(node, body.group_id, body.member_id)
         session = node.share.sessions.use(key, body.share_session_epoch)
     except MainstemError as error:
         return ShareAcknowledgeResponse(

@@ -45,7 +45,7 @@ def handle(node: Node, call: Call) -> Answer | Awaitable[Answer]:
     """Serve one request; the top of the file says how."""
     body: ShareFetchRequest = call.body
     try:
-        key = session_key(node, body.group_id, body.member_id)
+        key = session_key(body.group_id, body.member_id)
         _check(body)
         session = _session(node, call, key)
     except MainstemError as error:
@@ -75,9 +75,11 @@ def _session(node: Node, call: Call, key: SessionKey) -> ShareSession:
     body: ShareFetchRequest = call.body
     sessions = node.share.sessions
     if body.share_session_epoch == INITIAL_EPOCH:
+        node.share.coordinator.find(key.group_id)
         session = sessions.begin(key, call.session)
     else:
         session = sessions.use(key, body.share_session_epoch)
+        node.share.coordinator.find(key.group_id)
     if body.share_session_epoch != FINAL_EPOCH:
         session.add(body.topics)
         session.forget(body.forgotten_topics_data)

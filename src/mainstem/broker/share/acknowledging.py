@@ -52,12 +52,11 @@ class AcknowledgedTopic(Protocol):
     def partitions(self) -> Sequence[AcknowledgedPartition]: ...
 
 
-def session_key(node: Node, group_id: str | None, member_id: str | None) -> SessionKey:
-    """The session key of the caller. Raises RemoteError: unknown share group, no group id, or invalid member id."""
+def session_key(group_id: str | None, member_id: str | None) -> SessionKey:
+    """The session key of the caller. Raises RemoteError: no group id, or an invalid member id."""
     if group_id is None:
         raise refusal(ErrorCode.INVALID_REQUEST, "group_id is null")
     check_member_id(member_id)
-    node.share.coordinator.find(group_id)
     return SessionKey(group_id, member_id or "")
 
 

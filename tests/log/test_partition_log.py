@@ -392,7 +392,7 @@ def test_an_idle_producer_is_forgotten_after_a_day() -> None:
     node = Node()
     node.log.append(sent_by(9, 0, b"a"))
     node.clock.advance(86_401)
-    node.log.write_retrace_point()
+    node.log.write_recovery_checkpoint()
     assert node.log.statistics().producers == 0
 
 

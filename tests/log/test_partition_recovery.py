@@ -492,7 +492,7 @@ def test_producers_are_not_restored_from_before_segments_that_are_gone() -> None
     for number in range(2):
         node.log.append(sent_by(1, number * 2, b"a" * 20, b"b" * 20))
         node.log.flush()
-    node.log.write_retrace_point()
+    node.log.write_recovery_checkpoint()
     for number in range(2, 8):
         node.log.append(sent_by(1, number * 2, b"a" * 20, b"b" * 20))
         node.log.flush()

@@ -307,7 +307,7 @@ def test_a_producer_with_an_open_transaction_does_not_expire() -> None:
     node.log.append(sent_by(8, 0, b"x"))
     node.clock.advance(2 * 86_400)
     node.log.flush()
-    node.log.write_retrace_point()
+    node.log.write_recovery_checkpoint()
     assert [entry.producer_id for entry in node.log.producers()] == [7]
 
 

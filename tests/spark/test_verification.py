@@ -11,7 +11,7 @@ from mainstem.errors import DefinitionError, InputError, PositionError, Transact
 from mainstem.pipelines.changes import Choices
 from mainstem.pipelines.deploy import deploy
 from mainstem.spark.verification.comparison_rules import Rule
-from mainstem.spark.verification.result import Verdict
+from mainstem.spark.verification.result import VerificationResult
 from tests.spark.flights_app import Flights
 from tests.spark.sink_world import Sink
 from tests.support.removed_records import delete_records
@@ -28,7 +28,7 @@ def declare(world: Flights, function: Any, *inputs: Any, word: str = "derived", 
     return name
 
 
-def verify(world: Flights, name: str) -> Verdict:
+def verify(world: Flights, name: str) -> VerificationResult:
     from mainstem.spark.options.options import LogOptions
     from mainstem.spark.verification.verification import Verification
 
@@ -49,7 +49,7 @@ def test_a_pipeline_that_wrote_what_a_batch_gives_is_equal(world: Flights) -> No
     world.fly(("UA", 3))  # the pipeline has not seen it
     found = verify(world, name)
     (topic,) = found.topics
-    assert (found.is_equal, topic.expected, topic.actual, found.doubts) == (True, 3, 3, ())
+    assert (found.is_equal, topic.expected, topic.actual, found.caveats) == (True, 3, 3, ())
     assert found.source.covers(position)
 
 
@@ -69,7 +69,7 @@ def test_a_record_that_was_changed_or_added_is_found_and_named(world: Flights) -
     assert json.loads(difference.actual or "") == {"flight_id": flight, "carrier": "UA"}
     assert difference.at is not None
     assert difference.at.startswith(f"{name}/0:")
-    assert "another writer appended to the topic" in found.doubts[-1]
+    assert "another writer appended to the topic" in found.caveats[-1]
 
 
 def test_records_without_a_key_are_compared_as_often_as_they_are_there(world: Flights) -> None:
@@ -116,7 +116,7 @@ def test_tables_are_joined_as_they_were_and_named_where_they_changed(world: Flig
     world.run_once()
     found = verify(world, name)
     assert [difference.count for difference in found.topics[0].differences] == [1]
-    assert any(f"the table {world.airlines.name} was joined as it was" in doubt for doubt in found.doubts)
+    assert any(f"the table {world.airlines.name} was joined as it was" in caveat for caveat in found.caveats)
 
 
 def test_a_pipeline_on_a_derived_topic_with_several_outputs(world: Flights) -> None:
@@ -159,7 +159,7 @@ def test_windows_that_the_watermark_holds_back_are_counted_and_lost_ones_found(w
     world.run_once()
     found = verify(world, name)
     assert [difference.actual for difference in found.topics[0].differences] == [None]
-    assert any("rows that came behind the watermark were dropped" in doubt for doubt in found.doubts)
+    assert any("rows that came behind the watermark were dropped" in caveat for caveat in found.caveats)
 
 
 def test_a_function_that_is_not_deterministic_is_said_to_be(world: Flights) -> None:
@@ -168,7 +168,7 @@ def test_a_function_that_is_not_deterministic_is_said_to_be(world: Flights) -> N
     world.run_once()
     found = verify(world, name)
     assert not found.is_equal
-    assert "not deterministic" in found.doubts[0]
+    assert "not deterministic" in found.caveats[0]
 
 
 def test_records_that_retention_removed_are_said_and_nothing_is_claimed_without_them(world: Flights) -> None:

@@ -271,8 +271,8 @@ class History:
             if self.log.recovery_point > recovery_point:  # it flushed in the background, too
                 self.model.durable = log_end
 
-    def write_retrace_point(self) -> None:
-        self.log.write_retrace_point()
+    def write_recovery_checkpoint(self) -> None:
+        self.log.write_recovery_checkpoint()
 
     def delete_records(self) -> None:
         end = min(self.model.visible, self.model.durable)
@@ -386,7 +386,7 @@ _WEIGHTED: dict[Callable[[History], None], float] = {
     History.send_wrongly: 3,
     History.flush: 16,
     History.write_checkpoints: 6,
-    History.write_retrace_point: 3,
+    History.write_recovery_checkpoint: 3,
     History.delete_records: 3,
     History.expire: 2,
     History.change_config: 2,

@@ -95,14 +95,14 @@ def heartbeat(
     if record != known:
         effects.records.append(record)
     _maybe_rebalance(group, topics, now, effects, has_changed=is_new or member.topics != subscribed)
-    has_news = _reconcile(group, member, effects)
+    has_changed = _reconcile(group, member, effects)
     wants_all = request.member_epoch == JOIN_EPOCH or request.subscribed_topic_names is not None
     effects.answer = ShareGroupHeartbeatResponse(
         error_code=ErrorCode.NONE,
         member_id=member.member_id,
         member_epoch=member.epoch,
         heartbeat_interval_ms=now.limits.heartbeat_interval_ms,
-        assignment=_to_wire(member.assigned) if wants_all or has_news else None,
+        assignment=_to_wire(member.assigned) if wants_all or has_changed else None,
     )
     return effects
 
@@ -181,11 +181,11 @@ def _reconcile(group: ShareGroup, member: ShareMember, effects: GroupEffects) ->
     if member.epoch == group.assignment_epoch:
         return False
     target = group.target.get(member.member_id, {})
-    has_news = target != member.assigned
+    has_changed = target != member.assigned
     member.previous_epoch, member.epoch = member.epoch, group.assignment_epoch
     member.assigned = target
     effects.records.append(group_records.current_record(group.group_id, member))
-    return has_news
+    return has_changed
 
 
 # ---- replay

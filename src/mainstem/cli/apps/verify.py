@@ -18,7 +18,7 @@ from mainstem.exit_codes import DONE, NO, exit_code_of
 if TYPE_CHECKING:
     from mainstem.errors import MainstemError
     from mainstem.pipelines.app import App
-    from mainstem.spark.verification.result import TopicVerdict, Verdict
+    from mainstem.spark.verification.result import TopicVerification, VerificationResult
 
 EQUAL: Final = "equal"
 DIFFERENT: Final = "different"
@@ -56,14 +56,14 @@ def verify(
     checkpoints = Layout(data.absolute()).checkpoints(declared.name)
     if pipeline is None:
         return _verify_all(declared, bootstrap, master, checkpoints, url, json=json)
-    [(_, verdict)] = verify_pipelines(declared, [pipeline], bootstrap, master=master, checkpoints=checkpoints)
-    if isinstance(verdict, MainstemError):
-        raise verdict
+    [(_, outcome)] = verify_pipelines(declared, [pipeline], bootstrap, master=master, checkpoints=checkpoints)
+    if isinstance(outcome, MainstemError):
+        raise outcome
     if json:
-        out_json(verdict.to_json())
+        out_json(outcome.to_json())
     else:
-        _show(verdict)
-    return NO if verdict.is_contradicted else DONE
+        _show(outcome)
+    return NO if outcome.is_contradicted else DONE
 
 
 def _verify_all(app: App, bootstrap: str, master: str, checkpoints: Path, url: str, *, json: bool) -> int:
@@ -72,10 +72,10 @@ def _verify_all(app: App, bootstrap: str, master: str, checkpoints: Path, url: s
     from mainstem.spark.verification.verify_process import verify as verify_pipelines
 
     derived = [name for name, pipeline in app.pipelines.items() if not pipeline.each_batch]
-    found: list[tuple[str, str, Verdict | dict[str, Any] | MainstemError]] = []
+    found: list[tuple[str, str, VerificationResult | dict[str, Any] | MainstemError]] = []
     if derived:
-        verdicts = verify_pipelines(app, derived, bootstrap, master=master, checkpoints=checkpoints)
-        found += [("pipeline", name, verdict) for name, verdict in verdicts]
+        verified = verify_pipelines(app, derived, bootstrap, master=master, checkpoints=checkpoints)
+        found += [("pipeline", name, outcome) for name, outcome in verified]
     found += [("view", name, _verified_view(url, name)) for name in app.views]
     skipped = [name for name in app.pipelines if name not in derived]
     rows = [_row(kind, name, result) for kind, name, result in found]
@@ -105,7 +105,7 @@ def _verified_view(url: str, name: str) -> dict[str, Any] | MainstemError:
         return error
 
 
-def _row(kind: str, name: str, result: Verdict | dict[str, Any] | MainstemError) -> dict[str, Any]:
+def _row(kind: str, name: str, result: VerificationResult | dict[str, Any] | MainstemError) -> dict[str, Any]:
     from mainstem.errors import MainstemError
 
     row = {"name": name, "kind": kind}
@@ -121,7 +121,7 @@ def _row(kind: str, name: str, result: Verdict | dict[str, Any] | MainstemError)
     return {**row, "result": _word(result), "compared": compared, "differing": differing, "why": why}
 
 
-def _document(result: Verdict | dict[str, Any] | MainstemError) -> dict[str, Any]:
+def _document(result: VerificationResult | dict[str, Any] | MainstemError) -> dict[str, Any]:
     from mainstem.errors import MainstemError
 
     if isinstance(result, MainstemError):
@@ -129,25 +129,25 @@ def _document(result: Verdict | dict[str, Any] | MainstemError) -> dict[str, Any
     return result if isinstance(result, dict) else result.to_json()
 
 
-def _word(verdict: Verdict) -> str:
-    return EQUAL if verdict.is_equal else DIFFERENT if verdict.is_contradicted else "not contradicted"
+def _word(outcome: VerificationResult) -> str:
+    return EQUAL if outcome.is_equal else DIFFERENT if outcome.is_contradicted else "not contradicted"
 
 
-def _show(verdict: Verdict) -> None:
-    out(f"{_word(verdict)}: {verdict.pipeline} and a batch over {verdict.source}")
-    if verdict.begins:
-        out(f"compared from {verdict.begins}: what lay before was removed")
-    for topic in verdict.topics:
+def _show(outcome: VerificationResult) -> None:
+    out(f"{_word(outcome)}: {outcome.pipeline} and a batch over {outcome.source}")
+    if outcome.begins:
+        out(f"compared from {outcome.begins}: what lay before was removed")
+    for topic in outcome.topics:
         out(str(topic))
         if topic.differences:
             _show_differences(topic)
-    if verdict.waits and verdict.watermark_held_by is not None:
-        out(f"the watermark is held by {verdict.watermark_held_by}")
-    for doubt in verdict.doubts:
-        out(f"may be why: {doubt}")
+    if outcome.waits and outcome.watermark_held_by is not None:
+        out(f"the watermark is held by {outcome.watermark_held_by}")
+    for caveat in outcome.caveats:
+        out(f"may be why: {caveat}")
 
 
-def _show_differences(topic: TopicVerdict) -> None:
+def _show_differences(topic: TopicVerification) -> None:
     out_rows([{name: value for name, value in each.to_json().items() if value != 1} for each in topic.differences])
     if topic.differing > len(topic.differences):
         out(f"these are the first {len(topic.differences)} of {topic.differing:,}")

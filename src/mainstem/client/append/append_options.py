@@ -37,7 +37,7 @@ class AppendOptions(TypedDict, total=False):
     idempotency_key: str | bytes | None
 
 
-def ask_headers(asks: AppendOptions) -> Headers:
+def option_headers(asks: AppendOptions) -> Headers:
     """The headers of the options. Raises InputError for an invalid value."""
     headers: list[tuple[str, bytes | None]] = []
     for name, value in (

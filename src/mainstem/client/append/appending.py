@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mainstem.client.append.append_options import AppendOptions, TopicFeatures, ask_headers
+from mainstem.client.append.append_options import AppendOptions, TopicFeatures, option_headers
 from mainstem.client.append.session import AppendSession
 from mainstem.client.append.transaction import Transaction, TransactionSession
 from mainstem.client.records import EncodedRecord
@@ -93,7 +93,7 @@ class Appender:
         With a key no outcome is unknown for long: to append again is to ask what became of it.
         Raises ConditionFailedError, UnsupportedFeatureError, InputError, and what an append raises.
         """
-        headers = ask_headers(asks)
+        headers = option_headers(asks)
         if not headers:
             return self.append_at_once(topic, [record])
         with self._explaining(topic):

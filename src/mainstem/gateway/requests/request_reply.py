@@ -19,7 +19,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from mainstem.client.append.append_options import AppendOptions, ask_headers
+from mainstem.client.append.append_options import AppendOptions, option_headers
 from mainstem.client.http.request_reply import (
     CORRELATION_ID,
     REPLY_TOPIC,
@@ -74,7 +74,7 @@ class Requests:
             raise InputError(f"the header {min(reserved)} is set by the gateway: leave it out")
         reply_topic = reply_topic_of(topic)
         self._log.end(topic)  # raises UnknownTopicError
-        ask_headers(asks)  # refuses an idempotency key that is too long
+        option_headers(asks)  # refuses an idempotency key that is too long
         key = asks.get("idempotency_key")
         reply_from = self._floor(reply_topic)
         if key is None:

@@ -23,7 +23,7 @@ from mainstem.gateway.http.queries import NoQuery, ReplyQuery
 from mainstem.gateway.http.record_bodies import RequestBody
 from mainstem.gateway.requests.reply_follower import Expected, Replies
 from mainstem.gateway.requests.request_reply import Requests
-from mainstem.gateway.topics.conditions import asks_of
+from mainstem.gateway.topics.conditions import append_options_of
 from mainstem.gateway.topics.record_json import record_json
 from mainstem.gateway.topics.topic_routes import check_name
 from mainstem.model import Position, Record
@@ -77,7 +77,7 @@ class RequestRoutes:
         return router
 
     async def _ask(self, http: Request, topic: str, body: RequestBody, timeout_s: float) -> Response:
-        asks = asks_of(http.headers, 1)
+        asks = append_options_of(http.headers, 1)
         prepared = await self._workers.run(self._requests.prepare, topic, body, asks)
         if timeout_s == 0:
             request, position = await self._workers.run(self._requests.append, topic, body, prepared)

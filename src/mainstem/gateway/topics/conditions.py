@@ -20,7 +20,7 @@ _OFFSET = re.compile(r"[0-9]{1,18}")
 _ABSENT: Final = -1
 
 
-def asks_of(headers: Mapping[str, str], record_count: int) -> AppendOptions:
+def append_options_of(headers: Mapping[str, str], record_count: int) -> AppendOptions:
     """The append options in a request's headers, for ``record_count`` records. Raises InputError."""
     asks: AppendOptions = {}
     match, none_match = headers.get("if-match"), headers.get("if-none-match")

@@ -18,7 +18,7 @@ from mainstem.gateway.http.json_responses import json_response, records_response
 from mainstem.gateway.http.key_paths import KEY
 from mainstem.gateway.http.queries import AppendQuery, KeyQuery, NoQuery, ReadQuery, TopicsQuery
 from mainstem.gateway.http.record_bodies import AppendBody, NewRecordBody
-from mainstem.gateway.topics.conditions import asks_of, entity_tag
+from mainstem.gateway.topics.conditions import append_options_of, entity_tag
 from mainstem.gateway.topics.reads import BoundedRead, read
 from mainstem.gateway.topics.topic_json import description_json, summary_json, topic_json
 from mainstem.model import Position, is_topic_name
@@ -67,7 +67,7 @@ def topic_router(log: Log) -> APIRouter:
     async def append(http: Request, topic: str, query: Annotated[AppendQuery, Query()]) -> Response:
         check_name(topic)
         body = await read_json(http, AppendBody)
-        asks = asks_of(http.headers, len(body.records))
+        asks = append_options_of(http.headers, len(body.records))
         if query.validate_:
             await appenders.run(validator().require, topic, *(record.value for record in body.records))
         position = await appenders.run(append_records, log, topic, body, asks)

@@ -2,16 +2,16 @@
 
 The guarantees depend on this order within an append:
 
-1. ``look`` scans the batches; it writes nothing.
-2. ``earlier``: was this append made before, by its idempotency keys?
+1. ``scan`` reads the batches; it writes nothing.
+2. ``find_duplicate``: was this append made before, by its idempotency keys?
 3. Is it a repeat of the producer's, by sequence? May the producer write?
 4. ``check``: do the conditions hold?
-5. The log is written; then ``appended`` writes the index.
+5. The log is written; then ``on_appended`` writes the index.
 
 The log process does one append at a time, so no other append comes in between: of two appends with the same condition
 one is refused.
 
-Concurrency: owned by the thread that owns the partition log; ``look`` may run in another.
+Concurrency: owned by the thread that owns the partition log; ``scan`` may run in another.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ScannedAppend(NamedTuple):
     record_count: int
 
 
-class Earlier(NamedTuple):
+class DuplicateAppend(NamedTuple):
     """The records that an append repeats."""
 
     base_offset: int
@@ -65,7 +65,7 @@ class AppendFeatures:
         if config.remembers_idempotency_keys:
             self._enabled_headers.add(IDEMPOTENCY_KEY)
 
-    def look(self, headers: Sequence[BatchHeader], plain: Sequence[Buffer]) -> ScannedAppend:
+    def scan(self, headers: Sequence[BatchHeader], plain: Sequence[Buffer]) -> ScannedAppend:
         """Read what the features need from checked batches, whose decompressed records are ``plain``. In any thread.
 
         Raises CorruptBatchError, InvalidRecordError.
@@ -83,28 +83,30 @@ class AppendFeatures:
         keys = [scan_keys(*each) for each in records] if marks or self._keeps_keys else []
         return ScannedAppend(marks, keys, count)
 
-    def earlier(self, look: ScannedAppend) -> Earlier | None:
+    def find_duplicate(self, scanned: ScannedAppend) -> DuplicateAppend | None:
         """The records that were appended before under the same idempotency keys.
 
         Raises InvalidRecordError when that is so for some of them only, IndexNotReadyError.
         """
-        if not look.marks or IDEMPOTENCY_KEY not in self._enabled_headers:
+        if not scanned.marks or IDEMPOTENCY_KEY not in self._enabled_headers:
             return None
         assert self.index is not None, "who remembers idempotency keys has an index"
-        base_offset = earlier_offset(look.marks, look.record_count, self.index.remembered_offset)
-        return None if base_offset is None else Earlier(base_offset, base_offset + look.record_count - 1)
+        base_offset = earlier_offset(scanned.marks, scanned.record_count, self.index.remembered_offset)
+        return None if base_offset is None else DuplicateAppend(base_offset, base_offset + scanned.record_count - 1)
 
-    def check(self, look: ScannedAppend, log_end_offset: int) -> None:
+    def check(self, scanned: ScannedAppend, log_end_offset: int) -> None:
         """Prove that the conditions hold at the log end.
 
         Raises ConditionFailedError, InvalidRecordError, IndexNotReadyError.
         """
-        if look.marks:
-            keys = [key for batch in look.keys for _, key in batch]
+        if scanned.marks:
+            keys = [key for batch in scanned.keys for _, key in batch]
             last_offset = self.index.last_offset if self.index is not None and self._keeps_keys else None
-            check_conditions(look.marks, keys, log_end_offset, last_offset)
+            check_conditions(scanned.marks, keys, log_end_offset, last_offset)
 
-    def appended(self, look: ScannedAppend, sent: Sequence[BatchHeader], base_offset: int, leader_epoch: int) -> None:
+    def on_appended(
+        self, scanned: ScannedAppend, sent: Sequence[BatchHeader], base_offset: int, leader_epoch: int
+    ) -> None:
         """The batches are in the log, from ``base_offset`` on."""
         if self.index is None:
             return
@@ -113,10 +115,10 @@ class AppendFeatures:
             end = first + header.record_count
             idempotency_keys = [
                 (index - first, mark.idempotency_key)
-                for index, mark in look.marks.items()
+                for index, mark in scanned.marks.items()
                 if mark.idempotency_key is not None and first <= index < end
             ]
-            keys = look.keys[at] if look.keys else ()
+            keys = scanned.keys[at] if scanned.keys else ()
             batches.append(IndexedBatch(base_offset + first, leader_epoch, keys, idempotency_keys))
             first = end
         self.index.appended(batches)

@@ -59,7 +59,7 @@ from mainstem.model import TopicPartition
 _logger = logging.getLogger(__name__)
 
 _NODE_ID: Final = 1
-_RETRACE_POINTS_A_CHECKPOINT: Final = 8
+_RECOVERY_CHECKPOINTS_AT_ONCE: Final = 8
 _CLEAN_SHUTDOWN_TEXT: Final = json.dumps({"version": 0, "brokerEpoch": -1}).encode()
 
 ConfigOf = Callable[[TopicPartition], LogConfig]
@@ -344,9 +344,9 @@ class LogDirectory:
         self._flushes.finish()
         self.features.tick()
         touched = [each for each in self._partitions.values() if each.needs_checkpoint]
-        quiet = [each for each in self._unsettled if not each.needs_checkpoint and each.needs_retrace_point]
-        for partition in quiet[:_RETRACE_POINTS_A_CHECKPOINT]:
-            partition.write_retrace_point()
+        quiet = [each for each in self._unsettled if not each.needs_checkpoint and each.needs_recovery_checkpoint]
+        for partition in quiet[:_RECOVERY_CHECKPOINTS_AT_ONCE]:
+            partition.write_recovery_checkpoint()
         for partition in touched:
             self._note(partition)
         flushes = self._flushes.start(self._unsettled, everything=self._context.open_files.is_over())

@@ -70,13 +70,13 @@ FEATURE_RECORDS_MAX: Final = 100_000
 
 class CheckedAppend(NamedTuple):
     """Batches that may be stored. ``sent`` are their headers as they came, ``batches`` (file position, header) as they
-    are to be stored, in ``view``; ``look`` is what the topic's log features found in them.
+    are to be stored, in ``view``; ``scanned`` is what the topic's log features found in them.
     """
 
     view: memoryview
     sent: list[BatchHeader]
     batches: Sequence[tuple[int, BatchHeader]]
-    look: ScannedAppend | None
+    scanned: ScannedAppend | None
     config: LogConfig
     features: AppendFeatures | None
 
@@ -169,10 +169,10 @@ class AppendCheck:
             is_changed = is_changed or changed is not None
             if features is not None:
                 plain.append(records)
-        look = None if features is None else features.look(sent, plain)
+        scanned = None if features is None else features.scan(sent, plain)
         if is_changed:
             view, batches = _joined(view, batches, stored, config)
-        return CheckedAppend(view, sent, batches, look, config, features)
+        return CheckedAppend(view, sent, batches, scanned, config, features)
 
 
 def _rules_of(config: LogConfig, now_ms: int) -> RecordRules:

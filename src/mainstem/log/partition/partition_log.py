@@ -44,11 +44,11 @@ from mainstem.record.reader import EndMarker
 from mainstem.record.writer import build_control_batch
 
 if TYPE_CHECKING:
-    from mainstem.log.key_index.append_hook import AppendFeatures, Earlier
+    from mainstem.log.key_index.append_hook import AppendFeatures, DuplicateAppend
 
 _logger = logging.getLogger(__name__)
 
-_RETRACE_BYTES: Final = 16 << 20
+_RECOVERY_CHECKPOINT_BYTES: Final = 16 << 20
 """How much log may lie behind the written indexes and producer snapshot: what a start has to walk again."""
 _UNSYNCED_BYTES_MAX: Final = 64 << 20
 _UNSYNCED_AGE_S_MAX: Final = 30.0
@@ -175,8 +175,8 @@ class PartitionLog(PartitionReads):
         as ``append`` does.
         """
         self._refuse_if_offline()
-        sent, look, features = checked.sent, checked.look, checked.features
-        earlier = None if features is None or look is None else features.earlier(look)
+        sent, scanned, features = checked.sent, checked.scanned, checked.features
+        earlier = None if features is None or scanned is None else features.find_duplicate(scanned)
         if earlier is not None:
             return self._answer_again(earlier, sent)
         duplicate = None if from_coordinator else self._find_duplicate(sent)
@@ -186,11 +186,11 @@ class PartitionLog(PartitionReads):
             )
         self._producers.check(sent, checks_sequence=not from_coordinator, begins_at_zero=begins_at_zero)
         now_ms = self._clock.time_ms()  # of the append: others may have been appended while these were checked
-        if features is None or look is None:
+        if features is None or scanned is None:
             return self._append(checked.view, checked.batches, now_ms)
-        features.check(look, self.log_end_offset)
+        features.check(scanned, self.log_end_offset)
         result = self._append(checked.view, checked.batches, now_ms)
-        features.appended(look, sent, result.base_offset, self.leader_epoch)
+        features.on_appended(scanned, sent, result.base_offset, self.leader_epoch)
         return result
 
     def is_current(self, checked: CheckedAppend) -> bool:
@@ -251,7 +251,7 @@ class PartitionLog(PartitionReads):
             False,
         )
 
-    def _answer_again(self, earlier: Earlier, sent: Sequence[BatchHeader]) -> AppendResult:
+    def _answer_again(self, earlier: DuplicateAppend, sent: Sequence[BatchHeader]) -> AppendResult:
         """Answer with records that are there. A producer's sequence moves on all the same: by batches without records.
 
         Those are what compaction, too, leaves of a batch to rebuild its producer's state from.
@@ -451,8 +451,8 @@ class PartitionLog(PartitionReads):
             segment.pins -= 1
             if segment is not self._segments.active and segment.pins == 0 and segment.is_active:
                 self._finish_segment(segment)
-        if self._unwritten_bytes >= _RETRACE_BYTES:
-            self.write_retrace_point()
+        if self._unwritten_bytes >= _RECOVERY_CHECKPOINT_BYTES:
+            self.write_recovery_checkpoint()
 
     def flush(self) -> None:
         """All three steps at once, for those who may wait. Raises StorageError."""
@@ -480,14 +480,14 @@ class PartitionLog(PartitionReads):
     @property
     def is_settled(self) -> bool:
         """Whether everything is synced, and a start has nothing to walk again."""
-        return not self._dirty and self._flush_in_flight is None and not self.needs_retrace_point
+        return not self._dirty and self._flush_in_flight is None and not self.needs_recovery_checkpoint
 
     @property
-    def needs_retrace_point(self) -> bool:
+    def needs_recovery_checkpoint(self) -> bool:
         """Whether anything was appended since the last one."""
         return self._unwritten_bytes > 0 and self._offline is None
 
-    def write_retrace_point(self) -> None:
+    def write_recovery_checkpoint(self) -> None:
         """Write indexes and producer state as they are now, so that a start has little log to walk again."""
         self._unwritten_bytes = 0
         self._write_indexes(self._segments.active)
@@ -542,7 +542,7 @@ class PartitionLog(PartitionReads):
         if self._offline is None:
             self.flush()
             self._write_indexes(self._segments.active, last=True)
-            self.write_retrace_point()
+            self.write_recovery_checkpoint()
         self._release()
 
     def abandon(self) -> None:

@@ -18,7 +18,7 @@ from mainstem.spark.checkpoints.offsets import StreamOffsets
 from mainstem.spark.options.read_options import ReadOptions
 from mainstem.spark.planning.latest_offsets import look
 from mainstem.spark.planning.subscription import Subscribed, Subscription
-from mainstem.spark.tasks.losses import ended_lives, resume
+from mainstem.spark.tasks.losses import recreation_losses, resume
 
 # How often a look may find that a topic has just become another one.
 _LOOKS_MAX = 5
@@ -50,7 +50,7 @@ class OffsetRangePlanner:
         """
         for _ in range(_LOOKS_MAX):
             found = self._subscription.now(client, since.topic_ids)
-            losses = ended_lives(reader, since.position, since.topic_ids, found.topic_ids)
+            losses = recreation_losses(reader, since.position, since.topic_ids, found.topic_ids)
             begins = self._begins(client, since, found, {loss.topic_partition for loss in losses})
             seen = look(client, begins, self._options.isolation, 0 if losses else wait_ms)
             if seen.is_former or not _is_as_known(client, found):

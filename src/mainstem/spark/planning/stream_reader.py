@@ -63,7 +63,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options.require_stream()
         self._options = options
         self._schema = schema
-        self._scout = OffsetRangePlanner(options)
+        self._planner = OffsetRangePlanner(options)
         self._target: StreamOffsets | None = None
         self._commits: GroupCommits | None = None
         self._reported: dict[str, Any] | None = None
@@ -94,25 +94,23 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reached(group, since.position)  # 1
         with borrowed(self._options.log) as client:
             wait_ms = _NEWS_WAIT_MS if self._target is None else 0
-            frontier = self._scout.find(client, since, group, wait_ms)  # 2, 3
-            self._judge(frontier)  # 4
-            ends = self._within_target(frontier, since)  # 5
-            end = self._limited(client, frontier, ends, limit)
-            self._report(frontier, end)
-            if end == since.position and not frontier.losses:
+            planned = self._planner.find(client, since, group, wait_ms)  # 2, 3
+            self._check_losses(planned)  # 4
+            ends = self._within_target(planned, since)  # 5
+            end = self._limited(client, planned, ends, limit)
+            self._report(planned, end)
+            if end == since.position and not planned.losses:
                 self._finish()
                 return start
-            if self._is_too_few(frontier, ends, limit):
-                look(client, frontier.ends, self._options.isolation, _NEWS_WAIT_MS)
+            if self._is_too_few(planned, ends, limit):
+                look(client, planned.ends, self._options.isolation, _NEWS_WAIT_MS)
                 return start
             self._read_at_s = time.monotonic()
             starts = {
-                tp: frontier.begins[tp]
-                for tp in end
-                if since.is_initial or frontier.begins[tp] != since.position.get(tp)
+                tp: planned.begins[tp] for tp in end if since.is_initial or planned.begins[tp] != since.position.get(tp)
             }
             tables = self._table_ends(client)  # 6
-        return StreamOffsets(end, frontier.topic_ids, tables, Position(starts), since.stream).to_json()
+        return StreamOffsets(end, planned.topic_ids, tables, Position(starts), since.stream).to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         with borrowed(self._options.log) as client:
@@ -161,29 +159,29 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._commits = GroupCommits(self._options.log, group)
         self._commits.reached(position)
 
-    def _judge(self, frontier: MicroBatchOffsets) -> None:
-        if not frontier.losses:
+    def _check_losses(self, planned: MicroBatchOffsets) -> None:
+        if not planned.losses:
             return
         if self._options.fail_on_data_loss:
-            raise losses.lost_error(frontier.losses, _ADVICE)
-        losses.note(self._options.log, frontier.losses)
+            raise losses.lost_error(planned.losses, _ADVICE)
+        losses.note(self._options.log, planned.losses)
 
-    def _within_target(self, frontier: MicroBatchOffsets, since: StreamOffsets) -> Position:
+    def _within_target(self, planned: MicroBatchOffsets, since: StreamOffsets) -> Position:
         """The ends; with AvailableNow, of those partitions that were there at the query's start, as they were then."""
         target = self._target
         if target is None:
-            return frontier.ends
+            return planned.ends
         ends: dict[TopicPartition, int] = {}
-        for tp, end in frontier.ends.items():
-            begin = frontier.begins[tp]
-            if tp in target.position and target.topic_ids[tp.topic] == frontier.topic_ids[tp.topic]:
+        for tp, end in planned.ends.items():
+            begin = planned.begins[tp]
+            if tp in target.position and target.topic_ids[tp.topic] == planned.topic_ids[tp.topic]:
                 ends[tp] = max(begin, min(end, target.position[tp]))
             elif tp in since.position:
                 ends[tp] = begin
         return Position(ends)
 
-    def _limited(self, client: WireClient, frontier: MicroBatchOffsets, ends: Position, limit: ReadLimit) -> Position:
-        limits, begins = self._options.limits, frontier.begins
+    def _limited(self, client: WireClient, planned: MicroBatchOffsets, ends: Position, limit: ReadLimit) -> Position:
+        limits, begins = self._options.limits, planned.begins
         if isinstance(limit, ReadAllAvailable):
             return ends
         asked = [limit.max_rows] if isinstance(limit, ReadMaxRows) else []
@@ -196,15 +194,15 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = limited_by_bytes(begins, ends, limits.bytes_max, sizes)
         return ends
 
-    def _is_too_few(self, frontier: MicroBatchOffsets, ends: Position, limit: ReadLimit) -> bool:
+    def _is_too_few(self, planned: MicroBatchOffsets, ends: Position, limit: ReadLimit) -> bool:
         """Whether to wait until there is more, as ``minOffsetsPerTrigger`` asks; never with AvailableNow."""
         limits = self._options.limits
         if limits.offsets_min is None or isinstance(limit, ReadAllAvailable) or self._target is not None:
             return False
-        if self._read_at_s is None or frontier.losses:
+        if self._read_at_s is None or planned.losses:
             return False
         is_due = time.monotonic() - self._read_at_s >= limits.delay_s_max
-        return not is_due and sum(backlog(frontier.begins, ends).values()) < limits.offsets_min
+        return not is_due and sum(backlog(planned.begins, ends).values()) < limits.offsets_min
 
     def _table_ends(self, client: WireClient) -> Position:
         """Where the tables end that the query joins: decided here, once for each micro-batch, and checkpointed."""
@@ -217,11 +215,11 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._tables = partitions, time.monotonic() + METADATA_AGE_S_MAX
         return Position(client.list_offsets(partitions, LATEST, self._options.isolation))
 
-    def _report(self, frontier: MicroBatchOffsets, end: Position) -> None:
+    def _report(self, planned: MicroBatchOffsets, end: Position) -> None:
         """Set ``latestOffset`` of the query's progress in Spark: the ends, and the backlog after ``end``."""
-        behind = {tp: count for tp, count in backlog(end, frontier.ends).items() if count}
+        behind = {tp: count for tp, count in backlog(end, planned.ends).items() if count}
         self._reported = {
-            "position": frontier.ends.to_json(),
+            "position": planned.ends.to_json(),
             "backlog": sum(behind.values()),
             "backlogs": {str(tp): count for tp, count in behind.items()},
         }

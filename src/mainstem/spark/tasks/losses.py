@@ -52,14 +52,14 @@ class Resumed:
 def resume(
     client: WireClient,
     reader: str,
-    lives: Mapping[str, str],
+    topic_ids: Mapping[str, str],
     wanted: Mapping[TopicPartition, int],
     isolation: Isolation,
 ) -> list[Resumed]:
     """Where partitions go on that have no longer the offset that is wanted; those that have it again are left out.
 
     Where the log starts behind the offset, all before is lost, and it goes on there. Where it ends before it, it was
-    cut (an unclean leader election does that), and it goes on at the end. ``lives`` are the topics' ids.
+    cut (an unclean leader election does that), and it goes on at the end. ``topic_ids`` are the topics' ids.
     """
     starts = client.list_offsets(wanted, EARLIEST)
     ends = client.list_offsets(wanted, LATEST, isolation)
@@ -69,15 +69,15 @@ def resume(
         if starts[tp] > offset:
             if tp.topic not in rules:
                 rules[tp.topic] = rule_of(client, tp.topic)
-            lost = noticed(reader, tp, offset, starts[tp], f"removed {rules[tp.topic]}", lives)
+            lost = noticed(reader, tp, offset, starts[tp], f"removed {rules[tp.topic]}", topic_ids)
             found.append(Resumed(lost, starts[tp], max(starts[tp], ends[tp])))
         elif offset > ends[tp]:
-            lost = noticed(reader, tp, ends[tp], offset, f"the log was cut: it ends at {ends[tp]} now", lives)
+            lost = noticed(reader, tp, ends[tp], offset, f"the log was cut: it ends at {ends[tp]} now", topic_ids)
             found.append(Resumed(lost, ends[tp], ends[tp]))
     return found
 
 
-def ended_lives(reader: str, position: Position, then: Mapping[str, str], now: Mapping[str, str]) -> list[Loss]:
+def recreation_losses(reader: str, position: Position, then: Mapping[str, str], now: Mapping[str, str]) -> list[Loss]:
     """The losses of topics that were deleted since ``then``, recreated or not: all unread offsets."""
     losses = []
     for tp, offset in position.items():
@@ -90,9 +90,11 @@ def ended_lives(reader: str, position: Position, then: Mapping[str, str], now: M
     return losses
 
 
-def noticed(reader: str, tp: TopicPartition, start: int, end: int | None, rule: str, lives: Mapping[str, str]) -> Loss:
+def noticed(
+    reader: str, tp: TopicPartition, start: int, end: int | None, rule: str, topic_ids: Mapping[str, str]
+) -> Loss:
     """A loss that is noticed now."""
-    return Loss(reader, tp, start, end, rule, lives.get(tp.topic, ""), time.time_ns() // 1_000_000)
+    return Loss(reader, tp, start, end, rule, topic_ids.get(tp.topic, ""), time.time_ns() // 1_000_000)
 
 
 def lost_error(losses: Sequence[Loss], advice: str) -> OffsetOutOfRangeError:

@@ -1,7 +1,7 @@
 """Why a pipeline's topics may rightly differ from what a batch derives: what the plan and the log say about it.
 
 A batch sees all records at once, a stream saw them one micro-batch after the other; for most pipelines that is the
-same. Each doubt is a sentence that names what makes it not so here.
+same. Each caveat is a sentence that says why they may differ here.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Plan:
         """Whether a row that waits tells by its own time how long."""
         return self.holds_back and not _WAITING_FOR_ANOTHER.search(self._text)
 
-    def doubts(self) -> Iterator[str]:
+    def caveats(self) -> Iterator[str]:
         """The properties of the function that make a batch and a stream differ."""
         if not self._is_deterministic:
             yield (
@@ -83,7 +83,7 @@ class Plan:
             yield "a processor of its own got the rows of a key in parts; in the batch it gets all at once"
 
 
-def table_doubts(log: Log, pipeline: Pipeline, progress: Progress) -> Iterator[str]:
+def table_caveats(log: Log, pipeline: Pipeline, progress: Progress) -> Iterator[str]:
     """The tables that micro-batches may have joined as they were before ``progress.tables``.
 
     None is named when all progress records are there, and all of them say the same of it.
@@ -102,14 +102,14 @@ def table_doubts(log: Log, pipeline: Pipeline, progress: Progress) -> Iterator[s
             )
 
 
-def topic_doubts(configs: Mapping[str, Mapping[str, str | None]], streams: tuple[str, ...]) -> Iterator[str]:
+def topic_caveats(configs: Mapping[str, Mapping[str, str | None]], streams: tuple[str, ...]) -> Iterator[str]:
     """The inputs from which compaction takes what the stream has read; ``configs`` are those of each topic."""
     for topic in streams:
         if "compact" in (configs[topic].get("cleanup.policy") or ""):
             yield f"topic {topic} is compacted: of what the stream has read there, former values may be gone"
 
 
-def version_doubts(query: Query | None, checkpoint: Path) -> Iterator[str]:
+def version_caveats(query: Query | None, checkpoint: Path) -> Iterator[str]:
     """Whether the function was changed since, as far as its checkpoint is on this machine."""
     if query is None or not has_run(str(checkpoint)):
         return

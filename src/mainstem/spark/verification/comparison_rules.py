@@ -32,12 +32,12 @@ class Rule(enum.StrEnum):
     LATEST = "the latest value of each key"
 
 
-class Finding(enum.StrEnum):
+class DifferenceKind(enum.StrEnum):
     """The kind of difference between a key's records when their bytes differ on the two sides."""
 
     ROUNDING = "rounding"
     HELD_BACK = "held back"
-    UNTOLD = "may be held back"
+    UNDECIDED = "may be held back"
     MISSING = "missing"
     EXTRA = "extra"
     CHANGED = "changed"
@@ -45,7 +45,7 @@ class Finding(enum.StrEnum):
 
     @property
     def is_difference(self) -> bool:
-        return self in (Finding.MISSING, Finding.EXTRA, Finding.CHANGED)
+        return self in (DifferenceKind.MISSING, DifferenceKind.EXTRA, DifferenceKind.CHANGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Side:
 class ComparedKey:
     """A finding about ``count`` records; ``partition`` and ``offset`` are those of the actual one."""
 
-    finding: Finding
+    finding: DifferenceKind
     expected: bytes | None
     actual: bytes | None
     partition: int | None
@@ -84,13 +84,13 @@ class ComparisonRules:
     tolerances: Mapping[str, float] = field(default_factory=dict)
     watermark: datetime.datetime | None = None
     event_time: str | None = None
-    not_judged: frozenset[Finding] = frozenset()
+    not_judged: frozenset[DifferenceKind] = frozenset()
 
     def judge(self, key: bytes | None, sides: Sequence[Side]) -> Iterator[ComparedKey]:
         """The findings for one key's records. Records without a key are compared together if they share a ``shape``."""
         found = self._latest(sides) if self.rule is Rule.LATEST else self._multiset(key, sides)
         for one in found:
-            yield replace(one, finding=Finding.NOT_JUDGED) if one.finding in self.not_judged else one
+            yield replace(one, finding=DifferenceKind.NOT_JUDGED) if one.finding in self.not_judged else one
 
     def alike(self, one: bytes | None, other: bytes | None) -> bool:
         """Whether two values are equal within the tolerances."""
@@ -109,12 +109,12 @@ class ComparisonRules:
         if actual is None:
             waiting = [self._waits(side.value) for side in expected]
             due = next((number for number, finding in enumerate(waiting) if finding is None), 0)
-            yield ComparedKey(waiting[due] or Finding.MISSING, expected[due].value, None, None, None)
+            yield ComparedKey(waiting[due] or DifferenceKind.MISSING, expected[due].value, None, None, None)
         elif not expected:
-            yield ComparedKey(Finding.EXTRA, None, actual.value, actual.partition, actual.offset)
+            yield ComparedKey(DifferenceKind.EXTRA, None, actual.value, actual.partition, actual.offset)
         elif all(side.value != actual.value for side in expected):
             alike = any(self.alike(side.value, actual.value) for side in expected)
-            finding = Finding.ROUNDING if alike else Finding.CHANGED
+            finding = DifferenceKind.ROUNDING if alike else DifferenceKind.CHANGED
             yield ComparedKey(finding, expected[0].value, actual.value, actual.partition, actual.offset)
 
     def _multiset(self, key: bytes | None, sides: Sequence[Side]) -> Iterator[ComparedKey]:
@@ -127,14 +127,14 @@ class ComparisonRules:
                 left.count = 0
         if key is not None:
             for one, other in zip(_left(wanted), _left(found), strict=False):
-                yield from _paired(one, other, Finding.CHANGED)
+                yield from _paired(one, other, DifferenceKind.CHANGED)
         for left in wanted:
             if left.count:
-                yield ComparedKey(Finding.MISSING, left.side.value, None, None, None, left.count)
+                yield ComparedKey(DifferenceKind.MISSING, left.side.value, None, None, None, left.count)
         for left in found:
             if left.count:
                 side = left.side
-                yield ComparedKey(Finding.EXTRA, None, side.value, side.partition, side.offset, left.count)
+                yield ComparedKey(DifferenceKind.EXTRA, None, side.value, side.partition, side.offset, left.count)
 
     def _rounded(self, wanted: list[_Left], found: list[_Left]) -> Iterator[ComparedKey]:
         if not self.tolerances or not wanted:
@@ -151,7 +151,7 @@ class ComparisonRules:
                 if near[at][0] > number + margin or not one.count:
                     break
                 if self.alike(one.side.value, near[at][1].side.value):
-                    yield from _paired(one, near[at][1], Finding.ROUNDING)
+                    yield from _paired(one, near[at][1], DifferenceKind.ROUNDING)
 
     def shape(self, value: bytes | None) -> str:
         """The part of a value that is equal in all values alike to it, even when their bytes differ."""
@@ -163,19 +163,19 @@ class ComparisonRules:
         numbers = (each for name, each in _row(value).items() if name in self.tolerances)
         return next((each for each in map(_finite, numbers) if each is not None), 0.0)
 
-    def _waits(self, value: bytes | None) -> Finding | None:
+    def _waits(self, value: bytes | None) -> DifferenceKind | None:
         """The finding for a missing row that the watermark may hold back; None when the row is due."""
         if self.watermark is None:
             return None
         if self.event_time is None:
-            return Finding.UNTOLD
+            return DifferenceKind.UNDECIDED
         try:
             time = json.loads(value or b"null")[self.event_time]
             if _parsed(time["end"] if isinstance(time, dict) else time) <= self.watermark:
                 return None
         except (ValueError, KeyError, TypeError, AttributeError):
             return None  # a row without a time: nothing says that it waits
-        return Finding.UNTOLD if self.watermark == UNKNOWN else Finding.HELD_BACK
+        return DifferenceKind.UNDECIDED if self.watermark == UNKNOWN else DifferenceKind.HELD_BACK
 
 
 def _finite(value: Any) -> float | None:
@@ -207,7 +207,7 @@ def _left(sides: list[_Left]) -> list[_Left]:
     return [left for left in sides if left.count]
 
 
-def _paired(one: _Left, other: _Left, finding: Finding) -> Iterator[ComparedKey]:
+def _paired(one: _Left, other: _Left, finding: DifferenceKind) -> Iterator[ComparedKey]:
     """As many of both as there are."""
     if count := min(one.count, other.count):
         place = (other.side.partition, other.side.offset)

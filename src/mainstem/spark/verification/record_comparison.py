@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from mainstem.spark.sink.outputs import Output, records_of
-from mainstem.spark.verification.comparison_rules import ComparedKey, ComparisonRules, Finding, Rule, Side
+from mainstem.spark.verification.comparison_rules import ComparedKey, ComparisonRules, DifferenceKind, Rule, Side
 
 _SIDE: Final = "whose INT, key BINARY, value BINARY, expected INT, actual INT, partition INT, offset BIGINT"
 _JUDGED: Final = (
@@ -46,7 +46,7 @@ class Compared:
 
     expected: int
     actual: int
-    counts: Mapping[Finding, int]
+    counts: Mapping[DifferenceKind, int]
     examples: tuple[tuple[bytes | None, ComparedKey], ...]
 
 
@@ -87,9 +87,9 @@ def compare(
     judged = _judged(counted, terms).persist(StorageLevel.DISK_ONLY)
     try:
         totals = _totals(counted)
-        found: list[dict[Finding, int]] = [{} for _ in terms]
+        found: list[dict[DifferenceKind, int]] = [{} for _ in terms]
         for row in judged.groupBy("whose", "finding").agg(sf.sum("count").alias("n")).collect():
-            found[row.whose][Finding(row.finding)] = row.n
+            found[row.whose][DifferenceKind(row.finding)] = row.n
         return [
             Compared(*totals.get(whose, {}).get(each.rule, (0, 0)), found[whose], _examples(judged, whose, limit))
             for whose, each in enumerate(terms)
@@ -138,13 +138,13 @@ def _likeness(terms: Sequence[ComparisonRules]) -> Column:
 
 
 def _examples(judged: DataFrame, whose: int, limit: int) -> tuple[tuple[bytes | None, ComparedKey], ...]:
-    differences = [finding.value for finding in Finding if finding.is_difference]
+    differences = [finding.value for finding in DifferenceKind if finding.is_difference]
     rows = judged.where((sf.col("whose") == whose) & sf.col("finding").isin(differences))
     return tuple(
         (
             _bytes(row.key),
             ComparedKey(
-                Finding(row.finding),
+                DifferenceKind(row.finding),
                 _bytes(row.expected),
                 _bytes(row.actual),
                 row.partition,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from mainstem.model import Position
-from mainstem.spark.verification.comparison_rules import ComparedKey, Finding, Rule
+from mainstem.spark.verification.comparison_rules import ComparedKey, DifferenceKind, Rule
 from mainstem.spark.verification.record_comparison import Compared
 
 BEHIND_MAX: Final = 1_000
@@ -39,7 +39,7 @@ class RowDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicVerdict:
+class TopicVerification:
     """One topic. ``expected`` and ``actual`` count what was compared: records, or keys, as ``rule`` says.
 
     ``behind`` counts the records behind ``sink``, up to ``BEHIND_MAX``: those are not compared.
@@ -52,13 +52,13 @@ class TopicVerdict:
     differing: int
     rounding: int
     held_back: int
-    untold: int
+    undecided: int
     not_judged: int
     behind: int
     differences: tuple[RowDifference, ...]
 
     @classmethod
-    def of(cls, topic: str, rule: Rule, compared: Compared, behind: int) -> TopicVerdict:
+    def of(cls, topic: str, rule: Rule, compared: Compared, behind: int) -> TopicVerification:
         counts = compared.counts
         return cls(
             topic=topic,
@@ -66,10 +66,10 @@ class TopicVerdict:
             expected=compared.expected,
             actual=compared.actual,
             differing=sum(count for finding, count in counts.items() if finding.is_difference),
-            rounding=counts.get(Finding.ROUNDING, 0),
-            held_back=counts.get(Finding.HELD_BACK, 0),
-            untold=counts.get(Finding.UNTOLD, 0),
-            not_judged=counts.get(Finding.NOT_JUDGED, 0),
+            rounding=counts.get(DifferenceKind.ROUNDING, 0),
+            held_back=counts.get(DifferenceKind.HELD_BACK, 0),
+            undecided=counts.get(DifferenceKind.UNDECIDED, 0),
+            not_judged=counts.get(DifferenceKind.NOT_JUDGED, 0),
             behind=behind,
             differences=tuple(RowDifference.of(topic, key, judged) for key, judged in compared.examples),
         )
@@ -80,7 +80,7 @@ class TopicVerdict:
 
     @property
     def is_equal(self) -> bool:
-        return not self.differing and not self.untold
+        return not self.differing and not self.undecided
 
     def __str__(self) -> str:
         word = "records" if self.rule is Rule.MULTISET else "keys"
@@ -89,9 +89,9 @@ class TopicVerdict:
             parts.append(f"{self.differing:,} differ")
         if self.held_back:
             parts.append(f"{self.held_back:,} held back by the watermark")
-        if self.untold:
+        if self.undecided:
             parts.append(
-                f"{self.untold:,} are missing; it is unknown whether the watermark holds them back or they are lost"
+                f"{self.undecided:,} are missing; it is unknown whether the watermark holds them back or they are lost"
             )
         if self.rounding:
             parts.append(f"{self.rounding:,} differ in the last digits of floating numbers only, which counts as equal")
@@ -114,7 +114,7 @@ class TopicVerdict:
             "differing": self.differing,
             "rounding": self.rounding,
             "held_back": self.held_back,
-            "may_be_held_back": self.untold,
+            "may_be_held_back": self.undecided,
             "not_judged": self.not_judged,
             "behind": self.behind,
             "differences": [difference.to_json() for difference in self.differences],
@@ -122,7 +122,7 @@ class TopicVerdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class VerificationResult:
     """A pipeline. ``begins``: the partitions of its inputs whose first records are gone, and where the rest begins."""
 
     pipeline: str
@@ -130,14 +130,14 @@ class Verdict:
     sink: Position
     tables: Position
     begins: Position
-    topics: tuple[TopicVerdict, ...]
-    doubts: tuple[str, ...]
+    topics: tuple[TopicVerification, ...]
+    caveats: tuple[str, ...]
     watermark_held_by: str | None = None
 
     @property
     def waits(self) -> bool:
         """Whether rows are missing that the watermark holds back, or may."""
-        return any(topic.held_back or topic.untold for topic in self.topics)
+        return any(topic.held_back or topic.undecided for topic in self.topics)
 
     @property
     def is_equal(self) -> bool:
@@ -149,9 +149,9 @@ class Verdict:
         """Whether something differs for certain. If also ``is_equal`` is false, the result is undecided."""
         return any(topic.is_contradicted for topic in self.topics)
 
-    def doubted(self, doubts: Iterable[str]) -> Verdict:
+    def with_caveats(self, caveats: Iterable[str]) -> VerificationResult:
         """The same, with what may rightly make it differ."""
-        return replace(self, doubts=tuple(doubts))
+        return replace(self, caveats=tuple(caveats))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -164,7 +164,7 @@ class Verdict:
             "compared_from": str(self.begins),
             "watermark_held_by": self.watermark_held_by,
             "topics": [topic.to_json() for topic in self.topics],
-            "possible_causes": list(self.doubts),
+            "possible_causes": list(self.caveats),
         }
 
 

@@ -10,7 +10,7 @@ never change
    has to hold each record as often as the batch gives it; one of rows that do, or one that is compacted, or that was
    rebuilt, the latest value of each key.
 4. Rows that a watermark still holds back may be missing. If this cannot be decided (a row without a time, an unknown
-   watermark), the verdict is "no contradiction" instead of "equal". If retention has removed records of a topic, rows
+   watermark), the result is "no contradiction" instead of "equal". If retention has removed records of a topic, rows
    that cannot be judged without them are counted apart; differences of a stateful pipeline then prove nothing.
 
 Verification writes nothing. The pipeline may run meanwhile: rows that it writes after that progress record are ignored.
@@ -59,17 +59,17 @@ from mainstem.spark.queries.pipeline_query import PipelineQuery
 from mainstem.spark.queries.query import BROADCAST_RECORDS_MAX, QueryPlace, input_frames
 from mainstem.spark.schemas import for_writing
 from mainstem.spark.sink.outputs import Output, combined
-from mainstem.spark.verification.caveats import Plan, removed_before, table_doubts, topic_doubts, version_doubts
+from mainstem.spark.verification.caveats import Plan, removed_before, table_caveats, topic_caveats, version_caveats
 from mainstem.spark.verification.comparison_rules import (
     DOUBLE_TOLERANCE,
     FLOAT_TOLERANCE,
     UNKNOWN,
     ComparisonRules,
-    Finding,
+    DifferenceKind,
     Rule,
 )
 from mainstem.spark.verification.record_comparison import actual_rows, compare, expected_rows
-from mainstem.spark.verification.result import BEHIND_MAX, TopicVerdict, Verdict
+from mainstem.spark.verification.result import BEHIND_MAX, TopicVerification, VerificationResult
 
 EXAMPLES_MAX: Final = 10
 _WATERMARK_DELAY: Final = "spark.watermarkDelayMs"
@@ -105,7 +105,7 @@ class Verification:
         self._checkpoint = checkpoints / name
         self._schemas = _schemas(app, pipeline, log)
 
-    def verify(self) -> Verdict:
+    def verify(self) -> VerificationResult:
         """Compare. Raises InputError (DefinitionError, PositionError, …) for what cannot be compared, and says why.
 
         Raises PipelineFailedError when the function fails, TransactionTimeoutError while a transaction is open that
@@ -134,21 +134,21 @@ class Verification:
             for topic, frame in zip(self._pipeline.outputs, streams, strict=True)
         ]
         found = self._compared(progress, inputs, topics, terms)
-        verdict = Verdict(
+        outcome = VerificationResult(
             pipeline=self._pipeline.name,
             source=progress.source,
             sink=progress.sink,
             tables=progress.tables,
             begins=removed,
             topics=tuple(found),
-            doubts=(),
+            caveats=(),
             watermark_held_by=held_by,
         )
-        if not verdict.is_contradicted:
-            return verdict
+        if not outcome.is_contradicted:
+            return outcome
         if removed and plan.is_stateful:
-            raise InputError(_not_to_be_judged(verdict))
-        return verdict.doubted(self._doubts(plan, progress, inputs))
+            raise InputError(_not_to_be_judged(outcome))
+        return outcome.with_caveats(self._caveats(plan, progress, inputs))
 
     # ---- what is compared
 
@@ -207,9 +207,9 @@ class Verification:
     ) -> ComparisonRules:
         is_append = self._pipeline.mode == "append"
         is_compacted = "compact" in (topic.configs.get("cleanup.policy") or "")
-        not_judged = {Finding.EXTRA} if is_cut and not plan.is_stateful else set()
+        not_judged = {DifferenceKind.EXTRA} if is_cut and not plan.is_stateful else set()
         if removed_before(topic.beginning):
-            not_judged.add(Finding.MISSING)
+            not_judged.add(DifferenceKind.MISSING)
         times = [field.name for field in frame.schema.fields if _WATERMARK_DELAY in field.metadata]
         waits = is_append and plan.holds_back
         return ComparisonRules(
@@ -226,7 +226,7 @@ class Verification:
         inputs: Mapping[str, TopicDescription],
         topics: Mapping[str, TopicDescription],
         terms: Sequence[ComparisonRules],
-    ) -> list[TopicVerdict]:
+    ) -> list[TopicVerification]:
         outputs = self._pipeline.outputs
         try:
             expected = self._expected(progress, inputs)
@@ -244,7 +244,7 @@ class Verification:
             said = cause(self._pipeline, str(self._checkpoint) + ".verify", str(error))
             raise PipelineFailedError(f"pipeline {self._pipeline.name}, run as a batch, failed: {said}") from error
         return [
-            TopicVerdict.of(topic.name, each.rule, compared, self._behind(topic.name, progress.sink))
+            TopicVerification.of(topic.name, each.rule, compared, self._behind(topic.name, progress.sink))
             for topic, each, compared in zip(outputs, terms, found, strict=True)
         ]
 
@@ -277,19 +277,19 @@ class Verification:
 
     # ---- why it may differ
 
-    def _doubts(self, plan: Plan, progress: Progress, inputs: Mapping[str, TopicDescription]) -> tuple[str, ...]:
+    def _caveats(self, plan: Plan, progress: Progress, inputs: Mapping[str, TopicDescription]) -> tuple[str, ...]:
         configs = {name: topic.configs for name, topic in inputs.items()}
         place = QueryPlace(self._options, str(self._checkpoint))
         query = PipelineQuery(self._spark, self._pipeline, self._schemas, place, self._log)
         try:
-            changed = tuple(version_doubts(query, self._checkpoint))
+            changed = tuple(version_caveats(query, self._checkpoint))
         finally:
             query.close()
         return (
             *changed,
-            *plan.doubts(),
-            *table_doubts(self._log, self._pipeline, progress),
-            *topic_doubts(configs, progress.inputs),
+            *plan.caveats(),
+            *table_caveats(self._log, self._pipeline, progress),
+            *topic_caveats(configs, progress.inputs),
             _OTHER_VERSION,
         )
 
@@ -346,11 +346,11 @@ def _tolerances(schema: TopicSchema) -> dict[str, float]:
     return tolerances
 
 
-def _not_to_be_judged(verdict: Verdict) -> str:
-    keys = [difference.key or "" for topic in verdict.topics for difference in topic.differences]
-    count = sum(topic.differing for topic in verdict.topics)
+def _not_to_be_judged(outcome: VerificationResult) -> str:
+    keys = [difference.key or "" for topic in outcome.topics for difference in topic.differences]
+    count = sum(topic.differing for topic in outcome.topics)
     return (
-        f"pipeline {verdict.pipeline} cannot be verified: of its inputs the records before {verdict.begins} were "
+        f"pipeline {outcome.pipeline} cannot be verified: of its inputs the records before {outcome.begins} were "
         f"removed, and what it derives may rest on them; against the rest, {count:,} differ ({', '.join(keys[:3])}"
         f"{', …' if count > len(keys[:3]) else ''})"
     )

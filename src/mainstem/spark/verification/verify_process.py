@@ -23,7 +23,7 @@ from mainstem.spark.options.options import LogOptions
 from mainstem.spark.session import session
 from mainstem.spark.startup.app_files import share_with_workers
 from mainstem.spark.startup.java import end_java
-from mainstem.spark.verification.result import Verdict
+from mainstem.spark.verification.result import VerificationResult
 from mainstem.spark.verification.verification import Verification
 
 _STDERR = 2
@@ -31,8 +31,8 @@ _STDERR = 2
 
 def verify(
     app: App, pipelines: Sequence[str], bootstrap: str, *, master: str | None, checkpoints: Path
-) -> Iterator[tuple[str, Verdict | MainstemError]]:
-    """The verdict on each pipeline, or why there is none (see ``Verification``); once in a process.
+) -> Iterator[tuple[str, VerificationResult | MainstemError]]:
+    """The result for each pipeline, or why there is none (see ``Verification``); once in a process.
 
     Raises what ``session`` does, and PipelineFailedError when Spark's JVM is gone.
     """
@@ -46,14 +46,14 @@ def verify(
             for name in pipelines:
                 try:
                     verification = Verification(spark, app, name, log, options, checkpoints=checkpoints)
-                    verdict: Verdict | MainstemError = verification.verify()
+                    outcome: VerificationResult | MainstemError = verification.verify()
                 except PipelineFailedError as error:
-                    verdict = error
+                    outcome = error
                     if printed is not None:
-                        verdict, keeps = PipelineFailedError(f"{error}; Spark's log of it: {printed}"), True
+                        outcome, keeps = PipelineFailedError(f"{error}; Spark's log of it: {printed}"), True
                 except MainstemError as error:
-                    verdict = error
-                yield name, verdict
+                    outcome = error
+                yield name, outcome
         except (Py4JError, ConnectionError) as error:
             raise PipelineFailedError(f"Spark's JVM is gone ({type(error).__name__}); try again") from error
         finally:

@@ -145,7 +145,7 @@ class Feed:
         fetched = self._client.fetch(
             wanted, max_wait_ms=max_wait_ms, max_bytes=self._fetch_bytes, partition_max_bytes=self._fetch_bytes
         )
-        self._refuse_another_life()
+        self._require_same_topic_id()
         self._refuse_what_is_wrong(fetched)
         scans = {tp: scan_batches(part.records, self._offsets[tp], self._end_in(tp)) for tp, part in fetched.items()}
         epochs = {tp: scan.last_epoch for tp, scan in scans.items() if scan.last_epoch is not None}
@@ -242,7 +242,7 @@ class Feed:
         self._offsets[tp] = behind if end is None else min(behind, end)
         self._damaged.append(DamagedRecordsError(tp, damage.first_offset, self._offsets[tp] - 1, damage.reason))
 
-    def _refuse_another_life(self) -> None:
+    def _require_same_topic_id(self) -> None:
         """Check the topic id: the client fetches by its cached id, which changes when it has refreshed its metadata."""
         topic = self._client.topics.get(self._topic)
         if topic is None:

@@ -131,17 +131,17 @@ class WireClient:
         topics: Iterable[str] | None = None,
         *,
         wait: bool = False,
-        lives: Mapping[str, UUID] | None = None,
+        topic_ids: Mapping[str, UUID] | None = None,
     ) -> dict[str, TopicMetadata]:
         """The named topics, or all of them, freshly asked for. One that does not exist is not in the answer.
 
-        With ``wait``: wait until all named topics are there, those of ``lives`` with the ids given, and each of their
+        With ``wait``: wait until all named topics exist, those of ``topic_ids`` with these ids, and each of their
         partitions has a leader (brokers learn of a new topic late); UnknownTopicError when not within ``timeout_s``.
         """
         names = None if topics is None else frozenset(topics)
         if not wait or names is None:
             return self._retrying(lambda deadline: self._ask_metadata(names, deadline))
-        return self._retrying(lambda deadline: self._complete(names, lives or {}, deadline))
+        return self._retrying(lambda deadline: self._complete(names, topic_ids or {}, deadline))
 
     def partition_count(self, topic: str) -> int:
         """How many partitions a topic has, as of a minute ago or later. Raises UnknownTopicError."""
@@ -357,11 +357,11 @@ class WireClient:
         return {name: topics[name] for name in (topics if names is None else names) if name in topics}
 
     def _complete(
-        self, names: frozenset[str], lives: Mapping[str, UUID], deadline: Deadline
+        self, names: frozenset[str], topic_ids: Mapping[str, UUID], deadline: Deadline
     ) -> dict[str, TopicMetadata]:
         found = self._ask_metadata(names, deadline)
         for name in names:
-            if name not in found or found[name].topic_id != lives.get(name, found[name].topic_id):
+            if name not in found or found[name].topic_id != topic_ids.get(name, found[name].topic_id):
                 raise _MayHealError(UnknownTopicError(f"there is no topic {name!r}"))
             for partition in found[name].partitions:
                 self._leader(TopicPartition(name, partition))
@@ -416,12 +416,12 @@ class WireClient:
     ) -> dict[TopicPartition, FetchedPartition]:
         """The answers, unless all of them are errors that may heal; then _MayHealError."""
         healing = [tp for tp, fetched in answers.items() if fetched.heals]
-        lives = {tp.topic: self._cluster.topics[tp.topic].topic_id for tp in healing}
-        self._forget(lives)
+        topic_ids = {tp.topic: self._cluster.topics[tp.topic].topic_id for tp in healing}
+        self._forget(topic_ids)
         if any(isinstance(answers[tp].error, UnknownTopicError) for tp in healing):
-            now = self._ask_metadata(frozenset(lives), deadline)
+            now = self._ask_metadata(frozenset(topic_ids), deadline)
             for tp in healing:
-                if tp.topic not in now or now[tp.topic].topic_id != lives[tp.topic]:
+                if tp.topic not in now or now[tp.topic].topic_id != topic_ids[tp.topic]:
                     answers[tp] = FetchedPartition.failed(_recreated_topic(tp))
         if healing and all(fetched.heals for fetched in answers.values()):
             raise _MayHealError(answers[healing[0]].error or LogUnavailableError("no answer"))

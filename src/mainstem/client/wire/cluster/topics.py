@@ -46,8 +46,8 @@ def create_topic(
             raise TopicExistsError(f"topic {name!r} already exists; 'mainstem topics describe {name}' shows it")
         if result.error_code != ErrorCode.NONE:
             raise error_of(result.error_code, f"topic {name!r} cannot be created", result.error_message)
-    lives = {result.name: result.topic_id for result in answer.topics if result.topic_id.int}
-    return client.metadata([name], wait=True, lives=lives)[name]
+    topic_ids = {result.name: result.topic_id for result in answer.topics if result.topic_id.int}
+    return client.metadata([name], wait=True, topic_ids=topic_ids)[name]
 
 
 def delete_topic(client: WireClient, name: str) -> None:

@@ -26,15 +26,19 @@ from mainstem.durable_files import (
 from mainstem.errors import DirectoryLockedError, StorageError
 from mainstem.gateway.access.tokens import Grants, new_token, write_tokens
 from mainstem.log.files.small_files import make_directory, read_file
+from mainstem.model import Position
 from mainstem.pipelines.kinds import KeyValue
-from mainstem.spark.changes import fingerprint
+from mainstem.spark.changes import fingerprint, rebuilding
 from mainstem.spark.checkpoints.checkpoint import remove_checkpoint
 from mainstem.spark.startup import class_archive
 from mainstem.spark.startup.java import Java
 from mainstem.testing.disk import FaultyDisk, PowerCutError
+from mainstem.views.status import BuiltFrom
+from mainstem.views.stores import close_digest
+from mainstem.views.stores.metrics import metrics
 from mainstem.views.stores.store import StoreDefinition
 from mainstem.views.stores.store_snapshots import KEPT_MAX, StoreSnapshots
-from mainstem.views.versions.versions import Versions
+from mainstem.views.versions import versions
 from tests.views.support import KINDS, apply, flight
 
 OF_KIND = {kind.name: kind for kind in KINDS}
@@ -99,14 +103,44 @@ def _write_fingerprint(directory: Path, name: str, files: FileSystem) -> None:
 
 
 def _make_current(directory: Path, name: str, files: FileSystem) -> None:
-    versions = Versions(directory, files)
-    versions.make_current(versions.create(name, StoreDefinition("v", KeyValue())))
+    kept = versions.Versions(directory, files)
+    kept.make_current(kept.create(name, StoreDefinition("v", KeyValue())))
+
+
+def _note_origin(directory: Path, name: str, files: FileSystem) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(versions, "LOCAL_FILES", files)
+        versions.note_origin(directory, BuiltFrom(name, Position({})))
+
+
+def _close_digest(directory: Path, name: str, files: FileSystem) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(close_digest, "LOCAL_FILES", files)
+        close_digest.CloseDigest(directory, lambda: (name, 1), is_new=True).close()
+
+
+def _close_metrics(directory: Path, name: str, files: FileSystem) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(metrics, "LOCAL_FILES", files)
+        store = OF_KIND["metrics"].open(directory)
+        apply(store, [flight(name, "A", "B", len(name))], 0)
+        store.close()
+
+
+def _mark_swap(directory: Path, name: str, files: FileSystem) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rebuilding, "LOCAL_FILES", files)
+        rebuilding._write_marker(directory, {"pipeline": name})
 
 
 USES: dict[str, tuple[Callable[[Path, str, FileSystem], None], str]] = {
     "tokens": (_write_tokens, "state"),
     "fingerprint": (_write_fingerprint, fingerprint.FILE),
     "current": (_make_current, "current"),
+    "origin": (_note_origin, versions._ORIGIN),
+    "close digest": (_close_digest, close_digest._SEAL),
+    "metrics": (_close_metrics, metrics._FILE),
+    "swap of a rebuild": (_mark_swap, rebuilding._MARKER),
 }
 
 
@@ -322,6 +356,12 @@ def test_only_this_module_the_disk_port_and_the_lake_sync_and_lock() -> None:
     own = {"spark/tasks/local_segments.py"}  # reads a directory of the log by its descriptor
     found = {str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py") if pattern.search(path.read_text())}
     assert found - own <= allowed
+
+
+def test_who_replaces_a_file_of_the_machine_always_waits_until_it_is_durable() -> None:
+    users = {path: text for path in SOURCE.rglob("*.py") if "LOCAL_FILES" in (text := path.read_text())}
+    assert len(users) > 5
+    assert [str(path) for path, text in users.items() if "sync=False" in text] == []
 
 
 def test_a_lock_says_which_process_holds_it_and_ends_with_that_process(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@
 * ``config_changes``: AlterConfigs and IncrementalAlterConfigs, resource by resource
 * ``config_entries``: settings as DescribeConfigs shows them
 * ``group_configs``: settings of single groups
-* ``consumer_settings``: settings of consumer groups (KIP-848)
-* ``share_settings``: settings of share groups
+* ``group_settings``: the broker's settings for consumer groups and share groups
 * ``security_settings``: settings of security and quotas
 """

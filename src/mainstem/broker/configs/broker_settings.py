@@ -7,290 +7,112 @@ passed to the log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 from mainstem.addresses import is_loopback
-from mainstem.broker.configs.consumer_settings import CONSUMER_SETTINGS
+from mainstem.broker.configs.group_settings import GROUP_SETTINGS
 from mainstem.broker.configs.security_settings import SECURITY_SETTINGS
-from mainstem.broker.configs.share_settings import SHARE_SETTINGS
 from mainstem.broker.security.listeners import Listener, Protocol
 from mainstem.errors import ConfigError
-from mainstem.log.partition.config import CONFIGS, parse_config, reason, similar
-from mainstem.log.partition.config_values import INT32_MAX as _INT32_MAX
-from mainstem.log.partition.config_values import INT64_MAX as _INT64_MAX
-from mainstem.log.partition.config_values import boolean as _boolean
-from mainstem.log.partition.config_values import whole as _int
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One broker setting.
-
-    ``topic_config`` names the topic config whose default it is, if any; ``scale`` is the number of that config's units
-    in one unit of this setting.
-    """
-
-    name: str
-    type: str
-    default: str
-    doc: str
-    parse: Callable[[str], Any]
-    topic_config: str | None = None
-    scale: int = 1
-
-
-def _own(name: str, kind: str, default: str, parse: Callable[[str], Any], doc: str) -> Setting:
-    return Setting(name, kind, default, doc, parse)
-
-
-_OWN: Final = (
-    _own(
-        "auto.create.topics.enable",
-        "boolean",
-        "true",
-        _boolean,
-        "Whether a topic is created when a client asks for one that is not there",
-    ),
-    _own("delete.topic.enable", "boolean", "true", _boolean, "Whether topics can be deleted"),
-    _own("num.partitions", "int", "1", _int(1, 10_000), "Partitions of a topic that is created without a count"),
-    _own("default.replication.factor", "int", "1", _int(1, 1), "One node keeps one replica"),
-    _own("node.id", "int", "1", _int(0), "This node's id"),
-    _own(
-        "socket.request.max.bytes",
-        "int",
-        "104857600",
-        _int(1),
-        "The largest request; a larger one closes its connection before memory is taken for it",
-    ),
-    _own(
-        "queued.max.request.bytes",
-        "long",
-        "268435456",
-        _int(1, _INT64_MAX),
-        "Bytes of requests in flight, over all connections, above which the node stops reading (Kafka: no limit); "
-        "incomplete requests may take half as much in addition",
-    ),
-    _own(
-        "mainstem.queued.principal.request.bytes",
-        "long",
-        "-1",
-        _int(-1, _INT64_MAX),
-        "Bytes of requests in flight of one principal, or of one address without a user; -1: half of "
-        "queued.max.request.bytes",
-    ),
-    _own(
-        "mainstem.queued.connection.request.bytes",
-        "long",
-        "-1",
-        _int(-1, _INT64_MAX),
-        "Bytes of requests in flight of one connection; -1: half of mainstem.queued.principal.request.bytes",
-    ),
-    _own(
-        "mainstem.unauthenticated.request.bytes",
-        "long",
-        "16777216",
-        _int(1, _INT64_MAX),
-        "Bytes of requests in flight of all connections whose user is not proven; they have no part in "
-        "queued.max.request.bytes",
-    ),
-    _own(
-        "mainstem.unauthenticated.connections.max",
-        "int",
-        "1000",
-        _int(1),
-        "Connections whose user is not proven; one more closes the one that was opened first",
-    ),
-    _own(
-        "max.connections",
-        "int",
-        "10000",
-        _int(1),
-        "Connections that are open at once; one more is closed as soon as it is accepted",
-    ),
-    _own(
-        "connections.max.idle.ms",
-        "long",
-        "600000",
-        _int(1, _INT64_MAX),
-        "A connection on which nothing happens for so long is closed",
-    ),
-    _own(
-        "mainstem.request.stall.ms",
-        "long",
-        "30000",
-        _int(1, _INT64_MAX),
-        "A connection whose request has begun to come, and comes no further for so long, is closed",
-    ),
-    _own(
-        "mainstem.request.rate.min",
-        "int",
-        "16384",
-        _int(1),
-        "Bytes a second by which a request must come after mainstem.request.stall.ms; ten times as fast while others "
-        "of its principal wait for room to receive. A slower one closes its connection",
-    ),
-    _own(
-        "mainstem.queued.max.response.bytes",
-        "long",
-        "268435456",
-        _int(1, _INT64_MAX),
-        "Bytes of answers that clients do not read, over all connections, above which the slowest readers are closed",
-    ),
-    _own(
-        "mainstem.response.max.bytes",
-        "int",
-        "100000000",
-        _int(1024),
-        "The longest answer to a request with many items; one that would be longer closes its connection",
-    ),
-    _own("fetch.max.bytes", "int", "57671680", _int(1024), "The most bytes of records in one answer to a fetch"),
-    _own(
-        "max.incremental.fetch.session.cache.slots",
-        "int",
-        "1000",
-        _int(0),
-        "Fetch sessions that are kept at once; a client without one sends all its partitions with every fetch",
-    ),
-    _own(
-        "mainstem.metrics.series.max",
-        "int",
-        "1000",
-        _int(0),
-        "How many topics, partitions or topics of groups /metrics lists one by one; where there are more, sums alone",
-    ),
-    _own(
-        "mainstem.fetch.session.partitions.max",
-        "int",
-        "250000",
-        _int(0),
-        "Partitions in all kept fetch sessions together, each of which takes about half a kilobyte",
-    ),
-    _own(
-        "max.request.partition.size.limit",
-        "int",
-        "2000",
-        _int(1),
-        "The most partitions in one answer to DescribeTopicPartitions",
-    ),
-    _own("offset.metadata.max.bytes", "int", "4096", _int(0), "The longest text that may go with a committed offset"),
-    _own(
-        "offsets.topic.num.partitions",
-        "int",
-        "1",
-        _int(1, 10_000),
-        "Partitions of __consumer_offsets when it is created (Kafka: 50; here all groups then share one fsync)",
-    ),
-    _own(
-        "offsets.retention.minutes",
-        "int",
-        "10080",
-        _int(1),
-        "Committed offsets are removed this long after their group became empty; this long after the commit if no "
-        "member subscribes to the topic, or the group never had members",
-    ),
-    _own(
-        "offsets.retention.check.interval.ms",
-        "long",
-        "600000",
-        _int(1, _INT64_MAX),
-        "How often committed offsets are looked through for those whose time is over",
-    ),
-    _own("offsets.topic.segment.bytes", "int", "104857600", _int(1024), "segment.bytes of __consumer_offsets"),
-    _own(
-        "log.retention.check.interval.ms",
-        "long",
-        "300000",
-        _int(1, _INT64_MAX),
-        "How often all partitions are looked at for segments that retention.ms or retention.bytes do not keep",
-    ),
-    _own("log.cleaner.enable", "boolean", "true", _boolean, "Whether topics with cleanup.policy=compact are compacted"),
-    _own("log.cleaner.backoff.ms", "long", "15000", _int(1, _INT64_MAX), "How often compaction looks for work"),
-    _own(
-        "log.cleaner.dedupe.buffer.size",
-        "long",
-        "134217728",
-        _int(1 << 16, _INT64_MAX),
-        "Memory for the keys of one compaction, 24 bytes each; what does not fit is left to the next one",
-    ),
-    _own("group.min.session.timeout.ms", "int", "6000", _int(1), "The shortest session time-out of a group's member"),
-    _own("group.max.session.timeout.ms", "int", "1800000", _int(1), "The longest session time-out of a group's member"),
-    _own(
-        "group.initial.rebalance.delay.ms",
-        "int",
-        "0",
-        _int(0),
-        "How long a new group waits for more members before its first rebalance (Kafka: 3000, but 0 in the file that "
-        "it ships)",
-    ),
-    _own(
-        "transaction.max.timeout.ms",
-        "int",
-        "900000",
-        _int(1),
-        "The longest time-out that a transactional producer may ask for; two-phase transactions have none",
-    ),
-    _own(
-        "transactional.id.expiration.ms",
-        "int",
-        "604800000",
-        _int(1),
-        "A transactional id that has begun and ended nothing for so long is forgotten",
-    ),
-    _own(
-        "transaction.remove.expired.transaction.cleanup.interval.ms",
-        "int",
-        "3600000",
-        _int(1),
-        "How often is looked for transactional ids to be forgotten",
-    ),
-    _own(
-        "transaction.two.phase.commit.enable",
-        "boolean",
-        "true",
-        _boolean,
-        "Whether a producer may begin transactions that have no time-out, because a coordinator of its own decides on "
-        "them (Kafka: false)",
-    ),
-    _own(
-        "transaction.state.log.num.partitions",
-        "int",
-        "1",
-        _int(1, 10_000),
-        "Partitions of __transaction_state when it is created (Kafka: 50; here all transactions then share one fsync)",
-    ),
-    _own("transaction.state.log.segment.bytes", "int", "104857600", _int(1024), "segment.bytes of __transaction_state"),
-    _own(
-        "mainstem.group.member.bytes.max",
-        "int",
-        "1048576",
-        _int(1024),
-        "The metadata, the names or the assignment that one member of a group may have, in bytes; more closes its "
-        "connection",
-    ),
-    _own(
-        "mainstem.groups.bytes.max",
-        "int",
-        "268435456",
-        _int(1024),
-        "The metadata, names and assignments that the members of all groups may have together, in bytes; a member that "
-        "brings more gets GROUP_MAX_SIZE_REACHED",
-    ),
-    _own("group.max.size", "int", str(_INT32_MAX), _int(1), "The most members that a group may have"),
+from mainstem.log.partition.config import CONFIGS, parse_config, similar
+from mainstem.log.partition.config_values import (
+    BOOLEAN,
+    INT32_MAX,
+    ConfigDef,
+    ConfigType,
+    definitions,
+    long,
+    whole,
 )
 
-
-def _default_of(name: str, topic_config: str) -> Setting:
-    definition = CONFIGS[topic_config]
-    doc = f"Default of the topic config {topic_config}"
-    return Setting(name, definition.type, definition.default, doc, definition.parse, topic_config)
+_OWN: Final[Mapping[tuple[str, ConfigType, str | int], str]] = {
+    ("auto.create.topics.enable", BOOLEAN, "true"): "Whether a topic is created when a client asks for one that is "
+    "not there",
+    ("delete.topic.enable", BOOLEAN, "true"): "Whether topics can be deleted",
+    ("num.partitions", whole(1, 10_000), 1): "Partitions of a topic that is created without a count",
+    ("default.replication.factor", whole(1, 1), 1): "One node keeps one replica",
+    ("node.id", whole(0), 1): "This node's id",
+    ("socket.request.max.bytes", whole(1), 104_857_600): "The largest request; a larger one closes its connection "
+    "before memory is taken for it",
+    ("queued.max.request.bytes", long(1), 268_435_456): "Bytes of requests in flight, over all connections, above "
+    "which the node stops reading (Kafka: no limit); incomplete requests may take half as much in addition",
+    ("mainstem.queued.principal.request.bytes", long(-1), -1): "Bytes of requests in flight of one principal, or of "
+    "one address without a user; -1: half of queued.max.request.bytes",
+    ("mainstem.queued.connection.request.bytes", long(-1), -1): "Bytes of requests in flight of one connection; -1: "
+    "half of mainstem.queued.principal.request.bytes",
+    ("mainstem.unauthenticated.request.bytes", long(1), 16_777_216): "Bytes of requests in flight of all connections "
+    "whose user is not proven; they have no part in queued.max.request.bytes",
+    ("mainstem.unauthenticated.connections.max", whole(1), 1000): "Connections whose user is not proven; one more "
+    "closes the one that was opened first",
+    ("max.connections", whole(1), 10_000): "Connections that are open at once; one more is closed as soon as it is "
+    "accepted",
+    ("connections.max.idle.ms", long(1), 600_000): "A connection on which nothing happens for so long is closed",
+    ("mainstem.request.stall.ms", long(1), 30_000): "A connection whose request has begun to come, and comes no "
+    "further for so long, is closed",
+    ("mainstem.request.rate.min", whole(1), 16_384): "Bytes a second by which a request must come after "
+    "mainstem.request.stall.ms; ten times as fast while others of its principal wait for room to receive. A slower "
+    "one closes its connection",
+    ("mainstem.queued.max.response.bytes", long(1), 268_435_456): "Bytes of answers that clients do not read, over "
+    "all connections, above which the slowest readers are closed",
+    ("mainstem.response.max.bytes", whole(1024), 100_000_000): "The longest answer to a request with many items; one "
+    "that would be longer closes its connection",
+    ("fetch.max.bytes", whole(1024), 57_671_680): "The most bytes of records in one answer to a fetch",
+    ("max.incremental.fetch.session.cache.slots", whole(0), 1000): "Fetch sessions that are kept at once; a client "
+    "without one sends all its partitions with every fetch",
+    ("mainstem.metrics.series.max", whole(0), 1000): "How many topics, partitions or topics of groups /metrics lists "
+    "one by one; where there are more, sums alone",
+    ("mainstem.fetch.session.partitions.max", whole(0), 250_000): "Partitions in all kept fetch sessions together, "
+    "each of which takes about half a kilobyte",
+    ("max.request.partition.size.limit", whole(1), 2000): "The most partitions in one answer to "
+    "DescribeTopicPartitions",
+    ("offset.metadata.max.bytes", whole(0), 4096): "The longest text that may go with a committed offset",
+    ("offsets.topic.num.partitions", whole(1, 10_000), 1): "Partitions of __consumer_offsets when it is created "
+    "(Kafka: 50; here all groups then share one fsync)",
+    ("offsets.retention.minutes", whole(1), 10_080): "Committed offsets are removed this long after their group "
+    "became empty; this long after the commit if no member subscribes to the topic, or the group never had members",
+    ("offsets.retention.check.interval.ms", long(1), 600_000): "How often committed offsets are looked through for "
+    "those whose time is over",
+    ("offsets.topic.segment.bytes", whole(1024), 104_857_600): "segment.bytes of __consumer_offsets",
+    ("log.retention.check.interval.ms", long(1), 300_000): "How often all partitions are looked at for segments that "
+    "retention.ms or retention.bytes do not keep",
+    ("log.cleaner.enable", BOOLEAN, "true"): "Whether topics with cleanup.policy=compact are compacted",
+    ("log.cleaner.backoff.ms", long(1), 15_000): "How often compaction looks for work",
+    ("log.cleaner.dedupe.buffer.size", long(1 << 16), 134_217_728): "Memory for the keys of one compaction, 24 bytes "
+    "each; what does not fit is left to the next one",
+    ("group.min.session.timeout.ms", whole(1), 6000): "The shortest session time-out of a group's member",
+    ("group.max.session.timeout.ms", whole(1), 1_800_000): "The longest session time-out of a group's member",
+    ("group.initial.rebalance.delay.ms", whole(0), 0): "How long a new group waits for more members before its first "
+    "rebalance (Kafka: 3000, but 0 in the file that it ships)",
+    ("transaction.max.timeout.ms", whole(1), 900_000): "The longest time-out that a transactional producer may ask "
+    "for; two-phase transactions have none",
+    ("transactional.id.expiration.ms", whole(1), 604_800_000): "A transactional id that has begun and ended nothing "
+    "for so long is forgotten",
+    ("transaction.remove.expired.transaction.cleanup.interval.ms", whole(1), 3_600_000): "How often is looked for "
+    "transactional ids to be forgotten",
+    ("transaction.two.phase.commit.enable", BOOLEAN, "true"): "Whether a producer may begin transactions that have no "
+    "time-out, because a coordinator of its own decides on them (Kafka: false)",
+    ("transaction.state.log.num.partitions", whole(1, 10_000), 1): "Partitions of __transaction_state when it is "
+    "created (Kafka: 50; here all transactions then share one fsync)",
+    ("transaction.state.log.segment.bytes", whole(1024), 104_857_600): "segment.bytes of __transaction_state",
+    ("mainstem.group.member.bytes.max", whole(1024), 1_048_576): "The metadata, the names or the assignment that one "
+    "member of a group may have, in bytes; more closes its connection",
+    ("mainstem.groups.bytes.max", whole(1024), 268_435_456): "The metadata, names and assignments that the members of "
+    "all groups may have together, in bytes; a member that brings more gets GROUP_MAX_SIZE_REACHED",
+    ("group.max.size", whole(1), INT32_MAX): "The most members that a group may have",
+}
 
 
 _TOPIC_DEFAULTS: Final = tuple(
-    _default_of(name, topic_config)
+    replace(
+        CONFIGS[topic_config],
+        name=name,
+        doc=f"Default of the topic config {topic_config}",
+        topic_config=topic_config,
+    )
     for name, topic_config in {
         "log.cleanup.policy": "cleanup.policy",
         "compression.gzip.level": "compression.gzip.level",
@@ -325,22 +147,16 @@ _TOPIC_DEFAULTS: Final = tuple(
     if topic_config in CONFIGS
 )
 
-_OF_GROUPS: Final = tuple(
-    _own(name, "int", str(default), _int(low, high), doc)
-    for name, low, high, default, doc in (*CONSUMER_SETTINGS, *SHARE_SETTINGS)
-)
-_SECURITY: Final = tuple(_own(row.name, row.type, row.default, row.parse, row.doc) for row in SECURITY_SETTINGS)
-
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
 # As in Kafka, milliseconds win over minutes, and minutes over hours.
 _COARSE: Final = tuple(
-    Setting(
+    ConfigDef(
         name,
         "int",
         default,
         f"{topic_config} in {unit}, for topics that do not set it; {finer} wins",
-        _int(-1),
+        whole(-1).parse,
         topic_config,
         scale,
     )
@@ -351,11 +167,12 @@ _COARSE: Final = tuple(
     )
 )
 
-SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
+SETTINGS: Final[Mapping[str, ConfigDef]] = MappingProxyType(
     {
         setting.name: setting
         for setting in sorted(
-            (*_OWN, *_OF_GROUPS, *_SECURITY, *_COARSE, *_TOPIC_DEFAULTS), key=lambda setting: setting.name
+            (*definitions({**_OWN, **GROUP_SETTINGS, **SECURITY_SETTINGS}).values(), *_COARSE, *_TOPIC_DEFAULTS),
+            key=lambda setting: setting.name,
         )
     }
 )
@@ -415,10 +232,7 @@ class BrokerConfig:
             raise ConfigError(f"unknown setting {name[:300]!r}{hint}")
         if setting.topic_config is not None and setting.scale == 1:
             return parse_config(setting.topic_config, text)
-        try:
-            return setting.parse(text)
-        except ValueError as error:
-            raise ConfigError(f"setting {name}={text!r}: {reason(error, setting.type)}") from error
+        return setting.value(text, "setting")
 
     def get(self, name: str) -> Any:
         """Return the parsed value of a setting, or its default."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mainstem.broker.configs.broker_configs import ALL_NODES, CHANGEABLE, BrokerConfigs
-from mainstem.broker.configs.broker_settings import SETTINGS, Setting, scaled
-from mainstem.broker.configs.group_configs import GROUP_CONFIGS, GroupConfigDef, GroupConfigs
+from mainstem.broker.configs.broker_settings import SETTINGS, scaled
+from mainstem.broker.configs.group_configs import GROUP_CONFIGS, GroupConfigs
 from mainstem.broker.failures import refusal
-from mainstem.log.partition.config import CONFIGS, ConfigDef
-from mainstem.log.partition.config_values import as_parsed
+from mainstem.log.partition.config import CONFIGS
+from mainstem.log.partition.config_values import ConfigDef, as_parsed
 from mainstem.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ class ChangeableConfigs:
     """
 
     overrides: Mapping[str, str]
-    definitions: Mapping[str, ConfigDef | GroupConfigDef | Setting]
+    definitions: Mapping[str, ConfigDef]
     replace: Callable[[Mapping[str, str], bool], None]
 
 

@@ -10,8 +10,7 @@ loop only.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, Final
@@ -20,7 +19,7 @@ from mainstem.broker.configs.broker_settings import BrokerConfig
 from mainstem.broker.failures import refusal
 from mainstem.errors import ConfigError
 from mainstem.log.node.metadata import Metadata
-from mainstem.log.partition.config_values import as_stored, boolean, integer, one_of
+from mainstem.log.partition.config_values import BOOLEAN, ConfigDef, ConfigType, as_stored, definitions, integer, one_of
 from mainstem.protocol.errors import ErrorCode
 
 _KIND: Final = "group configs"
@@ -29,21 +28,6 @@ _ISO_8601: Final = re.compile(
     r"P(?:(?P<days>\d{1,6})D)?(?:T(?:(?P<hours>\d{1,7})H)?(?:(?P<minutes>\d{1,9})M)?(?:(?P<seconds>\d{1,10}(?:\.\d{1,9})?)S)?)?",
     re.IGNORECASE,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class GroupConfigDef:
-    """One config of a group. ``setting`` is the broker's setting that gives its default, if any; ``bounds`` are the
-    settings for its least and greatest value.
-    """
-
-    name: str
-    type: str
-    default: str
-    doc: str
-    parse: Callable[[str], Any]
-    setting: str | None = None
-    bounds: tuple[str, str] | None = None
 
 
 def parse_offset_reset(text: str) -> str | timedelta:
@@ -59,57 +43,47 @@ def parse_offset_reset(text: str) -> str | timedelta:
     raise ValueError("must be latest, earliest or by_duration:PnDTnHnMn.nS")
 
 
-def _share(name: str, doc: str) -> GroupConfigDef:
-    """Define a numeric config; a broker's setting of nearly the same name gives its default and bounds."""
-    word = name.removeprefix("share.")
-    bounds = (f"group.share.min.{word}", f"group.share.max.{word}")
-    return GroupConfigDef(name, "int", "", doc, integer, f"group.{name}", bounds)
+def _bounded(kind: str, table: Mapping[str, str]) -> dict[str, ConfigDef]:
+    """Numeric configs of a ``kind`` of group; broker settings of nearly the same names give default and bounds."""
+    return {
+        f"{kind}.{word}": ConfigDef(
+            f"{kind}.{word}",
+            "int",
+            "",
+            doc,
+            integer,
+            setting=f"group.{kind}.{word}",
+            bounds=(f"group.{kind}.min.{word}", f"group.{kind}.max.{word}"),
+        )
+        for word, doc in table.items()
+    }
 
 
-def _consumer(name: str, doc: str) -> GroupConfigDef:
-    """Define a numeric config of consumer groups, with default and bounds from the broker's settings."""
-    word = name.removeprefix("consumer.")
-    bounds = (f"group.consumer.min.{word}", f"group.consumer.max.{word}")
-    return GroupConfigDef(name, "int", "", doc, integer, f"group.{name}", bounds)
+_AT_ONCE: Final = "Kafka's least time between two assignments; here they are made at once"
+_CONSUMER: Final = {
+    "assignment.interval.ms": _AT_ONCE,
+    "heartbeat.interval.ms": "How often a member of a consumer group says that it lives",
+    "session.timeout.ms": "A member of a consumer group that is silent for so long is out",
+}
+_SHARE: Final = {
+    "assignment.interval.ms": _AT_ONCE,
+    "delivery.count.limit": "How often a record is delivered before it is given up",
+    "heartbeat.interval.ms": "How often a member of a share group says that it lives",
+    "partition.max.record.locks": "Records of one partition that a share group may have in flight",
+    "record.lock.duration.ms": "How long a member of a share group may hold a record",
+    "session.timeout.ms": "A member of a share group that is silent for so long is out",
+}
+_OWN: Final[Mapping[tuple[str, ConfigType, str | int], str]] = {
+    ("share.auto.offset.reset", ConfigType("string", parse_offset_reset), "latest"): "Where a share group begins in a "
+    "partition: latest, earliest, or so long ago (by_duration:PnDTnHnMn.nS)",
+    ("share.isolation.level", one_of("read_committed", "read_uncommitted"), "read_uncommitted"): "Whether records of "
+    "transactions are delivered before they are committed, or only then",
+    ("share.renew.acknowledge.enable", BOOLEAN, "true"): "Whether a member may hold a record longer by renewing its "
+    "lock",
+}
 
-
-_DEFINITIONS: Final = (
-    _consumer(
-        "consumer.assignment.interval.ms", "Kafka's least time between two assignments; here they are made at once"
-    ),
-    _consumer("consumer.heartbeat.interval.ms", "How often a member of a consumer group says that it lives"),
-    _consumer("consumer.session.timeout.ms", "A member of a consumer group that is silent for so long is out"),
-    _share("share.assignment.interval.ms", "Kafka's least time between two assignments; here they are made at once"),
-    GroupConfigDef(
-        "share.auto.offset.reset",
-        "string",
-        "latest",
-        "Where a share group begins in a partition: latest, earliest, or so long ago (by_duration:PnDTnHnMn.nS)",
-        parse_offset_reset,
-    ),
-    _share("share.delivery.count.limit", "How often a record is delivered before it is given up"),
-    _share("share.heartbeat.interval.ms", "How often a member of a share group says that it lives"),
-    GroupConfigDef(
-        "share.isolation.level",
-        "string",
-        "read_uncommitted",
-        "Whether records of transactions are delivered before they are committed, or only then",
-        one_of("read_committed", "read_uncommitted"),
-    ),
-    _share("share.partition.max.record.locks", "Records of one partition that a share group may have in flight"),
-    _share("share.record.lock.duration.ms", "How long a member of a share group may hold a record"),
-    GroupConfigDef(
-        "share.renew.acknowledge.enable",
-        "boolean",
-        "true",
-        "Whether a member may hold a record longer by renewing its lock",
-        boolean,
-    ),
-    _share("share.session.timeout.ms", "A member of a share group that is silent for so long is out"),
-)
-
-GROUP_CONFIGS: Final[Mapping[str, GroupConfigDef]] = MappingProxyType(
-    {definition.name: definition for definition in _DEFINITIONS}
+GROUP_CONFIGS: Final[Mapping[str, ConfigDef]] = MappingProxyType(
+    dict(sorted({**_bounded("consumer", _CONSUMER), **_bounded("share", _SHARE), **definitions(_OWN)}.items()))
 )
 
 
@@ -126,7 +100,7 @@ class GroupConfigs:
         text = self.overrides(group_id).get(name)
         return definition.parse(self.default(definition) if text is None else text)
 
-    def default(self, definition: GroupConfigDef) -> str:
+    def default(self, definition: ConfigDef) -> str:
         """Return the value of a config for groups that do not set it."""
         return self._config.text(definition.setting) if definition.setting is not None else definition.default
 
@@ -151,12 +125,8 @@ class GroupConfigs:
         definition = GROUP_CONFIGS.get(name)
         if definition is None:
             raise ConfigError(f"unknown group config {name!r}")
-        try:
-            value = definition.parse(text)
-            if definition.bounds is not None:
-                low, high = (int(self._config.get(bound)) for bound in definition.bounds)
-                if not low <= value <= high:
-                    raise ValueError(f"must be from {low} to {high}")
-        except ValueError as error:
-            reason = str(error) if str(error).startswith("must") else f"must be of type {definition.type}"
-            raise ConfigError(f"group config {name}={text!r}: {reason}") from error
+        value = definition.value(text, "group config")
+        if definition.bounds is not None:
+            low, high = (int(self._config.get(bound)) for bound in definition.bounds)
+            if not low <= value <= high:
+                raise definition.refusal(text, "group config", f"must be from {low} to {high}")

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Final
 
 from mainstem.broker.security.certificates import parse_rules
 from mainstem.broker.security.principal import Principal
 from mainstem.broker.security.sasl import SASL_MECHANISMS
 from mainstem.errors import ConfigError
+from mainstem.log.partition.config_values import (
+    BOOLEAN,
+    INT32_MAX,
+    PASSWORD,
+    TEXT,
+    ConfigType,
+    any_of,
+    long,
+    one_of,
+    whole,
+)
 
-_INT32_MAX: Final = 2**31 - 1
-_INT64_MAX: Final = 2**63 - 1
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-
-
-class Row(NamedTuple):
-    """One setting: its name, type, default, parser and documentation."""
-
-    name: str
-    type: str
-    default: str
-    parse: Callable[[str], Any]
-    doc: str
-
-
-def _boolean(text: str) -> bool:
-    if text.strip().lower() not in ("true", "false"):
-        raise ValueError("must be true or false")
-    return text.strip().lower() == "true"
 
 
 def _principals(text: str) -> tuple[Principal, ...]:
@@ -38,142 +31,39 @@ def _principals(text: str) -> tuple[Principal, ...]:
         raise ValueError("must be TYPE:NAME, several with ; between them, e.g. User:alice;User:bob") from error
 
 
-def _one_of(*words: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text not in words:
-            raise ValueError(f"must be one of {', '.join(word or 'nothing' for word in words)}")
-        return text
-
-    return parse
-
-
-def _number(low: int, high: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if not low <= int(text) <= high:
-            raise ValueError(f"must be from {low} to {high}")
-        return int(text)
-
-    return parse
-
-
-def _words_of(*words: str) -> Callable[[str], tuple[str, ...]]:
-    def parse(text: str) -> tuple[str, ...]:
-        parts = tuple(part.strip() for part in text.split(",") if part.strip())
-        if not parts or any(part not in words for part in parts):
-            raise ValueError(f"must be of {', '.join(words)}, with commas between")
-        return parts
-
-    return parse
-
-
-SECURITY_SETTINGS: Final = (
-    Row("quota.window.num", "int", "11", _number(1, 1000), "Over how many windows rates of quotas are measured"),
-    Row("quota.window.size.seconds", "int", "1", _number(1, 3600), "How long each of these windows is"),
-    Row(
-        "controller.quota.window.num",
-        "int",
-        "11",
-        _number(1, 1000),
-        "Over how many windows changes of partitions are measured",
-    ),
-    Row("controller.quota.window.size.seconds", "int", "1", _number(1, 3600), "How long each of these windows is"),
-    Row(
-        "advertised.listeners",
-        "string",
-        "",
-        str,
-        "PROTOCOL://HOST:PORT that clients of the listener with that protocol connect to; several with commas between",
-    ),
-    Row(
-        "sasl.enabled.mechanisms",
-        "list",
-        ",".join(SASL_MECHANISMS),
-        _words_of(*SASL_MECHANISMS),
-        "By which mechanisms users may prove who they are (Kafka: GSSAPI)",
-    ),
-    Row(
-        "connections.max.reauth.ms",
-        "long",
-        "0",
-        _number(0, _INT64_MAX),
-        "How long a user's session lasts before the client has to authenticate again; 0: without an end",
-    ),
-    Row(
-        "connection.failed.authentication.delay.ms",
-        "int",
-        "100",
-        _number(0, _INT32_MAX),
-        "How long the answer to a failed authentication takes, so that guessing is slow",
-    ),
-    Row(
-        "sasl.server.max.receive.size",
-        "int",
-        "65536",
-        _number(1, _INT32_MAX),
-        "The largest request before the user is proven (Kafka: 524288)",
-    ),
-    Row(
-        "mainstem.authentication.timeout.ms",
-        "long",
-        "30000",
-        _number(1, _INT32_MAX),
-        "A connection whose TLS handshake or user is not complete after so long is closed",
-    ),
-    Row("ssl.keystore.type", "string", "PEM", _one_of("PEM"), "Certificates and keys are PEM files"),
-    Row("ssl.keystore.location", "string", "", str, "A PEM file with the node's private key and its certificate chain"),
-    Row("ssl.certificate.location", "string", "", str, "The chain alone, where the key is in another file"),
-    Row("ssl.key.location", "string", "", str, "The private key, where it is not in the file of the chain"),
-    Row(
-        "ssl.key.password",
-        "password",
-        "",
-        str,
-        "The private key's password, or where it is: ${env:NAME} or ${file:PATH}",
-    ),
-    Row("ssl.truststore.type", "string", "PEM", _one_of("PEM"), "Certificates of authorities are PEM files"),
-    Row(
-        "ssl.truststore.location", "string", "", str, "A PEM file with the authorities that clients' certificates need"
-    ),
-    Row(
-        "ssl.client.auth",
-        "string",
-        "none",
-        _one_of("none", "requested", "required"),
-        "Whether clients are asked for a certificate; its name is then their principal",
-    ),
-    Row(
-        "ssl.principal.mapping.rules",
-        "string",
-        "DEFAULT",
-        parse_rules,
-        "How a certificate's name becomes a principal: RULE:pattern/replacement/[LU] and DEFAULT",
-    ),
-    Row(
-        "ssl.enabled.protocols",
-        "list",
-        "TLSv1.2,TLSv1.3",
-        _words_of("TLSv1.2", "TLSv1.3"),
-        "Versions of TLS: from the least to the greatest that is named",
-    ),
-    Row(
-        "authorizer.class.name",
-        "string",
-        "",
-        _one_of("", STANDARD_AUTHORIZER),
-        f"{STANDARD_AUTHORIZER} judges every request by ACLs; without it, and without super.users, all is allowed",
-    ),
-    Row(
-        "super.users",
-        "string",
-        "",
-        _principals,
-        "Principals that may do everything, with ; between them; naming one turns the judgement by ACLs on",
-    ),
-    Row(
-        "allow.everyone.if.no.acl.found",
-        "boolean",
-        "false",
-        _boolean,
-        "Whether all may use what no ACL is about, once requests are judged by ACLs",
-    ),
-)
+SECURITY_SETTINGS: Final[Mapping[tuple[str, ConfigType, str | int], str]] = {
+    ("quota.window.num", whole(1, 1000), 11): "Over how many windows rates of quotas are measured",
+    ("quota.window.size.seconds", whole(1, 3600), 1): "How long each of these windows is",
+    ("controller.quota.window.num", whole(1, 1000), 11): "Over how many windows changes of partitions are measured",
+    ("controller.quota.window.size.seconds", whole(1, 3600), 1): "How long each of these windows is",
+    ("advertised.listeners", TEXT, ""): "PROTOCOL://HOST:PORT that clients of the listener with that protocol connect "
+    "to; several with commas between",
+    ("sasl.enabled.mechanisms", any_of(*SASL_MECHANISMS), ",".join(SASL_MECHANISMS)): "By which mechanisms users may "
+    "prove who they are (Kafka: GSSAPI)",
+    ("connections.max.reauth.ms", long(0), 0): "How long a user's session lasts before the client has to authenticate "
+    "again; 0: without an end",
+    ("connection.failed.authentication.delay.ms", whole(0), 100): "How long the answer to a failed authentication "
+    "takes, so that guessing is slow",
+    ("sasl.server.max.receive.size", whole(1), 65_536): "The largest request before the user is proven (Kafka: 524288)",
+    ("mainstem.authentication.timeout.ms", long(1, INT32_MAX), 30_000): "A connection whose TLS handshake or user is "
+    "not complete after so long is closed",
+    ("ssl.keystore.type", one_of("PEM"), "PEM"): "Certificates and keys are PEM files",
+    ("ssl.keystore.location", TEXT, ""): "A PEM file with the node's private key and its certificate chain",
+    ("ssl.certificate.location", TEXT, ""): "The chain alone, where the key is in another file",
+    ("ssl.key.location", TEXT, ""): "The private key, where it is not in the file of the chain",
+    ("ssl.key.password", PASSWORD, ""): "The private key's password, or where it is: ${env:NAME} or ${file:PATH}",
+    ("ssl.truststore.type", one_of("PEM"), "PEM"): "Certificates of authorities are PEM files",
+    ("ssl.truststore.location", TEXT, ""): "A PEM file with the authorities that clients' certificates need",
+    ("ssl.client.auth", one_of("none", "requested", "required"), "none"): "Whether clients are asked for a "
+    "certificate; its name is then their principal",
+    ("ssl.principal.mapping.rules", ConfigType("string", parse_rules), "DEFAULT"): "How a certificate's name becomes a "
+    "principal: RULE:pattern/replacement/[LU] and DEFAULT",
+    ("ssl.enabled.protocols", any_of("TLSv1.2", "TLSv1.3"), "TLSv1.2,TLSv1.3"): "Versions of TLS: from the least to "
+    "the greatest that is named",
+    ("authorizer.class.name", one_of("", STANDARD_AUTHORIZER), ""): f"{STANDARD_AUTHORIZER} judges every request by "
+    "ACLs; without it, and without super.users, all is allowed",
+    ("super.users", ConfigType("string", _principals), ""): "Principals that may do everything, with ; between "
+    "them; naming one turns the judgement by ACLs on",
+    ("allow.everyone.if.no.acl.found", BOOLEAN, "false"): "Whether all may use what no ACL is about, once requests "
+    "are judged by ACLs",
+}

@@ -10,5 +10,5 @@
 * ``checkpoints``: the small checkpoint files: recovery points, log starts, epochs
 * ``flush``: which bytes are on disk
 * ``config``: topic settings that the log obeys
-* ``config_values``: reading and writing values of settings
+* ``config_values``: definitions of configs, and their types
 """

@@ -6,245 +6,100 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from mainstem.errors import ConfigError
 from mainstem.log.partition.config_values import (
+    BOOLEAN,
+    CLEANUP_POLICY,
+    GZIP_LEVEL,
     INT64_MAX,
-    boolean,
-    cleanup_policy,
-    gzip_level,
+    RATIO,
+    THROTTLED_REPLICAS,
+    ConfigDef,
+    ConfigType,
+    definitions,
     long,
     one_of,
-    ratio,
-    throttled_replicas,
     whole,
 )
 from mainstem.record.constants import DECOMPRESSED_BYTES_MAX
 
-_LOOKS_LIKE = {"int": "a whole number", "long": "a whole number", "double": "a number", "boolean": "true or false"}
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigDef:
-    """One config of a topic: ``type`` is Kafka's word (int, long, double, boolean, string, list)."""
-
-    name: str
-    type: str
-    default: str
-    doc: str
-    parse: Callable[[str], Any]
-
-
 _NO_REPLICAS = "Kafka's replicas whose traffic is throttled; this node has none"
 _NO_REMOTE_STORAGE = "Kafka's tiered storage, which is not here: the value is kept and changes nothing"
-_DEFINITIONS = (
-    ConfigDef(
-        "cleanup.policy",
-        "list",
-        "delete",
-        "What may remove old records: delete (by retention), compact (the latest of each key stays), both, or none",
-        cleanup_policy,
-    ),
-    ConfigDef(
-        "compression.type",
-        "string",
-        "producer",
-        "The codec that batches are stored with; producer keeps each as it came",
-        one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-    ),
-    ConfigDef(
-        "compression.gzip.level",
-        "int",
-        "-1",
-        "The level of compression.type=gzip, from 1 to 9; -1: the codec's default",
-        gzip_level,
-    ),
-    ConfigDef(
-        "compression.lz4.level",
-        "int",
-        "9",
-        "Kafka's level of compression.type=lz4; here there is one, the fast one, which is Kafka's 9",
-        whole(1, 17),
-    ),
-    ConfigDef("compression.zstd.level", "int", "3", "The level of compression.type=zstd", whole(-131072, 22)),
-    ConfigDef(
-        "delete.retention.ms",
-        "long",
-        "86400000",
-        "How long compaction keeps a tombstone, so that readers see it",
-        long(0),
-    ),
-    ConfigDef(
-        "file.delete.delay.ms",
-        "long",
-        "60000",
-        "Kafka's delay before files go; here they go with the next checkpoints, a second or two later",
-        long(0),
-    ),
-    ConfigDef(
-        "flush",
-        "string",
-        "commit",
-        "commit: a record is acknowledged (acks=all) and visible only when it is on the disk. "
-        "os: as Apache Kafka's default, the operating system writes it some time later, and a power cut may lose it",
-        one_of("commit", "os"),
-    ),
-    ConfigDef(
-        "flush.messages",
-        "long",
-        str(INT64_MAX),
-        "Kafka's fsync interval in records; flush=commit syncs before each acknowledgement",
-        long(1),
-    ),
-    ConfigDef(
-        "flush.ms",
-        "long",
-        str(INT64_MAX),
-        "Kafka's fsync interval in time; flush=commit syncs before each acknowledgement",
-        long(0),
-    ),
-    ConfigDef("follower.replication.throttled.replicas", "list", "", _NO_REPLICAS, throttled_replicas),
-    ConfigDef(
-        "index.interval.bytes",
-        "int",
-        "4096",
-        "About how many bytes of log lie between two entries of the offset index",
-        whole(0),
-    ),
-    ConfigDef("leader.replication.throttled.replicas", "list", "", _NO_REPLICAS, throttled_replicas),
-    ConfigDef("local.retention.bytes", "long", "-2", _NO_REMOTE_STORAGE, long(-2)),
-    ConfigDef("local.retention.ms", "long", "-2", _NO_REMOTE_STORAGE, long(-2)),
-    ConfigDef(
-        "max.compaction.lag.ms",
-        "long",
-        str(INT64_MAX),
-        "The longest that a record may stay out of compaction's reach",
-        long(1),
-    ),
-    ConfigDef(
-        "mainstem.conditional.append",
-        "boolean",
-        "false",
-        "Whether records may carry conditions in headers (mainstem-expect-key-offset, mainstem-expect-end); a batch "
-        "whose conditions do not hold is refused as INVALID_RECORD. Without it these headers say nothing to the log",
-        boolean,
-    ),
-    ConfigDef(
-        "mainstem.idempotency.window.ms",
-        "long",
-        "0",
-        "How long a record's header mainstem-idempotency-key is remembered: an append with the same key is answered "
-        "with the first one's offset. 0: the header says nothing to the log",
-        long(0),
-    ),
-    ConfigDef(
-        "mainstem.key.index",
-        "boolean",
-        "false",
-        "Whether an index from keys to offsets is kept, so that one key's records are read without a scan",
-        boolean,
-    ),
-    ConfigDef(
-        "mainstem.max.decompressed.bytes",
-        "int",
-        "134217728",
-        "The most that a record batch may come to when it is decompressed; a larger one is refused as "
-        "MESSAGE_TOO_LARGE",
-        whole(1, DECOMPRESSED_BYTES_MAX),
-    ),
-    ConfigDef("max.message.bytes", "int", "1048588", "The largest record batch that is accepted, as it came", whole(0)),
-    ConfigDef(
-        "message.timestamp.after.max.ms",
-        "long",
-        "3600000",
-        "How far a record's CreateTime may lie after the log's clock",
-        long(0),
-    ),
-    ConfigDef(
-        "message.timestamp.before.max.ms",
-        "long",
-        str(INT64_MAX),
-        "How far a record's CreateTime may lie before the log's clock",
-        long(0),
-    ),
-    ConfigDef(
-        "message.timestamp.type",
-        "string",
-        "CreateTime",
-        "Whether a record keeps its producer's timestamp or gets the log's",
-        one_of("CreateTime", "LogAppendTime"),
-    ),
-    ConfigDef(
-        "min.cleanable.dirty.ratio",
-        "double",
-        "0.5",
-        "The share of not yet compacted bytes from which compaction starts",
-        ratio,
-    ),
-    ConfigDef(
-        "min.compaction.lag.ms",
-        "long",
-        "0",
-        "The shortest that a record stays out of compaction's reach",
-        long(0),
-    ),
-    ConfigDef(
-        "min.insync.replicas", "int", "1", "Kafka's count of replicas for acks=all; this node is the only one", whole(1)
-    ),
-    ConfigDef("preallocate", "boolean", "false", "Kafka's preallocation of segments; not used here", boolean),
-    ConfigDef(
-        "retention.bytes",
-        "long",
-        "-1",
-        "The size of a partition above which cleanup.policy=delete removes its oldest segments; below 0: no limit",
-        long(),
-    ),
-    ConfigDef(
-        "retention.ms",
-        "long",
-        "604800000",
-        "The age, by its newest record, at which cleanup.policy=delete removes a segment; -1: no limit",
-        long(-1),
-    ),
-    ConfigDef("remote.log.copy.disable", "boolean", "false", _NO_REMOTE_STORAGE, boolean),
-    ConfigDef("remote.log.delete.on.disable", "boolean", "false", _NO_REMOTE_STORAGE, boolean),
-    ConfigDef("remote.storage.enable", "boolean", "false", _NO_REMOTE_STORAGE, boolean),
-    ConfigDef("segment.bytes", "int", "1073741824", "The size at which a new segment is begun", whole(14)),
-    ConfigDef(
-        "segment.index.bytes",
-        "int",
-        "10485760",
-        "The size of an index at which a new segment is begun; index files are as long as their entries, never longer",
-        whole(4),
-    ),
-    ConfigDef("segment.jitter.ms", "long", "0", "Kafka's random delay of segment.ms; not used here", long(0)),
-    ConfigDef(
-        "segment.ms",
-        "long",
-        "604800000",
-        "The age at which a new segment is begun with the next append, by the records' timestamps",
-        long(1),
-    ),
-    ConfigDef(
-        "unclean.leader.election.enable",
-        "boolean",
-        "false",
-        "Kafka's choice of an out-of-sync leader; this node has no replicas",
-        boolean,
-    ),
-)
+_TABLE: Mapping[tuple[str, ConfigType, str | int], str] = {
+    ("cleanup.policy", CLEANUP_POLICY, "delete"): "What may remove old records: delete (by retention), compact (the "
+    "latest of each key stays), both, or none",
+    ("compression.type", one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"), "producer"): "The codec "
+    "that batches are stored with; producer keeps each as it came",
+    ("compression.gzip.level", GZIP_LEVEL, -1): "The level of compression.type=gzip, from 1 to 9; -1: the codec's "
+    "default",
+    ("compression.lz4.level", whole(1, 17), 9): "Kafka's level of compression.type=lz4; here there is one, the fast "
+    "one, which is Kafka's 9",
+    ("compression.zstd.level", whole(-131_072, 22), 3): "The level of compression.type=zstd",
+    ("delete.retention.ms", long(0), 86_400_000): "How long compaction keeps a tombstone, so that readers see it",
+    ("file.delete.delay.ms", long(0), 60_000): "Kafka's delay before files go; here they go with the next "
+    "checkpoints, a second or two later",
+    ("flush", one_of("commit", "os"), "commit"): "commit: a record is acknowledged (acks=all) and visible only when "
+    "it is on the disk. os: as Apache Kafka's default, the operating system writes it some time later, and a power "
+    "cut may lose it",
+    ("flush.messages", long(1), INT64_MAX): "Kafka's fsync interval in records; flush=commit syncs before each "
+    "acknowledgement",
+    ("flush.ms", long(0), INT64_MAX): "Kafka's fsync interval in time; flush=commit syncs before each acknowledgement",
+    ("follower.replication.throttled.replicas", THROTTLED_REPLICAS, ""): _NO_REPLICAS,
+    ("index.interval.bytes", whole(0), 4096): "About how many bytes of log lie between two entries of the offset index",
+    ("leader.replication.throttled.replicas", THROTTLED_REPLICAS, ""): _NO_REPLICAS,
+    ("local.retention.bytes", long(-2), -2): _NO_REMOTE_STORAGE,
+    ("local.retention.ms", long(-2), -2): _NO_REMOTE_STORAGE,
+    ("max.compaction.lag.ms", long(1), INT64_MAX): "The longest that a record may stay out of compaction's reach",
+    ("mainstem.conditional.append", BOOLEAN, "false"): "Whether records may carry conditions in headers "
+    "(mainstem-expect-key-offset, mainstem-expect-end); a batch whose conditions do not hold is refused as "
+    "INVALID_RECORD. Without it these headers say nothing to the log",
+    ("mainstem.idempotency.window.ms", long(0), 0): "How long a record's header mainstem-idempotency-key is "
+    "remembered: an append with the same key is answered with the first one's offset. 0: the header says nothing to "
+    "the log",
+    ("mainstem.key.index", BOOLEAN, "false"): "Whether an index from keys to offsets is kept, so that one key's "
+    "records are read without a scan",
+    ("mainstem.max.decompressed.bytes", whole(1, DECOMPRESSED_BYTES_MAX), 134_217_728): "The most that a record batch "
+    "may come to when it is decompressed; a larger one is refused as MESSAGE_TOO_LARGE",
+    ("max.message.bytes", whole(0), 1_048_588): "The largest record batch that is accepted, as it came",
+    ("message.timestamp.after.max.ms", long(0), 3_600_000): "How far a record's CreateTime may lie after the log's "
+    "clock",
+    ("message.timestamp.before.max.ms", long(0), INT64_MAX): "How far a record's CreateTime may lie before the log's "
+    "clock",
+    ("message.timestamp.type", one_of("CreateTime", "LogAppendTime"), "CreateTime"): "Whether a record keeps its "
+    "producer's timestamp or gets the log's",
+    ("min.cleanable.dirty.ratio", RATIO, "0.5"): "The share of not yet compacted bytes from which compaction starts",
+    ("min.compaction.lag.ms", long(0), 0): "The shortest that a record stays out of compaction's reach",
+    ("min.insync.replicas", whole(1), 1): "Kafka's count of replicas for acks=all; this node is the only one",
+    ("preallocate", BOOLEAN, "false"): "Kafka's preallocation of segments; not used here",
+    ("retention.bytes", long(), -1): "The size of a partition above which cleanup.policy=delete removes its oldest "
+    "segments; below 0: no limit",
+    ("retention.ms", long(-1), 604_800_000): "The age, by its newest record, at which cleanup.policy=delete removes a "
+    "segment; -1: no limit",
+    ("remote.log.copy.disable", BOOLEAN, "false"): _NO_REMOTE_STORAGE,
+    ("remote.log.delete.on.disable", BOOLEAN, "false"): _NO_REMOTE_STORAGE,
+    ("remote.storage.enable", BOOLEAN, "false"): _NO_REMOTE_STORAGE,
+    ("segment.bytes", whole(14), 1_073_741_824): "The size at which a new segment is begun",
+    ("segment.index.bytes", whole(4), 10_485_760): "The size of an index at which a new segment is begun; index files "
+    "are as long as their entries, never longer",
+    ("segment.jitter.ms", long(0), 0): "Kafka's random delay of segment.ms; not used here",
+    ("segment.ms", long(1), 604_800_000): "The age at which a new segment is begun with the next append, by the "
+    "records' timestamps",
+    ("unclean.leader.election.enable", BOOLEAN, "false"): "Kafka's choice of an out-of-sync leader; this node has no "
+    "replicas",
+}
 
 INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
 """Kafka's config for tests: a size below the least that ``segment.bytes`` may be set to. It is not listed."""
 SEGMENT_BYTES_MIN = 1024 * 1024
 """The least that a client may set ``segment.bytes`` to. A topic that has less already keeps it."""
-_INTERNAL = ConfigDef(INTERNAL_SEGMENT_BYTES, "int", "", "The size of a segment, for tests alone", whole(14))
+_INTERNAL = definitions({(INTERNAL_SEGMENT_BYTES, whole(14), ""): "The size of a segment, for tests alone"})
 
-CONFIGS: Mapping[str, ConfigDef] = MappingProxyType({definition.name: definition for definition in _DEFINITIONS})
+CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(definitions(_TABLE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,18 +197,10 @@ class LogConfig:
 
 def parse_config(name: str, text: str) -> Any:
     """The value that ``text`` gives the config ``name``. Raises ConfigError."""
-    definition = _INTERNAL if name == INTERNAL_SEGMENT_BYTES else CONFIGS.get(name)
+    definition = CONFIGS.get(name) or _INTERNAL.get(name)
     if definition is None:
         raise ConfigError(f"unknown topic config {name[:300]!r}{similar(name, CONFIGS)}")
-    try:
-        return definition.parse(text)
-    except ValueError as error:
-        raise ConfigError(f"topic config {name}={text!r}: {reason(error, definition.type)}") from error
-
-
-def reason(error: ValueError, kind: str) -> str:
-    """Why a value was refused: the parser's own words, or what a value of the type ``kind`` looks like."""
-    return str(error) if str(error).startswith("must") else f"must be {_LOOKS_LIKE.get(kind, f'a {kind}')}"
+    return definition.value(text, "topic config")
 
 
 def similar(name: str, known: Iterable[str]) -> str:

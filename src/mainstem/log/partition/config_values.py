@@ -1,21 +1,75 @@
-"""How the text of a config becomes a value, and a value becomes text again: Kafka's ``ConfigDef``, type by type.
+"""``ConfigDef``, one config as Kafka defines it: of a topic, of the broker or of a group; and the types of configs.
 
-Parsers take text and return the value; they raise ValueError, whose message begins with "must" when it says more than
-the type. ``as_parsed`` is the text that Kafka shows for a value: ``TRUE`` is shown as ``true``, a ratio of ``1`` as
-``1.0``. Pure functions.
+A type has Kafka's word and a parser, which takes text and returns the value. The parser raises ValueError, whose
+message begins with "must" when it says more than the type. ``definitions`` makes definitions from a table of literals.
+``as_parsed`` is the text that Kafka shows for a value: ``TRUE`` is shown as ``true``, a ratio of ``1`` as ``1.0``. Pure
+functions.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Final, Protocol
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from mainstem.errors import ConfigError
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _DECIMAL: Final = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?")
 _REPLICAS: Final = re.compile(r"([0-9]+:[0-9]+)?")
+
+
+_LOOKS_LIKE: Final = {"int": "a whole number", "long": "a whole number", "double": "a number"}
+
+
+class ConfigType(NamedTuple):
+    """Kafka's word for a type (int, long, double, boolean, string, list, password), and the parser of its values."""
+
+    word: str
+    parse: Callable[[str], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigDef:
+    """One config: Kafka's name, its type, its default as text, and what it is for.
+
+    Of the broker: ``topic_config`` names the topic config whose default it is, if any; ``scale`` is the number of that
+    config's units in one unit of this one. Of a group: ``setting`` names the broker's setting with its default, if any;
+    ``bounds`` those with its least and its greatest value.
+    """
+
+    name: str
+    type: str
+    default: str
+    doc: str
+    parse: Callable[[str], Any]
+    topic_config: str | None = None
+    scale: int = 1
+    setting: str | None = None
+    bounds: tuple[str, str] | None = None
+
+    def value(self, text: str, kind: str) -> Any:
+        """The value of ``text``. Raises ConfigError, which names the config after ``kind``, such as "setting"."""
+        try:
+            return self.parse(text)
+        except ValueError as error:
+            raise self.refusal(text, kind, str(error)) from error
+
+    def refusal(self, text: str, kind: str, reason: str) -> ConfigError:
+        """The error for an invalid value: ``reason`` if it says what the value must be, or else the type."""
+        if not reason.startswith("must"):
+            reason = f"must be {_LOOKS_LIKE.get(self.type, f'a {self.type}')}"
+        return ConfigError(f"{kind} {self.name}={text!r}: {reason}")
+
+
+def definitions(table: Mapping[tuple[str, ConfigType, str | int], str]) -> dict[str, ConfigDef]:
+    """Definitions by name, from (name, type, default) → documentation."""
+    return {
+        name: ConfigDef(name, kind.word, str(default), doc, kind.parse) for (name, kind, default), doc in table.items()
+    }
 
 
 def integer(text: str) -> int:
@@ -25,8 +79,8 @@ def integer(text: str) -> int:
     return int(text)
 
 
-def whole(low: int, high: int = INT32_MAX) -> Callable[[str], int]:
-    """A parser of whole numbers from ``low`` to ``high``."""
+def whole(low: int, high: int = INT32_MAX, word: str = "int") -> ConfigType:
+    """Whole numbers from ``low`` to ``high``."""
 
     def parse(text: str) -> int:
         value = integer(text)
@@ -34,12 +88,12 @@ def whole(low: int, high: int = INT32_MAX) -> Callable[[str], int]:
             raise ValueError(f"must be from {low} to {high}")
         return value
 
-    return parse
+    return ConfigType(word, parse)
 
 
-def long(low: int = -(2**63)) -> Callable[[str], int]:
-    """A parser of whole numbers of 64 bits."""
-    return whole(low, INT64_MAX)
+def long(low: int = -(2**63), high: int = INT64_MAX) -> ConfigType:
+    """Whole numbers of 64 bits."""
+    return whole(low, high, "long")
 
 
 def decimal(text: str) -> float:
@@ -50,40 +104,49 @@ def decimal(text: str) -> float:
     return float(found[1])
 
 
-def ratio(text: str) -> float:
-    """A number from 0 to 1."""
+def _ratio(text: str) -> float:
     value = decimal(text)
     if not 0 <= value <= 1:
         raise ValueError("must be from 0 to 1")
     return value
 
 
-def boolean(text: str) -> bool:
-    """``true`` or ``false``, in any case."""
+def _boolean(text: str) -> bool:
     lowered = text.strip().lower()
     if lowered not in ("true", "false"):
         raise ValueError("must be true or false")
     return lowered == "true"
 
 
-def gzip_level(text: str) -> int:
-    """From 1 to 9, or -1."""
+def _gzip_level(text: str) -> int:
     value = integer(text)
     if value != -1 and not 1 <= value <= 9:
         raise ValueError("must be from 1 to 9, or -1")
     return value
 
 
-def one_of(*words: str) -> Callable[[str], str]:
-    """A parser of one of some words."""
+def one_of(*words: str) -> ConfigType:
+    """One of some words; an empty one is allowed only if it is among them."""
 
     def parse(text: str) -> str:
         word = text.strip()
         if word not in words:
-            raise ValueError(f"must be one of {', '.join(words)}")
+            raise ValueError(f"must be one of {', '.join(each or 'nothing' for each in words)}")
         return word
 
-    return parse
+    return ConfigType("string", parse)
+
+
+def any_of(*words: str) -> ConfigType:
+    """One or more of some words, with commas between."""
+
+    def parse(text: str) -> tuple[str, ...]:
+        parts = tuple(part for part in words_of(text) if part)
+        if not parts or any(part not in words for part in parts):
+            raise ValueError(f"must be of {', '.join(words)}, with commas between")
+        return parts
+
+    return ConfigType("list", parse)
 
 
 def words_of(text: str) -> list[str]:
@@ -91,38 +154,36 @@ def words_of(text: str) -> list[str]:
     return [word.strip() for word in text.split(",")] if text.strip() else []
 
 
-def cleanup_policy(text: str) -> frozenset[str]:
-    """Any of ``delete`` and ``compact``, each once."""
+def _cleanup_policy(text: str) -> frozenset[str]:
     words = words_of(text)
     if len(set(words)) != len(words) or not set(words) <= {"compact", "delete"}:
         raise ValueError("must be delete, compact, both with a comma between, or empty")
     return frozenset(words)
 
 
-def throttled_replicas(text: str) -> list[str]:
-    """``*``, or partitions with a broker of each."""
+def _throttled_replicas(text: str) -> list[str]:
     words = words_of(text)
     if "".join(words) != "*" and not all(_REPLICAS.fullmatch(word) for word in words):
         raise ValueError("must be * or a list of partition:broker with commas between")
     return words
 
 
-class Typed(Protocol):
-    """The definition of a config, of which this module needs the type alone."""
+BOOLEAN: Final = ConfigType("boolean", _boolean)
+TEXT: Final = ConfigType("string", str)
+PASSWORD: Final = ConfigType("password", str)
+RATIO: Final = ConfigType("double", _ratio)
+GZIP_LEVEL: Final = ConfigType("int", _gzip_level)
+CLEANUP_POLICY: Final = ConfigType("list", _cleanup_policy)
+THROTTLED_REPLICAS: Final = ConfigType("list", _throttled_replicas)
 
-    @property
-    def type(self) -> str: ...
 
-
-def as_stored(stored: Mapping[str, str], definitions: Mapping[str, Typed]) -> dict[str, str]:
+def as_stored(stored: Mapping[str, str], known: Mapping[str, ConfigDef]) -> dict[str, str]:
     """Configs that were stored, in the form that today's parsers take.
 
     Earlier versions of Mainstem took and stored whatever Python reads as a number: ``1_000`` becomes ``1000``. So a
     change of the rules for what may be set never keeps a node from starting.
     """
-    return {
-        name: _today(definitions[name].type, text) if name in definitions else text for name, text in stored.items()
-    }
+    return {name: _today(known[name].type, text) if name in known else text for name, text in stored.items()}
 
 
 def _today(kind: str, text: str) -> str:

@@ -155,7 +155,9 @@ def test_what_does_not_add_up_is_a_row_of_nulls_with_its_reason() -> None:
     good = encode({"a": 1, "b": "x"}, reader)
     decoded = decode([good, good[:-1], good + b"\0", b""], reader)
     assert rows(decoded) == [{"a": 1, "b": "x"}] + [{"a": None, "b": None}] * 3
-    assert "no Avro record of its schema: a length of 1, where 0" in AvroDecoder(json.dumps(reader)).reason(good[:-1])
+    assert "not an Avro record of its schema: a length of 1, where 0" in AvroDecoder(json.dumps(reader)).reason(
+        good[:-1]
+    )
 
 
 def test_no_values_are_no_rows() -> None:

@@ -1,6 +1,7 @@
 """Who may ask what: tokens, limits, origins.
 
-* ``access_rules``: the scope that each route requires
+* ``routes``: routes, each declared in one place
+* ``access_rules``: the scope that a request requires
 * ``token_auth``: bearer tokens (RFC 6750)
 * ``tokens``: the file of tokens
 * ``request_limits``: limits of requests, and protection from other web pages

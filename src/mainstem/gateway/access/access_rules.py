@@ -1,13 +1,11 @@
-"""The scope that each request requires of its token: one line for each method and path.
+"""The scope that each request requires of its token. Each route declares its rule (``access.routes``).
 
-A request without a line requires the scope ``admin`` on everything, so a route that is forgotten here is closed and not
-open. A test requires a line for every route of the description. Pure data and functions.
+A request that no declared route takes requires the scope ``admin`` on everything. Immutable.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +14,6 @@ from starlette.routing import compile_path
 from mainstem.client.http.request_reply import RequestId
 from mainstem.errors import UnknownRequestError
 from mainstem.gateway.access.tokens import Grants, Kind, Scope
-from mainstem.gateway.http.key_paths import KEY
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,61 +42,32 @@ class AccessRule:
         return f"{self.scope} on {self.kind}:{_named(self.kind, path)[:100]}"
 
 
-_OPEN: Final = AccessRule(is_open=True)
-_ANY: Final = AccessRule()
-_READ_TOPIC: Final = AccessRule("read", "topic")
-_WRITE_TOPIC: Final = AccessRule("write", "topic")
-_READ_VIEW: Final = AccessRule("read", "view")
-_ADMIN_VIEW: Final = AccessRule("admin", "view")
-_READ_ALL: Final = AccessRule("read")
+OPEN: Final = AccessRule(is_open=True)
+ANY_TOKEN: Final = AccessRule()
+READ_TOPIC: Final = AccessRule("read", "topic")
+WRITE_TOPIC: Final = AccessRule("write", "topic")
+READ_VIEW: Final = AccessRule("read", "view")
+ADMIN_VIEW: Final = AccessRule("admin", "view")
+READ_ALL: Final = AccessRule("read")
 ADMIN_ALL: Final = AccessRule("admin")
-
-RULES: Final[Mapping[tuple[str, str], AccessRule]] = {
-    ("GET", "/"): _OPEN,
-    ("GET", "/healthz"): _OPEN,
-    ("GET", "/openapi.json"): _OPEN,
-    ("GET", "/client.js"): _OPEN,
-    ("GET", "/problems/{slug}"): _OPEN,
-    ("GET", "/topics"): _ANY,
-    ("GET", "/topics/{topic}"): _READ_TOPIC,
-    ("POST", "/topics/{topic}/records"): _WRITE_TOPIC,
-    ("GET", "/topics/{topic}/records"): _READ_TOPIC,
-    ("GET", "/topics/{topic}/keys/" + KEY): _READ_TOPIC,
-    ("GET", "/topics/{topic}/stream"): _READ_TOPIC,
-    ("POST", "/topics/{topic}/requests"): _WRITE_TOPIC,
-    ("GET", "/requests/{request}"): _WRITE_TOPIC,  # the id names the topic, and has to be known besides
-    ("GET", "/views"): _ANY,
-    ("GET", "/views/{view}"): _READ_VIEW,
-    ("DELETE", "/views/{view}"): _ADMIN_VIEW,
-    ("POST", "/views/{view}/verify"): _ADMIN_VIEW,
-    ("POST", "/views/{view}/rebuild"): _ADMIN_VIEW,
-    ("GET", "/views/{view}/keys"): _READ_VIEW,
-    ("GET", "/views/{view}/keys/" + KEY): _READ_VIEW,
-    ("POST", "/views/{view}/sql"): _READ_VIEW,
-    ("GET", "/views/{view}/search"): _READ_VIEW,
-    ("GET", "/views/{view}/neighbors"): _READ_VIEW,
-    ("GET", "/views/{view}/path"): _READ_VIEW,
-    ("GET", "/views/{view}/diff"): _READ_VIEW,
-    ("GET", "/views/{view}/metrics"): _READ_VIEW,
-    ("GET", "/views/{view}/prometheus"): _READ_VIEW,
-    ("GET", "/views/{view}/stream"): _READ_VIEW,
-    ("GET", "/pipelines"): _READ_ALL,
-    ("GET", "/groups"): _READ_ALL,
-    ("GET", "/metrics"): _READ_ALL,
-    ("GET", "/config"): ADMIN_ALL,
-}
-_COMPILED: Final[tuple[tuple[str, re.Pattern[str], AccessRule], ...]] = tuple(
-    (method, compile_path(template)[0], rule) for (method, template), rule in RULES.items()
-)
+_OPEN_PATHS: Final = ("/", "/openapi.json", "/problems/{slug}")
+"""Pages about the API itself, which everyone may read."""
 
 
-def rule_for(method: str, path: str) -> tuple[AccessRule, dict[str, str]]:
-    """The rule of a request, and the parameters of its path. ``path`` is percent-decoded, as routes see it."""
-    for of_method, pattern, rule in _COMPILED:
-        match = pattern.match(path)
-        if match is not None and of_method == ("GET" if method == "HEAD" else method):
-            return rule, match.groupdict()
-    return ADMIN_ALL, {}
+class AccessRules:
+    """The rules of an app: of its declared routes, and of the pages that are open."""
+
+    def __init__(self, of_routes: Iterable[tuple[str, str, AccessRule]] = ()) -> None:
+        rules = [*(("GET", path, OPEN) for path in _OPEN_PATHS), *of_routes]
+        self._rules = [(method, compile_path(path)[0], rule) for method, path, rule in rules]
+
+    def rule_for(self, method: str, path: str) -> tuple[AccessRule, dict[str, str]]:
+        """The rule of a request, and the parameters of its path. ``path`` is percent-decoded, as routes see it."""
+        for of_method, pattern, rule in self._rules:
+            match = pattern.match(path)
+            if match is not None and of_method == ("GET" if method == "HEAD" else method):
+                return rule, match.groupdict()
+        return ADMIN_ALL, {}
 
 
 def _named(kind: Kind, path: Mapping[str, str]) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from mainstem.errors import AuthenticationError, AuthorizationError
-from mainstem.gateway.access.access_rules import ADMIN_ALL, rule_for
+from mainstem.gateway.access.access_rules import ADMIN_ALL, AccessRules
 from mainstem.gateway.access.request_limits import AsgiApp, Receive, Scope, Send
 from mainstem.gateway.access.tokens import ALL, Grants, TokenFile
 from mainstem.gateway.http.problem_responses import problem_response
@@ -35,8 +35,9 @@ def grants_of(scope: Mapping[str, Any]) -> Grants:
 class Gate:
     """ASGI middleware that asks for tokens, if there are any."""
 
-    def __init__(self, app: AsgiApp, tokens: TokenFile | None) -> None:
+    def __init__(self, app: AsgiApp, tokens: TokenFile | None, rules: AccessRules) -> None:
         self._app = app
+        self._rules = rules
         self._tokens = tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -53,7 +54,9 @@ class Gate:
 
     def _refusal(self, scope: Scope, tokens: TokenFile) -> Response | None:
         """Why this request is not served; None when it may pass."""
-        rule, path = rule_for(scope["method"], scope["path"]) if scope["type"] == "http" else (ADMIN_ALL, {})
+        rule, path = (
+            self._rules.rule_for(scope["method"], scope["path"]) if scope["type"] == "http" else (ADMIN_ALL, {})
+        )
         if rule.is_open:
             return None
         presented = presented_token(scope)

@@ -1,8 +1,8 @@
 """The description of the API (OpenAPI), made complete: each answer of each route with status, media type and headers.
 
-The framework knows the routes, their parameters and bodies. What they answer stands here: one line for each route; the
-problems that every route can have, and those that follow from what it takes, are added by themselves. A test asks for a
-line for every route, and sends requests to find an answer that is not described. Pure functions.
+The framework knows the routes, their parameters and bodies. Each route declares what it answers (``access.routes``);
+the problems that every route can have, and those that follow from what it takes, are added here. A test requires a
+declaration of every route, and sends requests to find an answer that is not described. Pure functions.
 """
 
 from __future__ import annotations
@@ -89,64 +89,29 @@ class Answers:
     takes: tuple[str, ...] = ()
 
 
-_CONDITIONS: Final = ("If-Match", "If-None-Match", "Mainstem-Expect-End", "Idempotency-Key")
-_AT: Final = ("Mainstem-Position",)
-_ROWS: Final = Answers((Success(200, "The rows, and what they reflect", "Rows", _AT),), (409, 410, 416, 501))
-_KEY_ROWS: Final = Answers((Success(200, "The rows, and what they reflect", "KeyRows", _AT),), (409, 410, 416, 501))
-_OBJECT: Final = Answers((Success(200, "How it went", "Object"),), (409, 410, 416, 501))
-_EVENTS: Final = Answers((Success(200, "Events, without end", "Text", (), "text/event-stream"),), (409, 410, 416, 501))
-_ANSWERED: Final = Success(200, "The reply", "Answered", (*_AT, "Preference-Applied"))
-_PENDING: Final = Success(202, "Not answered yet", "Pending", (*_AT, "Location", "Retry-After", "Preference-Applied"))
-
-ANSWERS: Final[Mapping[tuple[str, str], Answers]] = {
-    ("get", "/topics"): Answers((Success(200, "The topics", "Topics"),)),
-    ("get", "/topics/{topic}"): Answers((Success(200, "The topic", "TopicDescription"),)),
-    ("post", "/topics/{topic}/records"): Answers(
-        (Success(201, "Appended", "Appended", _AT),), (409, 412, 504), _CONDITIONS
-    ),
-    ("get", "/topics/{topic}/records"): Answers((Success(200, "The records", "Records", _AT),), (416,)),
-    ("get", "/topics/{topic}/keys/{key}"): Answers(
-        (Success(200, "The key's records", "KeyRecords", (*_AT, "ETag")),), (416,)
-    ),
-    ("get", "/topics/{topic}/stream"): _EVENTS,
-    ("post", "/topics/{topic}/requests"): Answers((_ANSWERED, _PENDING), (409, 412, 504), (*_CONDITIONS, "Prefer")),
-    ("get", "/requests/{request}"): Answers((_ANSWERED, _PENDING), (410,)),
-    ("get", "/views"): Answers((Success(200, "The views", "Views"),)),
-    ("get", "/views/{view}"): Answers((Success(200, "The view", "ViewStatus"),)),
-    ("delete", "/views/{view}"): _OBJECT,
-    ("post", "/views/{view}/verify"): _OBJECT,
-    ("post", "/views/{view}/rebuild"): _OBJECT,
-    ("get", "/views/{view}/keys"): _KEY_ROWS,
-    ("get", "/views/{view}/keys/{key}"): _ROWS,
-    ("get", "/views/{view}/diff"): _ROWS,
-    ("get", "/views/{view}/stream"): _EVENTS,
-    ("post", "/views/{view}/sql"): _ROWS,
-    ("get", "/views/{view}/search"): _ROWS,
-    ("get", "/views/{view}/neighbors"): _ROWS,
-    ("get", "/views/{view}/path"): _ROWS,
-    ("get", "/views/{view}/metrics"): _ROWS,
-    ("get", "/views/{view}/prometheus"): Answers(
-        (Success(200, "Prometheus' text format", "Text", _AT, "text/plain"),), (409, 410, 416, 501)
-    ),
-    ("get", "/client.js"): Answers(
-        (Success(200, "The module", "Text", ("ETag",), "text/javascript"), Success(304, "As it was", "Text", ("ETag",)))
-    ),
-    ("get", "/healthz"): Answers((Success(200, "The log answers", "Object"),)),
-    ("get", "/pipelines"): Answers((Success(200, "The pipelines", "Object"),)),
-    ("get", "/groups"): Answers((Success(200, "The groups", "Object"),)),
-    ("get", "/config"): Answers((Success(200, "The settings", "Config"),)),
-    ("get", "/metrics"): Answers((Success(200, "Prometheus' text format", "Text", (), "text/plain"),)),
-}
+CONDITIONS: Final = ("If-Match", "If-None-Match", "Mainstem-Expect-End", "Idempotency-Key")
+AT: Final = ("Mainstem-Position",)
+OF_VIEW: Final = (409, 410, 416, 501)
+"""The problems of every question to a view."""
+ROWS: Final = Answers((Success(200, "The rows, and what they reflect", "Rows", AT),), OF_VIEW)
+KEY_ROWS: Final = Answers((Success(200, "The rows, and what they reflect", "KeyRows", AT),), OF_VIEW)
+OBJECT: Final = Answers((Success(200, "How it went", "Object"),), OF_VIEW)
+EVENTS: Final = Answers((Success(200, "Events, without end", "Text", (), "text/event-stream"),), OF_VIEW)
 
 
-def completed(document: dict[str, Any]) -> dict[str, Any]:
+def success(text: str, schema: str, headers: tuple[str, ...] = (), media_type: str = "application/json") -> Answers:
+    """One answer with status 200, and no problems but those that every route can have."""
+    return Answers((Success(200, text, schema, headers, media_type),))
+
+
+def completed(document: dict[str, Any], answers_of: Mapping[tuple[str, str], Answers]) -> dict[str, Any]:
     """The framework's description with every answer of every route in it. Changes and returns ``document``."""
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     schemas.update(SCHEMAS)
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             _hoist_definitions(operation, schemas)
-            answers = ANSWERS.get((method, path))
+            answers = answers_of.get((method, path))
             operation["responses"] = _responses(operation, answers, path)
             if answers is not None and answers.takes:
                 operation.setdefault("parameters", []).extend(map(_request_header, answers.takes))

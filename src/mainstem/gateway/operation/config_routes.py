@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response
 
 import mainstem
 from mainstem.client.security import OPTIONS, Security
+from mainstem.gateway.access.access_rules import ADMIN_ALL
+from mainstem.gateway.access.routes import Routes
 from mainstem.gateway.http.blocking import Workers
+from mainstem.gateway.http.description import success
 from mainstem.gateway.http.json_responses import json_response
 from mainstem.gateway.http.queries import NoQuery
 
@@ -27,12 +30,18 @@ _THREADS_MAX: Final = 2
 _SECRETS: Final = frozenset({"sasl.password", "ssl.key.password"})
 
 
-def config_router(log: Log, limits: GatewayLimits) -> APIRouter:
+def config_router(log: Log, limits: GatewayLimits) -> Routes:
     """``/config``."""
-    router = APIRouter(tags=["operation"])
+    router = Routes("operation")
     workers = Workers(_THREADS_MAX)
 
-    @router.get("/config", summary="How the brokers and this gateway are set; secrets are null")
+    @router.declare(
+        "GET",
+        "/config",
+        "How the brokers and this gateway are set; secrets are null",
+        ADMIN_ALL,
+        success("The settings", "Config"),
+    )
     async def tell(_: Annotated[NoQuery, Query()]) -> Response:
         brokers = await workers.run(log.cluster_admin.describe)
         return json_response(

@@ -14,12 +14,15 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import aiohttp
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response
 
 from mainstem.background import failures
 from mainstem.broker.metrics.text_format import gauge
 from mainstem.errors import UnavailableError
+from mainstem.gateway.access.access_rules import READ_ALL
+from mainstem.gateway.access.routes import Routes
+from mainstem.gateway.http.description import success
 from mainstem.gateway.http.queries import NoQuery
 from mainstem.gateway.http.unix_http import UnixHttp
 from mainstem.gateway.views.backend import ViewBackend
@@ -62,12 +65,18 @@ def _own_metrics() -> bytes:
     return "\n".join([*lines, ""]).encode()
 
 
-def metrics_router(metrics: LogMetrics | None, views: ViewBackend) -> APIRouter:
+def metrics_router(metrics: LogMetrics | None, views: ViewBackend) -> Routes:
     """``/metrics``, where the log's socket is known."""
-    router = APIRouter(tags=["operation"])
+    router = Routes("operation")
     if metrics is not None:
 
-        @router.get("/metrics", summary="The metrics of the log and the views in Prometheus' text format")
+        @router.declare(
+            "GET",
+            "/metrics",
+            "The metrics of the log and the views in Prometheus' text format",
+            READ_ALL,
+            success("Prometheus' text format", "Text", (), "text/plain"),
+        )
         async def tell(_: Annotated[NoQuery, Query()]) -> Response:
             page, statuses = await asyncio.gather(metrics.page(), _statuses(views))
             content_type = page.headers["content-type"]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response
 
 import mainstem
 from mainstem.errors import LogUnavailableError
+from mainstem.gateway.access.access_rules import OPEN, READ_ALL
+from mainstem.gateway.access.routes import Routes
 from mainstem.gateway.http.blocking import Workers
+from mainstem.gateway.http.description import success
 from mainstem.gateway.http.json_responses import json_response
 from mainstem.gateway.http.queries import NoQuery
 from mainstem.gateway.topics.topic_json import group_json
@@ -23,12 +26,12 @@ _THREADS_MAX = 4
 _HEALTH_S = 2.0
 
 
-def operation_router(log: Log) -> APIRouter:
+def operation_router(log: Log) -> Routes:
     """``/healthz``, ``/pipelines`` and ``/groups``."""
-    router = APIRouter(tags=["operation"])
+    router = Routes("operation")
     workers, pipelines = Workers(_THREADS_MAX), Overview(log)
 
-    @router.get("/healthz", summary="Whether the log answers")
+    @router.declare("GET", "/healthz", "Whether the log answers", OPEN, success("The log answers", "Object"))
     async def health(_: Annotated[NoQuery, Query()]) -> Response:
         try:
             await asyncio.wait_for(workers.run(log.topics), _HEALTH_S)
@@ -36,11 +39,17 @@ def operation_router(log: Log) -> APIRouter:
             raise LogUnavailableError(f"the log did not answer within {_HEALTH_S:g} s") from None
         return json_response({"status": "ok", "version": mainstem.__version__})
 
-    @router.get("/pipelines", summary="Every pipeline: how it is, how far, how fast, and what went wrong last")
+    @router.declare(
+        "GET",
+        "/pipelines",
+        "Every pipeline: how it is, how far, how fast, and what went wrong last",
+        READ_ALL,
+        success("The pipelines", "Object"),
+    )
     async def list_pipelines(_: Annotated[NoQuery, Query()]) -> Response:
         return json_response({"pipelines": await workers.run(pipelines.latest)})
 
-    @router.get("/groups", summary="Consumer groups")
+    @router.declare("GET", "/groups", "Consumer groups", READ_ALL, success("The groups", "Object"))
     async def list_groups(_: Annotated[NoQuery, Query()]) -> Response:
         groups = await workers.run(log.groups)
         return json_response({"groups": [group_json(group) for group in groups.values()]})

@@ -11,13 +11,16 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
 from mainstem.client.http.request_reply import ERROR, RequestId, reply_topic_of
 from mainstem.errors import RequestFailedError
+from mainstem.gateway.access.access_rules import WRITE_TOPIC
+from mainstem.gateway.access.routes import Routes
 from mainstem.gateway.http.blocking import Workers
-from mainstem.gateway.http.bodies import body_of, read_json
+from mainstem.gateway.http.bodies import read_json
+from mainstem.gateway.http.description import AT, CONDITIONS, Answers, Success
 from mainstem.gateway.http.json_responses import json_response
 from mainstem.gateway.http.queries import NoQuery, ReplyQuery
 from mainstem.gateway.http.record_bodies import RequestBody
@@ -33,6 +36,10 @@ if TYPE_CHECKING:
 
 _THREADS_MAX: Final = 32
 _RETRY_AFTER_S: Final = "1"
+_ANSWERS: Final = (
+    Success(200, "The reply", "Answered", (*AT, "Preference-Applied")),
+    Success(202, "Not answered yet", "Pending", (*AT, "Location", "Retry-After", "Preference-Applied")),
+)
 _WAIT = re.compile(r'wait\s*=\s*"?(\d{1,6})"?')
 
 
@@ -52,14 +59,17 @@ class RequestRoutes:
         """End what is followed."""
         await self._replies.close()
 
-    def router(self) -> APIRouter:
+    def router(self) -> Routes:
         """The routes."""
-        router = APIRouter(tags=["requests"])
+        router = Routes("requests")
 
-        @router.post(
+        @router.declare(
+            "POST",
             "/topics/{topic}/requests",
-            summary="Append a request and wait for its reply",
-            openapi_extra=body_of(RequestBody),
+            "Append a request and wait for its reply",
+            WRITE_TOPIC,
+            Answers(_ANSWERS, (409, 412, 504), (*CONDITIONS, "Prefer")),
+            body=RequestBody,
         )
         async def ask(http: Request, topic: str, _: Annotated[NoQuery, Query()]) -> Response:
             check_name(topic)
@@ -70,7 +80,13 @@ class RequestRoutes:
                 response.headers["Preference-Applied"] = ", ".join(applied)
             return response
 
-        @router.get("/requests/{request}", summary="What became of a request: its reply, or that it is pending")
+        @router.declare(
+            "GET",
+            "/requests/{request}",
+            "What became of a request: its reply, or that it is pending",
+            WRITE_TOPIC,  # the id names the topic, and has to be known besides
+            Answers(_ANSWERS, (410,)),
+        )
         async def look(http: Request, request: str, query: Annotated[ReplyQuery, Query()]) -> Response:
             return await self._look(http, RequestId.parse(request), query.timeout)
 

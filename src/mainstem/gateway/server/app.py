@@ -7,12 +7,13 @@ from contextlib import asynccontextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 
 import mainstem
 from mainstem.gateway.access.cors import Cors
 from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.access.request_limits import Guard
+from mainstem.gateway.access.routes import Routes, answers_of, rules_of
 from mainstem.gateway.access.token_auth import Gate
 from mainstem.gateway.access.tokens import TokenFile
 from mainstem.gateway.http.description import completed
@@ -65,14 +66,15 @@ def create_app(
         operation_router(log),
         config_router(log, limits),
         metrics_router(metrics, views),
-        problem_pages_router(),
     )
-    return assemble("Mainstem", routers, limits, lifespan, streams=streams, tokens=tokens)
+    app = assemble("Mainstem", routers, limits, lifespan, streams=streams, tokens=tokens)
+    app.include_router(problem_pages_router())
+    return app
 
 
 def assemble(
     title: str,
-    routers: tuple[APIRouter, ...],
+    routers: tuple[Routes, ...],
     limits: GatewayLimits,
     lifespan: Any = None,
     *,
@@ -95,19 +97,20 @@ def assemble(
     for router in routers:
         app.include_router(router)
     install(app)
-    app.add_middleware(Gate, tokens=tokens)  # the last one added is the first that a request meets
+    # The last one added is the first that a request meets.
+    app.add_middleware(Gate, tokens=tokens, rules=rules_of(routers))
     app.add_middleware(Guard, limits=limits)
     app.add_middleware(Cors, limits=limits)
-    _describe_truly(app)
+    _describe_truly(app, routers)
     return app
 
 
-def _describe_truly(app: FastAPI) -> None:
+def _describe_truly(app: FastAPI, routers: tuple[Routes, ...]) -> None:
     """Describe what the routes answer; the framework's own 422 is none of it: what is wrong is 400 here."""
     describe = app.openapi
 
     @cache
     def openapi() -> dict[str, Any]:
-        return completed(describe())
+        return completed(describe(), answers_of(routers))
 
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to change it

@@ -8,31 +8,31 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-from fastapi import APIRouter, Header, Query
+from fastapi import Header, Query
 from starlette.responses import Response
 
+from mainstem.gateway.access.access_rules import OPEN
+from mainstem.gateway.access.routes import Routes
+from mainstem.gateway.http.description import Answers, Success
 from mainstem.gateway.http.queries import NoQuery
 
 _FILE: Final = Path(__file__).with_name("client.js")
 _CONTENT_TYPE: Final = "text/javascript; charset=utf-8"
-_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"description": "The module", "content": {"text/javascript": {"schema": {"type": "string"}}}},
-    304: {"description": "It is the one that the client has"},
-}
+_ANSWERS: Final = Answers(
+    (Success(200, "The module", "Text", ("ETag",), "text/javascript"), Success(304, "As it was", "Text", ("ETag",)))
+)
 
 
-def browser_router() -> APIRouter:
+def browser_router() -> Routes:
     """``/client.js``."""
-    router = APIRouter(tags=["browser"])
+    router = Routes("browser")
     module = _FILE.read_bytes()
     tag = f'"{hashlib.sha256(module).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": "no-cache", "Access-Control-Allow-Origin": "*"}
 
-    @router.get(
-        "/client.js", summary="The JavaScript module for web pages", response_class=Response, responses=_ANSWERS
-    )
+    @router.declare("GET", "/client.js", "The JavaScript module for web pages", OPEN, _ANSWERS)
     async def send_module(
         _: Annotated[NoQuery, Query()], if_none_match: Annotated[str, Header(alias="If-None-Match")] = ""
     ) -> Response:

@@ -14,9 +14,6 @@ from mainstem.gateway.http.json_responses import json_bytes
 from mainstem.problems import problem_of
 
 CONTENT_TYPE: Final = "text/event-stream"
-STREAM_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"description": "Events, without end", "content": {CONTENT_TYPE: {"schema": {"type": "string"}}}}
-}
 _RETRY_MS: Final = (500, 2_500)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response
 
+from mainstem.gateway.access.access_rules import READ_TOPIC
+from mainstem.gateway.access.routes import Routes
+from mainstem.gateway.http.description import EVENTS
 from mainstem.gateway.http.queries import LastEventId, StreamQuery
-from mainstem.gateway.streams.event_format import STREAM_ANSWERS
 from mainstem.gateway.streams.event_stream import EventStream, Streams
 from mainstem.gateway.streams.route_patterns import RoutePattern
 from mainstem.gateway.streams.topic_frames import RecordFilter
@@ -19,17 +21,12 @@ if TYPE_CHECKING:
     from mainstem.client.log import Log
 
 
-def stream_router(log: Log, streams: Streams, topics: TopicStreams | None = None) -> APIRouter:
+def stream_router(log: Log, streams: Streams, topics: TopicStreams | None = None) -> Routes:
     """``/topics/{topic}/stream``."""
-    router = APIRouter(tags=["topics"])
+    router = Routes("topics")
     readers = topics or TopicStreams(log)
 
-    @router.get(
-        "/topics/{topic}/stream",
-        summary="A topic's records as server-sent events",
-        response_class=Response,
-        responses=STREAM_ANSWERS,
-    )
+    @router.declare("GET", "/topics/{topic}/stream", "A topic's records as server-sent events", READ_TOPIC, EVENTS)
     async def stream_topic(
         topic: str, query: Annotated[StreamQuery, Query()], last_event_id: LastEventId = ""
     ) -> Response:

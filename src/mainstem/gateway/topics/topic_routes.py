@@ -5,15 +5,18 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
 from mainstem.client.append.append_options import AppendOptions
 from mainstem.client.records import NewRecord
 from mainstem.errors import UnknownTopicError
+from mainstem.gateway.access.access_rules import ANY_TOKEN, READ_TOPIC, WRITE_TOPIC
+from mainstem.gateway.access.routes import Routes
 from mainstem.gateway.access.token_auth import grants_of
 from mainstem.gateway.http.blocking import Workers
-from mainstem.gateway.http.bodies import body_of, read_json
+from mainstem.gateway.http.bodies import read_json
+from mainstem.gateway.http.description import AT, CONDITIONS, Answers, Success, success
 from mainstem.gateway.http.json_responses import json_response, records_response
 from mainstem.gateway.http.key_paths import KEY
 from mainstem.gateway.http.queries import AppendQuery, KeyQuery, NoQuery, ReadQuery, TopicsQuery
@@ -29,11 +32,12 @@ if TYPE_CHECKING:
 
 _APPENDERS_MAX = 64
 _READERS_MAX = 16
+_RECORDS = Answers((Success(200, "The records", "Records", AT),), (416,))
 
 
-def topic_router(log: Log) -> APIRouter:
+def topic_router(log: Log) -> Routes:
     """All routes under ``/topics``."""
-    router = APIRouter(tags=["topics"])
+    router = Routes("topics")
     appenders, readers = Workers(_APPENDERS_MAX), Workers(_READERS_MAX)
 
     @functools.cache
@@ -42,7 +46,7 @@ def topic_router(log: Log) -> APIRouter:
 
         return Validator(log)
 
-    @router.get("/topics", summary="Every topic with its partitions")
+    @router.declare("GET", "/topics", "Every topic with its partitions", ANY_TOKEN, success("The topics", "Topics"))
     async def list_topics(http: Request, query: Annotated[TopicsQuery, Query()]) -> Response:
         grants = grants_of(http.scope)
         if query.offsets:
@@ -53,16 +57,24 @@ def topic_router(log: Log) -> APIRouter:
         shown = [info for info in topics.values() if grants.may("read", "topic", info.name)]
         return json_response({"topics": [topic_json(info) for info in shown]})
 
-    @router.get("/topics/{topic}", summary="One topic: partitions, where they begin and end, settings")
+    @router.declare(
+        "GET",
+        "/topics/{topic}",
+        "One topic: partitions, where they begin and end, settings",
+        READ_TOPIC,
+        success("The topic", "TopicDescription"),
+    )
     async def describe(topic: str, _: Annotated[NoQuery, Query()]) -> Response:
         check_name(topic)
         return json_response(description_json(await readers.run(log.describe_topic, topic)))
 
-    @router.post(
+    @router.declare(
+        "POST",
         "/topics/{topic}/records",
-        summary="Append records; the answer's position is just after them",
-        status_code=201,
-        openapi_extra=body_of(AppendBody),
+        "Append records; the answer's position is just after them",
+        WRITE_TOPIC,
+        Answers((Success(201, "Appended", "Appended", AT),), (409, 412, 504), CONDITIONS),
+        body=AppendBody,
     )
     async def append(http: Request, topic: str, query: Annotated[AppendQuery, Query()]) -> Response:
         check_name(topic)
@@ -73,13 +85,19 @@ def topic_router(log: Log) -> APIRouter:
         position = await appenders.run(append_records, log, topic, body, asks)
         return json_response({"position": str(position), "records": len(body.records)}, status=201, position=position)
 
-    @router.get("/topics/{topic}/records", summary="A bounded read")
+    @router.declare("GET", "/topics/{topic}/records", "A bounded read", READ_TOPIC, _RECORDS)
     async def read_records(topic: str, query: Annotated[ReadQuery, Query()]) -> Response:
         check_name(topic)
         what = BoundedRead(topic, query.start, query.end, query.key, query.limit, query.on_damaged)
         return await readers.run(_read, log, what)
 
-    @router.get("/topics/{topic}/keys/" + KEY, summary="One key's records; the entity tag is its last offset")
+    @router.declare(
+        "GET",
+        "/topics/{topic}/keys/" + KEY,
+        "One key's records; the entity tag is its last offset",
+        READ_TOPIC,
+        Answers((Success(200, "The key's records", "KeyRecords", (*AT, "ETag")),), (416,)),
+    )
     async def read_key(topic: str, key: str, query: Annotated[KeyQuery, Query()]) -> Response:
         check_name(topic)
         what = BoundedRead(topic, query.start, query.end, key, query.limit, query.on_damaged)

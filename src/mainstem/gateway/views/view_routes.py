@@ -11,12 +11,15 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, Query, Request
-from starlette.responses import PlainTextResponse, Response
+from fastapi import Query, Request
+from starlette.responses import Response
 
+from mainstem.gateway.access.access_rules import ADMIN_VIEW, ANY_TOKEN, READ_VIEW
 from mainstem.gateway.access.hop_headers import sees_pipelines
+from mainstem.gateway.access.routes import Routes
 from mainstem.gateway.access.token_auth import grants_of
-from mainstem.gateway.http.bodies import body_of, read_json
+from mainstem.gateway.http.bodies import read_json
+from mainstem.gateway.http.description import AT, EVENTS, KEY_ROWS, OBJECT, OF_VIEW, ROWS, Answers, Success, success
 from mainstem.gateway.http.json_responses import POSITION_HEADER, json_response
 from mainstem.gateway.http.key_paths import KEY
 from mainstem.gateway.http.queries import (
@@ -34,7 +37,6 @@ from mainstem.gateway.http.queries import (
     ViewStreamQuery,
     WaitQuery,
 )
-from mainstem.gateway.streams.event_format import STREAM_ANSWERS
 from mainstem.gateway.views.backend import ViewBackend
 from mainstem.model import Position
 from mainstem.views import requests
@@ -49,9 +51,9 @@ if TYPE_CHECKING:
 _PROMETHEUS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def view_router(backend: ViewBackend) -> APIRouter:
+def view_router(backend: ViewBackend) -> Routes:
     """All routes under ``/views``."""
-    router = APIRouter(tags=["views"])
+    router = Routes("views")
     _add_administration(router, backend)
     _add_key_value(router, backend)
     _add_past(router, backend)
@@ -61,52 +63,63 @@ def view_router(backend: ViewBackend) -> APIRouter:
     return router
 
 
-def _add_administration(router: APIRouter, backend: ViewBackend) -> None:
-    @router.get("/views", summary="Every view: kind, position, what it covers, how it is")
+def _add_administration(router: Routes, backend: ViewBackend) -> None:
+    @router.declare(
+        "GET",
+        "/views",
+        "Every view: kind, position, what it covers, how it is",
+        ANY_TOKEN,
+        success("The views", "Views"),
+    )
     async def list_views(http: Request, _: Annotated[NoQuery, Query()]) -> Response:
         grants, statuses = grants_of(http.scope), await backend.statuses()
         return json_response({"views": [each for each in statuses if grants.may("read", "view", str(each["name"]))]})
 
-    @router.get("/views/{view}", summary="One view: kind, position, what it covers, how it is")
+    @router.declare(
+        "GET",
+        "/views/{view}",
+        "One view: kind, position, what it covers, how it is",
+        READ_VIEW,
+        success("The view", "ViewStatus"),
+    )
     async def describe(http: Request, view: str, _: Annotated[NoQuery, Query()]) -> Response:
         return await backend.respond(http, view, partial(_describe, view=view))
 
-    @router.post("/views/{view}/verify", summary="Compare the view with a replay of its topic")
+    @router.declare("POST", "/views/{view}/verify", "Compare the view with a replay of its topic", ADMIN_VIEW, OBJECT)
     async def verify(http: Request, view: str, query: Annotated[VerifyQuery, Query()]) -> Response:
         return await backend.respond(http, view, partial(_verify, view=view, full=query.full))
 
-    @router.post("/views/{view}/rebuild", summary="Rebuild the view from the log")
+    @router.declare("POST", "/views/{view}/rebuild", "Rebuild the view from the log", ADMIN_VIEW, OBJECT)
     async def rebuild(http: Request, view: str, query: Annotated[RebuildQuery, Query()]) -> Response:
         return await backend.respond(http, view, partial(_rebuild, view=view, source=query.source))
 
-    @router.delete("/views/{view}", summary="Delete what is stored of the view; a rebuild brings it back")
+    @router.declare(
+        "DELETE", "/views/{view}", "Delete what is stored of the view; a rebuild brings it back", ADMIN_VIEW, OBJECT
+    )
     async def delete(http: Request, view: str, _: Annotated[NoQuery, Query()]) -> Response:
         return await backend.respond(http, view, partial(_delete, view=view))
 
 
-def _add_key_value(router: APIRouter, backend: ViewBackend) -> None:
-    @router.get("/views/{view}/keys", summary="Key-value: the rows of a range or prefix of keys")
+def _add_key_value(router: Routes, backend: ViewBackend) -> None:
+    @router.declare(
+        "GET", "/views/{view}/keys", "Key-value: the rows of a range or prefix of keys", READ_VIEW, KEY_ROWS
+    )
     async def get_range(http: Request, view: str, query: Annotated[RangeQuery, Query()]) -> Response:
         return await backend.respond(http, view, _asking(http, view, query.request(), query))
 
-    @router.get("/views/{view}/keys/" + KEY, summary="Key-value: the row of one key")
+    @router.declare("GET", "/views/{view}/keys/" + KEY, "Key-value: the row of one key", READ_VIEW, ROWS)
     async def get_key(http: Request, view: str, key: str, query: Annotated[WaitQuery, Query()]) -> Response:
         return await backend.respond(http, view, _asking(http, view, requests.Get(key), query))
 
 
-def _add_past(router: APIRouter, backend: ViewBackend) -> None:
-    @router.get("/views/{view}/diff", summary="Key-value and SQL: what changed between two moments")
+def _add_past(router: Routes, backend: ViewBackend) -> None:
+    @router.declare("GET", "/views/{view}/diff", "Key-value and SQL: what changed between two moments", READ_VIEW, ROWS)
     async def diff(http: Request, view: str, query: Annotated[DiffQuery, Query()]) -> Response:
         return await backend.respond(http, view, partial(_diff, view=view, request=query.request()))
 
 
-def _add_stream(router: APIRouter, backend: ViewBackend) -> None:
-    @router.get(
-        "/views/{view}/stream",
-        summary="A view's changes as server-sent events",
-        response_class=Response,
-        responses=STREAM_ANSWERS,
-    )
+def _add_stream(router: Routes, backend: ViewBackend) -> None:
+    @router.declare("GET", "/views/{view}/stream", "A view's changes as server-sent events", READ_VIEW, EVENTS)
     async def stream_view(
         http: Request, view: str, query: Annotated[ViewStreamQuery, Query()], last_event_id: LastEventId = ""
     ) -> Response:
@@ -115,37 +128,39 @@ def _add_stream(router: APIRouter, backend: ViewBackend) -> None:
         return await backend.stream(http, view, request)
 
 
-def _add_queries(router: APIRouter, backend: ViewBackend) -> None:
-    @router.post("/views/{view}/sql", summary="SQL: one SELECT", openapi_extra=body_of(SqlBody))
+def _add_queries(router: Routes, backend: ViewBackend) -> None:
+    @router.declare("POST", "/views/{view}/sql", "SQL: one SELECT", READ_VIEW, ROWS, body=SqlBody)
     async def run_sql(http: Request, view: str, query: Annotated[WaitQuery, Query()]) -> Response:
         body = await read_json(http, SqlBody)
         request = requests.Sql(body.query, body.limit, body.timeout_s)
         return await backend.respond(http, view, _asking(http, view, request, query))
 
-    @router.get("/views/{view}/search", summary="Search: the best hits for a query")
+    @router.declare("GET", "/views/{view}/search", "Search: the best hits for a query", READ_VIEW, ROWS)
     async def search(http: Request, view: str, query: Annotated[SearchParameters, Query()]) -> Response:
         return await backend.respond(http, view, _asking(http, view, requests.SearchQuery(query.q, query.limit), query))
 
-    @router.get("/views/{view}/neighbors", summary="Graph: the nodes around one")
+    @router.declare("GET", "/views/{view}/neighbors", "Graph: the nodes around one", READ_VIEW, ROWS)
     async def neighbors(http: Request, view: str, query: Annotated[NeighborsQuery, Query()]) -> Response:
         request = requests.Neighbors(query.node, query.hops, query.direction, query.limit)
         return await backend.respond(http, view, _asking(http, view, request, query))
 
-    @router.get("/views/{view}/path", summary="Graph: a shortest path")
+    @router.declare("GET", "/views/{view}/path", "Graph: a shortest path", READ_VIEW, ROWS)
     async def path(http: Request, view: str, query: Annotated[PathQuery, Query()]) -> Response:
         request = requests.Path(query.start, query.end, query.direction)
         return await backend.respond(http, view, _asking(http, view, request, query))
 
 
-def _add_metrics(router: APIRouter, backend: ViewBackend) -> None:
-    @router.get("/views/{view}/metrics", summary="Metrics: figures by label")
+def _add_metrics(router: Routes, backend: ViewBackend) -> None:
+    @router.declare("GET", "/views/{view}/metrics", "Metrics: figures by label", READ_VIEW, ROWS)
     async def metrics(http: Request, view: str, query: Annotated[MetricsParameters, Query()]) -> Response:
         return await backend.respond(http, view, _asking(http, view, query.request(), query))
 
-    @router.get(
+    @router.declare(
+        "GET",
         "/views/{view}/prometheus",
-        summary="Metrics: everything in Prometheus' text format",
-        response_class=PlainTextResponse,
+        "Metrics: everything in Prometheus' text format",
+        READ_VIEW,
+        Answers((Success(200, "Prometheus' text format", "Text", AT, "text/plain"),), OF_VIEW),
     )
     async def prometheus(http: Request, view: str, query: Annotated[WaitQuery, Query()]) -> Response:
         return await backend.respond(http, view, partial(_page, view=view, options=_options(http, query)))

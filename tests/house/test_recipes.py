@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
+
+from mainstem.views import requests
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "mainstem"
@@ -29,3 +32,12 @@ def test_no_other_module_names_a_handler() -> None:
         for name in re.findall(r"broker\.handlers(?:\.| import )(\w+)", path.read_text())
     }
     assert named == _NAMED_BY_THE_CONNECTION
+
+
+@pytest.mark.parametrize("request_class", [each for each in get_args(requests.Request) if hasattr(each, "HTTP")])
+def test_a_view_query_is_named_by_its_stores_alone(request_class: type) -> None:
+    name = re.compile(rf"\brequests(?: import .*|\.){request_class.__name__}\b")
+    naming = {path.relative_to(SOURCE) for path in SOURCE.rglob("*.py") if name.search(path.read_text())}
+    others = {path for path in naming if path.parts[:2] != ("views", "stores")}
+    # An answer that has pages says where the next one begins.
+    assert others <= ({Path("gateway/views/view_routes.py")} if request_class.HTTP.pages else set())

@@ -1,12 +1,14 @@
 """The requests to a view: one frozen class for each kind of query, checked when it is made.
 
-A store answers the requests of its own kind and refuses others with a QueryError. Immutable; safe from any thread.
+A store answers the requests of its own kind and refuses others with a QueryError. A request with ``HTTP`` has a route,
+whose parameters are its fields: a field's ``metadata`` holds the parameter's ``alias`` and ``description``.
+Immutable; safe from any thread.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, NamedTuple, TypeAlias, get_args
 
 from mainstem.errors import QueryError
 
@@ -15,6 +17,18 @@ Direction: TypeAlias = Literal["out", "in", "both"]
 LIMIT_MAX = 100_000
 HOPS_MAX = 16
 TIMEOUT_S_MAX = 300.0
+
+
+class HttpQuery(NamedTuple):
+    """The route of a request: ``/views/NAME/{path}``. With POST its fields are a JSON body, else query parameters.
+
+    ``pages``: the answer has ``next``, where the next page begins.
+    """
+
+    path: str
+    summary: str
+    method: Literal["GET", "POST"] = "GET"
+    pages: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +45,17 @@ class Range:
     An answer holds at most ``limit`` rows. When more follow, its ``next`` is the ``after`` of the question for them.
     """
 
+    HTTP: ClassVar = HttpQuery("keys", "Key-value: the rows of a range or prefix of keys", pages=True)
+
     prefix: str = ""
-    start: str | None = None
-    end: str | None = None
-    limit: int = 1_000
-    after: str | None = None
+    start: str | None = field(default=None, metadata={"description": "the first key, included"})
+    end: str | None = field(default=None, metadata={"description": "where to stop; not included"})
+    limit: int = field(
+        default=1_000, metadata={"description": "at most so many rows; where more follow, the answer's `next` says so"}
+    )
+    after: str | None = field(
+        default=None, metadata={"description": "only keys after this one: the `next` of the answer before"}
+    )
 
     def __post_init__(self) -> None:
         _check_limit(self.limit)
@@ -45,9 +65,11 @@ class Range:
 class Sql:
     """SQL: one SELECT. More than ``limit`` rows, or more than ``timeout_s`` seconds, is a QueryError."""
 
-    query: str
-    limit: int = 10_000
-    timeout_s: float = 10.0
+    HTTP: ClassVar = HttpQuery("sql", "SQL: one SELECT", "POST")
+
+    query: str = field(metadata={"examples": ["SELECT origin, count(*) FROM flights GROUP BY origin"]})
+    limit: int = field(default=10_000, metadata={"description": "more rows than this are an error, not a cut"})
+    timeout_s: float = field(default=10.0, metadata={"description": "how long the query may run"})
 
     def __post_init__(self) -> None:
         _check_limit(self.limit)
@@ -59,6 +81,8 @@ class Sql:
 class SearchQuery:
     """Search: the ``limit`` best hits for ``q``, best first, equal scores among them by key."""
 
+    HTTP: ClassVar = HttpQuery("search", "Search: the best hits for a query")
+
     q: str
     limit: int = 20
 
@@ -69,6 +93,8 @@ class SearchQuery:
 @dataclass(frozen=True, slots=True)
 class Neighbors:
     """Graph: every node within ``hops`` of ``node``, with its distance; the node itself is not among them."""
+
+    HTTP: ClassVar = HttpQuery("neighbors", "Graph: the nodes around one")
 
     node: str
     hops: int = 1
@@ -89,8 +115,10 @@ class Path:
     Among paths of the same length it is the one whose nodes sort first.
     """
 
-    start: str
-    end: str
+    HTTP: ClassVar = HttpQuery("path", "Graph: a shortest path")
+
+    start: str = field(metadata={"alias": "from"})
+    end: str = field(metadata={"alias": "to"})
     direction: Direction = "out"
 
     def __post_init__(self) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import dataclasses
+from dataclasses import MISSING
+from typing import Annotated, Any, Literal, get_type_hints
 
 from fastapi import Header
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from mainstem.errors import QueryError
 from mainstem.model import OnDamaged, Position
 from mainstem.views.past.as_of import read_moment
 from mainstem.views.read_options import LAG_MS_MAX, WAIT_S, WAIT_S_MAX, ReadOptions
-from mainstem.views.requests import LIMIT_MAX, MetricsQuery, Range
+from mainstem.views.requests import LIMIT_MAX, MetricsQuery
 from mainstem.views.verification.diff import DiffRequest
 
 _POSITION_EXAMPLE = "flights/0:17,flights/3:9"
@@ -54,6 +56,16 @@ class WaitQuery(NoQuery):
         return ReadOptions(at_least, self.timeout, self.max_lag_ms, as_of)
 
 
+def model_of(request: type[Any], base: type[BaseModel]) -> type[BaseModel]:
+    """``base`` and the fields of ``request``, a dataclass of ``views.requests``, as one model."""
+    types = get_type_hints(request)
+    fields: dict[str, Any] = {
+        each.name: (types[each.name], Field(... if each.default is MISSING else each.default, **each.metadata))
+        for each in dataclasses.fields(request)
+    }
+    return create_model(request.__name__, __base__=base, __doc__=request.__doc__, **fields)
+
+
 class VerifyQuery(NoQuery):
     """How a view is verified."""
 
@@ -69,44 +81,6 @@ class RebuildQuery(NoQuery):
         description="`log`: everything, else 409; `left`: what retention has left of it; `lake`: what the topic's Lake "
         "view has, and the log from there; `snapshot`: the view's newest snapshot, and the log from there",
     )
-
-
-class RangeQuery(WaitQuery):
-    """A range of keys, in the order of their UTF-8 bytes."""
-
-    prefix: str = ""
-    start: str | None = Field(None, description="the first key, included")
-    end: str | None = Field(None, description="where to stop; not included")
-    limit: int = Field(1_000, description="at most so many rows; where more follow, the answer's `next` says so")
-    after: str | None = Field(None, description="only keys after this one: the `next` of the answer before")
-
-    def request(self) -> Range:
-        """The same for a view. Raises QueryError."""
-        return Range(self.prefix, self.start, self.end, self.limit, self.after)
-
-
-class SearchParameters(WaitQuery):
-    """A full-text query."""
-
-    q: str
-    limit: int = 20
-
-
-class NeighborsQuery(WaitQuery):
-    """A query for the nodes around a node."""
-
-    node: str
-    hops: int = 1
-    direction: Literal["out", "in", "both"] = "out"
-    limit: int = 10_000
-
-
-class PathQuery(WaitQuery):
-    """A way between two nodes."""
-
-    start: str = Field(alias="from")
-    end: str = Field(alias="to")
-    direction: Literal["out", "in", "both"] = "out"
 
 
 class DiffQuery(NoQuery):
@@ -219,13 +193,3 @@ class ViewStreamQuery(NoQuery):
         description="a position of the view's topic; changes since are sent. Without it, changes from now on",
         examples=[_POSITION_EXAMPLE],
     )
-
-
-class SqlBody(BaseModel):
-    """One SELECT over a SQL view; the table has the view's name."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    query: str = Field(examples=["SELECT origin, count(*) FROM flights GROUP BY origin"])
-    limit: int = Field(10_000, description="more rows than this are an error, not a cut")
-    timeout_s: float = Field(10.0, description="how long the query may run")

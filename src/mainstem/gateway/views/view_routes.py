@@ -7,9 +7,9 @@ of work: ask the host, write the answer as JSON.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from fastapi import Query, Request
 from starlette.responses import Response
@@ -26,16 +26,12 @@ from mainstem.gateway.http.queries import (
     DiffQuery,
     LastEventId,
     MetricsParameters,
-    NeighborsQuery,
     NoQuery,
-    PathQuery,
-    RangeQuery,
     RebuildQuery,
-    SearchParameters,
-    SqlBody,
     VerifyQuery,
     ViewStreamQuery,
     WaitQuery,
+    model_of,
 )
 from mainstem.gateway.views.backend import ViewBackend
 from mainstem.model import Position
@@ -55,9 +51,11 @@ def view_router(backend: ViewBackend) -> Routes:
     """All routes under ``/views``."""
     router = Routes("views")
     _add_administration(router, backend)
-    _add_key_value(router, backend)
+    for request in get_args(requests.Request):
+        if hasattr(request, "HTTP"):
+            _add_query(router, backend, request)
+    _add_key(router, backend)
     _add_past(router, backend)
-    _add_queries(router, backend)
     _add_metrics(router, backend)
     _add_stream(router, backend)
     return router
@@ -100,13 +98,24 @@ def _add_administration(router: Routes, backend: ViewBackend) -> None:
         return await backend.respond(http, view, partial(_delete, view=view))
 
 
-def _add_key_value(router: Routes, backend: ViewBackend) -> None:
-    @router.declare(
-        "GET", "/views/{view}/keys", "Key-value: the rows of a range or prefix of keys", READ_VIEW, KEY_ROWS
-    )
-    async def get_range(http: Request, view: str, query: Annotated[RangeQuery, Query()]) -> Response:
-        return await backend.respond(http, view, _asking(http, view, query.request(), query))
+def _add_query(router: Routes, backend: ViewBackend, request: type[Any]) -> None:
+    """The route of a request that has ``HTTP``."""
+    query: requests.HttpQuery = request.HTTP
+    body = model_of(request, NoQuery) if query.method == "POST" else None
+    names = [each.name for each in fields(request)]
 
+    async def ask(http: Request, view: str, wait: Any) -> Response:
+        values = wait if body is None else await read_json(http, body)
+        made = request(**{name: getattr(values, name) for name in names})
+        return await backend.respond(http, view, _asking(http, view, made, wait))
+
+    ask.__name__ = query.path
+    ask.__annotations__["wait"] = Annotated[model_of(request, WaitQuery) if body is None else WaitQuery, Query()]
+    answers = KEY_ROWS if query.pages else ROWS
+    router.declare(query.method, f"/views/{{view}}/{query.path}", query.summary, READ_VIEW, answers, body=body)(ask)
+
+
+def _add_key(router: Routes, backend: ViewBackend) -> None:
     @router.declare("GET", "/views/{view}/keys/" + KEY, "Key-value: the row of one key", READ_VIEW, ROWS)
     async def get_key(http: Request, view: str, key: str, query: Annotated[WaitQuery, Query()]) -> Response:
         return await backend.respond(http, view, _asking(http, view, requests.Get(key), query))
@@ -126,28 +135,6 @@ def _add_stream(router: Routes, backend: ViewBackend) -> None:
         since = last_event_id or query.start
         request = WatchRequest(query.key, query.prefix, None if since is None else Position.parse(since))
         return await backend.stream(http, view, request)
-
-
-def _add_queries(router: Routes, backend: ViewBackend) -> None:
-    @router.declare("POST", "/views/{view}/sql", "SQL: one SELECT", READ_VIEW, ROWS, body=SqlBody)
-    async def run_sql(http: Request, view: str, query: Annotated[WaitQuery, Query()]) -> Response:
-        body = await read_json(http, SqlBody)
-        request = requests.Sql(body.query, body.limit, body.timeout_s)
-        return await backend.respond(http, view, _asking(http, view, request, query))
-
-    @router.declare("GET", "/views/{view}/search", "Search: the best hits for a query", READ_VIEW, ROWS)
-    async def search(http: Request, view: str, query: Annotated[SearchParameters, Query()]) -> Response:
-        return await backend.respond(http, view, _asking(http, view, requests.SearchQuery(query.q, query.limit), query))
-
-    @router.declare("GET", "/views/{view}/neighbors", "Graph: the nodes around one", READ_VIEW, ROWS)
-    async def neighbors(http: Request, view: str, query: Annotated[NeighborsQuery, Query()]) -> Response:
-        request = requests.Neighbors(query.node, query.hops, query.direction, query.limit)
-        return await backend.respond(http, view, _asking(http, view, request, query))
-
-    @router.declare("GET", "/views/{view}/path", "Graph: a shortest path", READ_VIEW, ROWS)
-    async def path(http: Request, view: str, query: Annotated[PathQuery, Query()]) -> Response:
-        request = requests.Path(query.start, query.end, query.direction)
-        return await backend.respond(http, view, _asking(http, view, request, query))
 
 
 def _add_metrics(router: Routes, backend: ViewBackend) -> None:

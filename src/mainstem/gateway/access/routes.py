@@ -22,7 +22,7 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 
 class DeclaredRoute(NamedTuple):
-    """What authentication and the description need to know of a route."""
+    """A route, as authentication and the description see it."""
 
     method: str
     path: str

@@ -38,13 +38,8 @@ _RECORDS = Answers((Success(200, "The records", "Records", AT),), (416,))
 def topic_router(log: Log) -> Routes:
     """All routes under ``/topics``."""
     router = Routes("topics")
-    appenders, readers = Workers(_APPENDERS_MAX), Workers(_READERS_MAX)
-
-    @functools.cache
-    def validator() -> Validator:
-        from mainstem.schema.validation import Validator  # loads Arrow and the native kernels
-
-        return Validator(log)
+    readers = Workers(_READERS_MAX)
+    _add_append(router, log)
 
     @router.declare("GET", "/topics", "Every topic with its partitions", ANY_TOKEN, success("The topics", "Topics"))
     async def list_topics(http: Request, query: Annotated[TopicsQuery, Query()]) -> Response:
@@ -68,23 +63,6 @@ def topic_router(log: Log) -> Routes:
         check_name(topic)
         return json_response(description_json(await readers.run(log.describe_topic, topic)))
 
-    @router.declare(
-        "POST",
-        "/topics/{topic}/records",
-        "Append records; the answer's position is just after them",
-        WRITE_TOPIC,
-        Answers((Success(201, "Appended", "Appended", AT),), (409, 412, 504), CONDITIONS),
-        body=AppendBody,
-    )
-    async def append(http: Request, topic: str, query: Annotated[AppendQuery, Query()]) -> Response:
-        check_name(topic)
-        body = await read_json(http, AppendBody)
-        asks = append_options_of(http.headers, len(body.records))
-        if query.validate_:
-            await appenders.run(validator().require, topic, *(record.value for record in body.records))
-        position = await appenders.run(append_records, log, topic, body, asks)
-        return json_response({"position": str(position), "records": len(body.records)}, status=201, position=position)
-
     @router.declare("GET", "/topics/{topic}/records", "A bounded read", READ_TOPIC, _RECORDS)
     async def read_records(topic: str, query: Annotated[ReadQuery, Query()]) -> Response:
         check_name(topic)
@@ -104,6 +82,33 @@ def topic_router(log: Log) -> Routes:
         return await readers.run(_read, log, what, is_of_key=True)
 
     return router
+
+
+def _add_append(router: Routes, log: Log) -> None:
+    appenders = Workers(_APPENDERS_MAX)
+
+    @functools.cache
+    def validator() -> Validator:
+        from mainstem.schema.validation import Validator  # loads Arrow and the native kernels
+
+        return Validator(log)
+
+    @router.declare(
+        "POST",
+        "/topics/{topic}/records",
+        "Append records; the answer's position is just after them",
+        WRITE_TOPIC,
+        Answers((Success(201, "Appended", "Appended", AT),), (409, 412, 504), CONDITIONS),
+        body=AppendBody,
+    )
+    async def append(http: Request, topic: str, query: Annotated[AppendQuery, Query()]) -> Response:
+        check_name(topic)
+        body = await read_json(http, AppendBody)
+        asks = append_options_of(http.headers, len(body.records))
+        if query.validate_:
+            await appenders.run(validator().require, topic, *(record.value for record in body.records))
+        position = await appenders.run(append_records, log, topic, body, asks)
+        return json_response({"position": str(position), "records": len(body.records)}, status=201, position=position)
 
 
 def check_name(topic: str) -> None:

@@ -16,7 +16,6 @@ from mainstem.errors import DefinitionError, MainstemError
 from mainstem.pipelines.app import App
 from mainstem.pipelines.definitions import Topic
 from mainstem.pipelines.entries import EntryReader
-from mainstem.pipelines.kinds import Metrics
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.pipelines.state import STATES_TOPIC
 from mainstem.schema.infer import schema_of
@@ -112,8 +111,7 @@ def _check_view_columns(app: App, schemas: dict[str, TopicSchema]) -> None:
         schema = schemas.get(view.topic.name)
         if schema is not None:
             _require(view.kind.columns, schema, f"{view.where}: view {view.name}")
-            if isinstance(view.kind, Metrics):
-                _require_numbers(view.kind.values, schema, f"{view.where}: view {view.name}")
+            _require_numbers(view.kind.numbers, schema, f"{view.where}: view {view.name}")
 
 
 def _require_numbers(columns: tuple[str, ...], schema: TopicSchema, whose: str) -> None:

@@ -11,7 +11,7 @@ What every kind has:
   one, the view needs a rebuild. So a default that is added later stays out of the document, and a function is in it as
   a digest of its code (`pipelines.function_digest`).
 
-A new kind joins ``Kind``, and gets a store in `views.stores.store_kinds`.
+A new kind joins ``Kind`` and declares what is true of it; `views.stores.store_kinds` finds its store by its name.
 """
 
 from __future__ import annotations
@@ -34,6 +34,29 @@ class _KindOfView:
     """The defaults of every kind: it needs only key and value. Kinds that need more override them."""
 
     kind: ClassVar[str]
+    has_keyed_changes: ClassVar[bool] = False
+    """Whether a stream of its changes says which keys changed."""
+    keeps_every_record: ClassVar[bool] = False
+    """Whether it is an archive: records as they are, also after the log has removed them."""
+    deletes_rows: ClassVar[bool] = True
+    """Whether a tombstone deletes the row of its key; otherwise it is a record as any other."""
+    entries_without_records: ClassVar[str | None] = None
+    """How the names of those entries begin that a sample shows because they are wrong by themselves."""
+
+    @property
+    def needs_schema(self) -> bool:
+        """Whether the store needs the topic's schema."""
+        return bool(self.numbers)
+
+    @property
+    def needs_every_record(self) -> bool:
+        """Whether a row is made of many records, so that a replay of only the latest ones gives a different row."""
+        return False
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The columns that must be numbers."""
+        return ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -64,8 +87,14 @@ class KeyValue(_KindOfView):
     """
 
     kind: ClassVar[str] = "key-value"
+    has_keyed_changes: ClassVar[bool] = True
     fold: Fold | None = None
     initial: Any = field(default=None, hash=False)
+
+    @property
+    def needs_every_record(self) -> bool:
+        """Whether a row is made of many records."""
+        return self.fold is not None
 
     @property
     def reads(self) -> frozenset[str]:
@@ -88,6 +117,11 @@ class SQL(_KindOfView):
     """A table under the view's name, typed from the topic's schema; any SELECT."""
 
     kind: ClassVar[str] = "sql"
+
+    @property
+    def needs_schema(self) -> bool:
+        """Whether the store needs the topic's schema."""
+        return True
 
 
 @dataclass(frozen=True, init=False)
@@ -120,6 +154,7 @@ class Graph(_KindOfView):
     """One edge for each record, from the column ``source`` to the column ``target``: neighbors and paths."""
 
     kind: ClassVar[str] = "graph"
+    entries_without_records: ClassVar[str | None] = "edge "
     source: str
     target: str
 
@@ -138,6 +173,13 @@ class Lake(_KindOfView):
     """An archive of every record in Parquet files, an Iceberg table: any SELECT, and any Parquet reader."""
 
     kind: ClassVar[str] = "lake"
+    keeps_every_record: ClassVar[bool] = True
+    deletes_rows: ClassVar[bool] = False
+
+    @property
+    def needs_schema(self) -> bool:
+        """Whether the store needs the topic's schema."""
+        return True
 
     @property
     def reads(self) -> frozenset[str]:
@@ -154,6 +196,7 @@ class Metrics(_KindOfView):
     """
 
     kind: ClassVar[str] = "metrics"
+    deletes_rows: ClassVar[bool] = False
     by: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
     buckets: tuple[float, ...] = BUCKETS
@@ -165,6 +208,16 @@ class Metrics(_KindOfView):
             given = getattr(self, name)
             object.__setattr__(self, name, (given,) if isinstance(given, str) else tuple(given))
         object.__setattr__(self, "buckets", tuple(float(bound) for bound in self.buckets))
+
+    @property
+    def needs_every_record(self) -> bool:
+        """Whether a row is made of many records."""
+        return True
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The columns that must be numbers."""
+        return self.values
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -204,8 +257,3 @@ class Metrics(_KindOfView):
 Kind: TypeAlias = KeyValue | SQL | Search | Graph | Metrics | Lake
 KINDS: Final[tuple[type, ...]] = get_args(Kind)
 """Every kind, for ``isinstance``."""
-
-
-def needs_every_record(kind: Kind) -> bool:
-    """Whether a row is made of many records, so that a replay of only the latest ones gives a different row."""
-    return isinstance(kind, Metrics) or (isinstance(kind, KeyValue) and kind.fold is not None)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from mainstem.client.log import Log
 from mainstem.pipelines.definitions import View
-from mainstem.pipelines.kinds import SQL, Lake, Metrics
 from mainstem.schema.infer import schema_of
 from mainstem.schema.registry import lookup
 from mainstem.schema.types import TopicSchema
@@ -18,7 +17,7 @@ from mainstem.views.host.runner import NotYetError
 
 def schema_of_view(view: View, log: Log, *, is_derived: bool) -> TopicSchema | None:
     """The schema for ``view``; None where the topic has none. Raises NotYetError, DefinitionError, SchemaError."""
-    if not (isinstance(view.kind, SQL | Lake) or (isinstance(view.kind, Metrics) and view.kind.values)):
+    if not view.kind.needs_schema:
         return None
     if view.topic.schema is not None:
         return schema_of(view.topic.schema)

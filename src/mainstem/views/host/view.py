@@ -28,7 +28,6 @@ from mainstem.errors import (
 )
 from mainstem.model import Position
 from mainstem.pipelines.definitions import View as ViewDefinition
-from mainstem.pipelines.kinds import SQL, KeyValue, Lake, Metrics
 from mainstem.views.feed.feed import Feed, LossPolicy, end_of
 from mainstem.views.host.dead_letters import DeadLetterTopic
 from mainstem.views.host.runner import NotYetError, ViewRunner
@@ -39,7 +38,7 @@ from mainstem.views.past.past_build import PastBuilder
 from mainstem.views.requests import Get, Request
 from mainstem.views.status import BuiltFrom, RebuildFrom, RebuildResult, VerifyResult, ViewStatus
 from mainstem.views.stores.store import Answer, Poison, Row, Snapshot, StoreDefinition, ViewStore
-from mainstem.views.stores.store_kinds import open_store
+from mainstem.views.stores.store_kinds import open_store, store_class
 from mainstem.views.stores.store_snapshots import StoreSnapshots, copy_store
 from mainstem.views.subscriptions.change_rows import ChangeSubscription, WatchRequest
 from mainstem.views.subscriptions.changes import Changes
@@ -342,7 +341,7 @@ class View:
 
     def _position_at(self, moment: AsOf) -> Position:
         kind = self.definition.kind
-        if not isinstance(kind, KeyValue | SQL):
+        if not store_class(kind).keeps_past:
             raise QueryError(f"a {kind.kind} view answers for now only: as_of and diff are for key-value and SQL views")
         with self._client() as client:
             return position_at(client, self.topic, moment, self.definition.on_damaged)
@@ -402,13 +401,12 @@ class View:
         client = self._client()
         try:
             snapshots = StoreSnapshots(snapshots_path(path), self._around.snapshot_every)
-            minds = not isinstance(definition.kind, Lake | Metrics)  # to these a deletion is a record as any other
             feed = Feed(
                 client,
                 self.topic,
                 store.bookmark,
                 columns=definition.reads,
-                losses=LossPolicy(minds, definition.on_damaged),
+                losses=LossPolicy(definition.kind.deletes_rows, definition.on_damaged),
             )
         except BaseException as error:
             client.close()

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from mainstem.errors import StorageError
 from mainstem.model import OnDamaged, Position, TopicPartition
-from mainstem.pipelines.kinds import Kind, Metrics
+from mainstem.pipelines.kinds import Kind
 from mainstem.schema.types import TopicSchema
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ class StoreDefinition:
     @property
     def decimals(self) -> dict[str, str]:
         """The values of a metrics view that the schema says are decimals, and their types."""
-        if self.schema is None or not isinstance(self.kind, Metrics):
+        if self.schema is None:
             return {}
-        types = {column.name: column.type for column in self.schema.columns if column.name in self.kind.values}
+        types = {column.name: column.type for column in self.schema.columns if column.name in self.kind.numbers}
         return {name: type_name for name, type_name in types.items() if type_name.startswith("DECIMAL(")}
 
 
@@ -296,8 +296,19 @@ class Snapshot(ABC):
 class ViewStore(ABC):
     """See the module for the contract. Made by ``views.stores.open_store``; a file of its own for each kind."""
 
+    makes_itself: ClassVar[bool] = False
+    """Whether a new store is made in one step where it stays; others are made beside it and renamed."""
     keeps_past: ClassVar[bool] = False
     """Whether the kind answers for past positions, and can copy its files for that."""
+
+    @abstractmethod
+    def __init__(self, path: Path, definition: StoreDefinition) -> None:
+        """Open the store in a directory. Raises StorageError, and DefinitionError for what the kind cannot hold."""
+
+    @classmethod
+    def isolated(cls, path: Path, definition: StoreDefinition) -> ViewStore:
+        """The store for users' questions; of a kind whose questions may end a process, in a process of its own."""
+        return cls(path, definition)
 
     @abstractmethod
     def apply(self, arrow_batch: pa.RecordBatch, bookmark: Bookmark, dead_letters: DeadLetters) -> None:

@@ -2,42 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 from mainstem.durable_files import put_in_place
-from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Lake, Metrics, Search
+from mainstem.pipelines.kinds import Kind
 from mainstem.views.stores.store import StoreDefinition, ViewStore
 
 
-def store_class(kind: Kind, *, for_users: bool = False) -> Callable[[Path, StoreDefinition], ViewStore]:
-    """The store that serves ``kind``; loads its libraries. ``for_users``: as in ``open_store``."""
-    match kind:
-        case KeyValue():
-            from mainstem.views.stores.key_value.key_value import KeyValueStore
-
-            return KeyValueStore
-        case SQL():
-            from mainstem.views.stores.sql.sql import SqlStore
-
-            return SqlStore.isolated if for_users else SqlStore
-        case Search():
-            from mainstem.views.stores.search.search import SearchStore
-
-            return SearchStore
-        case Graph():
-            from mainstem.views.stores.graph.graph import GraphStore
-
-            return GraphStore
-        case Lake():
-            from mainstem.views.stores.lake.lake import LakeStore
-
-            return LakeStore.isolated if for_users else LakeStore
-        case Metrics():
-            from mainstem.views.stores.metrics.metrics import MetricsStore
-
-            return MetricsStore
+def store_class(kind: Kind) -> type[ViewStore]:
+    """The store that serves ``kind``, e.g. ``KeyValueStore`` of ``key_value``; loads its libraries."""
+    words = kind.kind.split("-")
+    name = "_".join(words)
+    module = importlib.import_module(f"mainstem.views.stores.{name}.{name}")
+    found: type[ViewStore] = getattr(module, "".join(map(str.capitalize, words)) + "Store")
+    return found
 
 
 def open_store(path: Path, definition: StoreDefinition, *, for_users: bool = False) -> ViewStore:
@@ -47,9 +27,10 @@ def open_store(path: Path, definition: StoreDefinition, *, for_users: bool = Fal
     Raises StorageError, and DefinitionError for what the kind cannot hold.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    if not isinstance(definition.kind, Lake) and (not path.exists() or not any(path.iterdir())):
-        _make(path, definition)  # a lake, whose files name each other by their paths, makes itself in one step
-    return store_class(definition.kind, for_users=for_users)(path, definition)
+    store = store_class(definition.kind)
+    if not store.makes_itself and (not path.exists() or not any(path.iterdir())):
+        _make(path, definition)
+    return store.isolated(path, definition) if for_users else store(path, definition)
 
 
 def _make(path: Path, definition: StoreDefinition) -> None:

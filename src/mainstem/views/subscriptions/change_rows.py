@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Final
 from mainstem.client.log import Log
 from mainstem.errors import PositionError, QueryError, UnavailableError, UnknownTopicError, ViewStoppedError
 from mainstem.model import Position
-from mainstem.pipelines.kinds import KeyValue
 from mainstem.views.feed.feed import Feed, LossPolicy
 from mainstem.views.stores.store import Bookmark, Row
 from mainstem.views.subscriptions.subscriptions import KEYS_MAX, Subscriptions, WatchFilter
@@ -146,7 +145,7 @@ class ChangeSubscription:
             raise PositionError(
                 f"the position names {', '.join(sorted(strangers))}; view {self._view.name} reads {self._view.topic}"
             )
-        is_keyed = isinstance(self._view.definition.kind, KeyValue)
+        is_keyed = self._view.definition.kind.has_keyed_changes
         if not is_keyed and (request.key is not None or request.prefix is not None):
             kind = self._view.definition.kind.kind
             raise QueryError(f"a {kind} view tells that it changed, not which keys did: leave key and prefix out")
@@ -154,7 +153,7 @@ class ChangeSubscription:
     def _filter(self, request: WatchRequest) -> WatchFilter:
         if request.key is not None:
             return WatchFilter(key=request.key.encode())
-        if isinstance(self._view.definition.kind, KeyValue):
+        if self._view.definition.kind.has_keyed_changes:
             return WatchFilter(prefix=(request.prefix or "").encode())
         return WatchFilter()
 

@@ -36,11 +36,10 @@ from mainstem.background import failed
 from mainstem.clock import Clock
 from mainstem.errors import ConfigError, MainstemError
 from mainstem.model import Position
-from mainstem.pipelines.kinds import needs_every_record
 from mainstem.views.status import Difference, Sampled
 from mainstem.views.stores.store import Bookmark, Bucket, Row, StoreDefinition, ViewStore
 from mainstem.views.stores.store_kinds import open_store
-from mainstem.views.verification.verify import Replay, compared_anyway, differences
+from mainstem.views.verification.verify import Replay, differences
 from mainstem.views.versions.version import Version
 
 if TYPE_CHECKING:
@@ -184,7 +183,7 @@ class Sampler:
                 replay = _BucketReplay(client, self._topic, definition, bucket, store)
                 replay.up_to(subject.version.position, self._pace.breather(self._sampling.share))
                 replay.up_to(subject.version.position, self._pace.breather(_FOLLOW_SHARE))
-                if replay.beginning is not None and needs_every_record(definition.kind):
+                if replay.beginning is not None and definition.kind.needs_every_record:
                     return None
                 return self._compare(subject.version, replay, bucket, store)
         finally:
@@ -198,7 +197,7 @@ class Sampler:
                 assert expected is not None, "it was asked before"
                 assert actual is not None, "both are of one kind"
                 breathing = _now_and_then(actual, self._pace.breather(_COMPARE_SHARE))
-                but = compared_anyway(version.definition.kind)
+                but = version.definition.kind.entries_without_records
                 found = tuple(differences(expected, breathing, is_partial=replay.beginning is not None, but=but))
                 if found and not _tells(version, scratch.bookmark):
                     return None
@@ -214,7 +213,7 @@ class Sampler:
 def _tells(version: Version, replayed: Bookmark) -> bool:
     """Whether a difference means that the view is wrong, and not that compaction has removed what it was made of."""
     has_met_gap = bool(replayed.exact_from)
-    return replayed.is_exact and not (has_met_gap and needs_every_record(version.definition.kind))
+    return replayed.is_exact and not (has_met_gap and version.definition.kind.needs_every_record)
 
 
 class _BucketReplay:

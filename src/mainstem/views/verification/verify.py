@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from mainstem.errors import HistoryRemovedError, UnavailableError, ViewStoppedError
 from mainstem.model import OnDamaged, Position
-from mainstem.pipelines.kinds import Graph, Kind, Lake, needs_every_record
+from mainstem.pipelines.kinds import Kind
 from mainstem.views.feed.feed import FETCH_BYTES, Feed, LossPolicy
 from mainstem.views.status import Difference, VerifyResult
 from mainstem.views.stores.store import (
@@ -132,7 +132,7 @@ def compare(
             if not equal:
                 _refuse_undecidable(view, definition, expected, replay.beginning)
             is_partial = replay.beginning is not None or (
-                isinstance(definition.kind, Lake) and bool(expected.bookmark.exact_from)
+                definition.kind.keeps_every_record and bool(expected.bookmark.exact_from)
             )
             found = () if equal else tuple(_differences(definition.kind, expected, snapshot, is_partial=is_partial))
     finally:
@@ -153,13 +153,13 @@ def compare(
 def _refuse_undecidable(view: str, definition: StoreDefinition, expected: Snapshot, beginning: Position | None) -> None:
     """Raises as ``compare`` does, where a difference does not mean that the view is wrong."""
     gap = expected.bookmark.exact_from
-    if needs_every_record(definition.kind) and (beginning is not None or gap):
+    if definition.kind.needs_every_record and (beginning is not None or gap):
         where = "was compacted" if beginning is None else f"begins at {beginning}"
         raise HistoryRemovedError(
             f"the log {where}: the rows of view {view} are made of all records, also of those that were removed, so a "
             "replay of what is left cannot tell whether they are right"
         )
-    if not expected.bookmark.is_exact and not isinstance(definition.kind, Lake):
+    if not expected.bookmark.is_exact and not definition.kind.keeps_every_record:
         raise UnavailableError(
             f"compaction has passed {expected.position}, where view {view} was verified, so a replay up to there does "
             f"not tell whether the view is right: verify it again when it has passed {gap}"
@@ -167,17 +167,12 @@ def _refuse_undecidable(view: str, definition: StoreDefinition, expected: Snapsh
 
 
 def _differences(kind: Kind, expected: Snapshot, actual: Snapshot, *, is_partial: bool) -> Iterator[Difference]:
-    if not is_partial or isinstance(kind, Lake):
+    if not is_partial or kind.keeps_every_record:
         return differences(expected.entries(), actual.entries(), is_partial=is_partial)
     left, right = expected.sample(_EVERY_KEY), actual.sample(_EVERY_KEY)
     assert left is not None, "what needs every record was refused"
     assert right is not None, "both are of one kind"
-    return differences(left, right, is_partial=True, but=compared_anyway(kind))
-
-
-def compared_anyway(kind: Kind) -> str | None:
-    """How the names begin of what a sample has because it is wrong in itself, whatever the log has: a graph's edges."""
-    return "edge " if isinstance(kind, Graph) else None
+    return differences(left, right, is_partial=True, but=kind.entries_without_records)
 
 
 def differences(

@@ -157,7 +157,7 @@ def _document(topic: str, definition: StoreDefinition) -> dict[str, Any]:
         del document["schema"]  # the other kinds do not depend on it
     if definition.kind.kind == "metrics":
         document["decimals"] = definition.decimals or None  # what an earlier release stored has none
-    if definition.kind.kind != "lake":  # an archive keeps the records themselves
+    if not definition.kind.keeps_every_record:
         document["reading"] = READING_VERSION
     return document
 

@@ -76,6 +76,8 @@ class LakeStatistics:
 class LakeStore(ViewStore):
     """The store of a lake view: files and the records in memory."""
 
+    makes_itself = True  # its files name each other by their paths
+
     def __init__(
         self, path: Path, definition: StoreDefinition, limits: LakeLimits | None = None, *, is_isolated: bool = False
     ) -> None:

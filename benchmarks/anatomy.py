@@ -16,7 +16,8 @@ from typing import Any
 
 from benchmarks.brokers import Mainstem, cpu_s
 from benchmarks.measures import RawConnection, first_acknowledgement
-from mainstem.broker.api import Call
+from mainstem.broker.apis import APIS
+from mainstem.broker.call import Call
 from mainstem.broker.configs.broker_settings import BrokerConfig
 from mainstem.broker.server import Broker
 from mainstem.log.partition.append_check import check_batches
@@ -89,7 +90,7 @@ async def steps(directory: Path) -> list[tuple[str, float]]:
         log.flush()
         found.append(("Fetch: read from the log", microseconds(lambda: log.read(0, 1_000, minimum_one=True))))
         call = _call(frames["Fetch"])
-        handle = broker.node.apis[call.api_key].handle
+        handle = APIS[call.api_key].handle
         answer: Any = handle(broker.node, call)
         found.append(("Fetch: handle, the read included", microseconds(lambda: handle(broker.node, call))))
         found.append(("Fetch: encode the answer", microseconds(lambda: encode_response(call, answer))))

@@ -90,7 +90,8 @@ async def test_a_damaged_partition_is_called_uncleanable_and_the_others_are_comp
         byte = file.read(1)[0]
         file.seek(100)
         file.write(bytes([byte ^ 1]))
-    compaction = Compaction(client.broker.node)
+    node = client.broker.node
+    compaction = Compaction(node.config, node.clock, node.log)
     compaction._backoff_s = 0.02
     task = asyncio.create_task(compaction.run())
     await until(lambda: bool(compaction.statistics().uncleanable) and len(offsets(whole)) < 40)

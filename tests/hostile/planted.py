@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from mainstem.broker import process
-from mainstem.broker.api import Answer, Call
 from mainstem.broker.apis import APIS
+from mainstem.broker.call import Answer, Call
 from mainstem.broker.node import Node
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.compiler import Budget

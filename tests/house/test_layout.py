@@ -72,3 +72,63 @@ def test_a_public_class_name_means_one_thing() -> None:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     assert {name: count for name, count in names.items() if count > 1} == SHARED_NAMES
+
+
+def _imports() -> dict[str, set[str]]:
+    """Which modules each module imports, type-only imports and those within functions included."""
+    modules = {".".join(("mainstem", *path.relative_to(SOURCE).with_suffix("").parts)): path for path in _sources()}
+    found: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        asked = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                asked |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            elif isinstance(node, ast.Import):
+                asked |= {alias.name for alias in node.names}
+        found[name] = (asked & modules.keys()) - {name}
+    return found
+
+
+def _sources() -> list[Path]:
+    return [path for path in SOURCE.rglob("*.py") if path.stem != "__init__"]
+
+
+def _circles(imports: dict[str, set[str]]) -> list[list[str]]:
+    """The strongly connected components of more than one module (Tarjan's algorithm, with a stack of its own)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    path: list[str] = []
+    circles = []
+    for start in imports:
+        work = [(start, iter(sorted(imports[start])))] if start not in index else []
+        while work:
+            name, left = work[-1]
+            if name not in index:
+                index[name] = low[name] = len(index)
+                path.append(name)
+            following = next(left, None)
+            if following is None:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[name])
+                if low[name] == index[name]:
+                    at = path.index(name)
+                    circle, path[at:] = path[at:], []
+                    if len(circle) > 1:
+                        circles.append(sorted(circle))
+            elif following not in index:
+                work.append((following, iter(sorted(imports[following]))))
+            elif following in path:
+                low[name] = min(low[name], index[following])
+    return circles
+
+
+def test_the_search_for_circles_finds_them() -> None:
+    assert _circles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": {"d"}, "f": {"a"}}) == [
+        ["d", "e"],
+        ["a", "b", "c"],
+    ]
+
+
+def test_no_circle_of_imports_has_more_than_three_files() -> None:
+    assert [circle for circle in _circles(_imports()) if len(circle) > 3] == []

@@ -3,7 +3,8 @@
 * ``process``, ``server``: start, listen, stop
 * ``node``: the parts of a running broker, put together
 * ``network``: connections and frames
-* ``apis``, ``api``: the table of APIs, and the declaration of one
+* ``apis``, ``api``, ``call``: the table of APIs, the declaration of one, one request
+* ``dispatch``: serves a request, behind its API's guard
 * ``handlers``: one module for each API
 * ``security``, ``access``, ``quotas``: who a client is, what it may do, how much it may use
 * ``configs``: settings

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from mainstem.broker.security.principal import Principal
-from mainstem.broker.security.session import NO_SESSION, Session
+from mainstem.broker.call import Answer, Call
 from mainstem.broker.slices import Slices
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.compiler import MAX_ELEMENTS
@@ -21,39 +20,6 @@ if TYPE_CHECKING:
 _ELEMENTS_MAX: Final = 100_000
 
 
-def _hold_nothing() -> Callable[[], None]:
-    return lambda: None
-
-
-class Call(NamedTuple):
-    """A request with the session of its sender. ``body`` is the API's request class.
-
-    ``client_host`` is the sender's address behind a ``/``, as Kafka shows it. ``hold`` delays later requests on the
-    same connection until the function that it returns is called.
-    """
-
-    api_key: int
-    api_version: int
-    correlation_id: int
-    client_id: str | None
-    client_host: str
-    body: Any
-    session: Session = NO_SESSION
-    hold: Callable[[], Callable[[], None]] = _hold_nothing
-
-    @property
-    def principal(self) -> Principal:
-        """The sender's principal."""
-        return self.session.principal
-
-    @property
-    def advertised(self) -> tuple[str, int]:
-        """The address of this node that the sender gets: that of the listener by which it came."""
-        return self.session.advertised
-
-
-Answer: TypeAlias = Message | None
-"""A response; None when the protocol sends none (Produce with acks=0)."""
 Handler: TypeAlias = "Callable[[Node, Call], Answer | Awaitable[Answer]]"
 
 

@@ -9,10 +9,21 @@ of Apache Kafka work together, and are not listed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
-from mainstem.broker.api import Api
 from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.schema import VersionRange
+
+
+class ServedApi(Protocol):
+    """The part of an API that clients see; ``broker.api.Api`` describes each field."""
+
+    @property
+    def key(self) -> ApiKey: ...
+    @property
+    def versions(self) -> VersionRange: ...
+    @property
+    def advertised(self) -> VersionRange | None: ...
 
 
 class Feature(NamedTuple):
@@ -40,7 +51,7 @@ _RULES: Final = (
 )
 
 
-def features(apis: Mapping[int, Api]) -> list[Feature]:
+def features(apis: Mapping[int, ServedApi]) -> list[Feature]:
     """Return the features of a node that serves ``apis``."""
     return [
         Feature(rule.name, 0, rule.level, rule.level)

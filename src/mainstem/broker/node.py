@@ -6,12 +6,10 @@ Concurrency: the event loop only, except that ``GroupCommit`` and the checkpoint
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from mainstem.broker.access.authorizer import Access, Authorizer
-from mainstem.broker.access.guards import Guard, run_guarded
-from mainstem.broker.apis import APIS
+from mainstem.broker.access.authorizer import Authorizer
 from mainstem.broker.configs.broker_configs import BrokerConfigs
 from mainstem.broker.configs.group_configs import GroupConfigs
 from mainstem.broker.groups.classic.classic_steps import Settings
@@ -38,8 +36,8 @@ from mainstem.log.node.node_log import NodeLog
 from mainstem.open_files import connections_limit
 
 if TYPE_CHECKING:
-    from mainstem.broker.api import Answer, Api, Call
     from mainstem.broker.configs.broker_settings import BrokerConfig
+    from mainstem.broker.features import ServedApi
     from mainstem.clock import Clock
     from mainstem.log.files.disk import Disk
     from mainstem.log.node.checkpoint_write import CheckpointWrite
@@ -51,18 +49,16 @@ _LONG_REQUESTS: Final = 4
 class Node:
     """The services of one broker."""
 
-    def __init__(self, config: BrokerConfig, clock: Clock, log: NodeLog) -> None:
+    def __init__(self, config: BrokerConfig, clock: Clock, log: NodeLog, apis: Mapping[int, ServedApi]) -> None:
+        """``apis`` are those that the node serves, by number."""
         self.config = config
         self.clock = clock
         self.log = log
-        self.apis: Mapping[int, Api] = APIS
+        self.apis = apis
         self.security = Security(config, log.metadata, clock)
         self.quotas = Quotas(log.metadata, clock, _windows(config, "quota"), _windows(config, "controller.quota"))
         self.credentials = self.security.credentials
         self.authorizer = _authorizer(config, log.metadata)
-        self.guards: Mapping[int, Guard] = {
-            key: api.guard for key, api in APIS.items() if self.authorizer is not None or api.describes_permissions
-        }
         self.node_id = int(config.get("node.id"))
         self.cluster_id = log.directory.cluster_id
         self.frame_bytes_max = int(config.get("socket.request.max.bytes"))
@@ -97,7 +93,7 @@ class Node:
         self.groups = GroupCoordinator(self.topics, self.commit, clock, _group_settings(config), consumer_settings_of)
         self.groups.registry.member_bytes.bytes_max = int(config.get("mainstem.groups.bytes.max"))
         self.share = Shares(self.topics, self.commit, self.fetches, clock, config, self.group_configs, self.groups)
-        self.compaction = Compaction(self)
+        self.compaction = Compaction(config, clock, log)
         self._producer_ids = iter(range(0))
         self.markers = Markers(self.topics, self.commit, clock, self.groups.transactional)
         self.transactions = TransactionCoordinator(
@@ -105,14 +101,14 @@ class Node:
         )
 
     @classmethod
-    def open(cls, config: BrokerConfig, disk: Disk, clock: Clock) -> Node:
+    def open(cls, config: BrokerConfig, disk: Disk, clock: Clock, apis: Mapping[int, ServedApi]) -> Node:
         """Open the data directory, recover it, and replay groups and transactions.
 
         Raises ConfigError, DirectoryLockedError, StorageError.
         """
         log = NodeLog.open(disk, clock, config.data_dir, config.topic_defaults())
         try:
-            node = cls(config, clock, log)
+            node = cls(config, clock, log, apis)
         except ConfigError:
             log.close()
             raise
@@ -125,11 +121,6 @@ class Node:
         self.connections_max = min(int(self.configs.get("max.connections")), connections_limit())
         self.log.set_defaults(self.configs.topic_defaults())
         self.fetches.wake_all()  # a config may have moved what is visible
-
-    def serve_guarded(self, guard: Guard, api: Api, call: Call) -> Answer | Awaitable[Answer]:
-        """Serve a request as far as its sender is authorized. Raises FrameError."""
-        access = Access(self.authorizer, call.principal, call.client_host[1:])
-        return run_guarded(guard, self, api, call, access)
 
     def next_producer_id(self) -> int:
         """Return an id that no producer ever had. Raises StorageError."""

@@ -14,8 +14,10 @@ from collections import Counter
 from dataclasses import replace
 from typing import Final
 
+from mainstem.broker.apis import APIS
 from mainstem.broker.chores import Chores
 from mainstem.broker.configs.broker_settings import BrokerConfig
+from mainstem.broker.dispatch import Dispatcher
 from mainstem.broker.network.connection import Connection
 from mainstem.broker.network.unauthenticated import TlsServer
 from mainstem.broker.node import Node
@@ -56,7 +58,7 @@ class Broker:
 
         Raises AddressInUseError, ConfigError, DirectoryLockedError, StorageError; then nothing stays open.
         """
-        self._node = Node.open(self.config, self._disk, self._clock)
+        self._node = Node.open(self.config, self._disk, self._clock, APIS)
         try:
             self.listeners = [await self._listen(self._node, each) for each in self.config.all_listeners]
         except MainstemError:
@@ -77,11 +79,11 @@ class Broker:
     async def _listen(self, node: Node, listener: Listener) -> Listener:
         """Listen on the address; return the listener with its real port. Raises AddressInUseError, ConfigError."""
         context = node.security.context(listener)
-        bound = listener
+        bound, dispatcher = listener, Dispatcher(node)
         loop = asyncio.get_running_loop()
 
         def made() -> Connection:
-            return Connection(node, self.connections, bound)
+            return Connection(node, dispatcher, self.connections, bound)
 
         try:
             if context is None:

@@ -19,7 +19,7 @@ from mainstem.protocol.codec import Chunks, encode_response
 from mainstem.protocol.schema import Message, Struct
 
 if TYPE_CHECKING:
-    from mainstem.broker.api import Answer, Call
+    from mainstem.broker.call import Answer, Call
 
 AT_ONCE_ITEMS: Final = 64
 """A request with at most that many items is served at once."""

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from mainstem.broker.api import Call
+from mainstem.broker.call import Call
 from mainstem.broker.handlers.fetch import handle
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode

@@ -9,7 +9,7 @@ from mainstem.broker.access.acls import ResourceType as Resource
 from mainstem.broker.access.authorizer import Access
 from mainstem.broker.access.guards import REFUSAL_OF, Guard, Steps, split
 from mainstem.broker.access.refusals import refused_items, refused_request
-from mainstem.broker.api import Call
+from mainstem.broker.call import Call
 from mainstem.protocol.apis import entity
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.add_partitions_to_txn import (

@@ -7,14 +7,14 @@ yields, its return value is the answer, and the handler never runs. So handlers 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.acls import ResourceType as Resource
 from mainstem.broker.access.authorizer import Access
 from mainstem.broker.access.refusals import refused_items, refused_request
-from mainstem.broker.api import Answer, Api, Call
+from mainstem.broker.call import Answer, Call
 from mainstem.protocol.apis import entity
 from mainstem.protocol.errors import ErrorCode
 
@@ -32,25 +32,8 @@ REFUSAL_OF = {
 }
 
 
-def run_guarded(guard: Guard, node: Node, api: Api, call: Call, access: Access) -> Answer | Awaitable[Answer]:
-    """Serve a request behind its guard."""
-    steps = guard(node, call, access)
-    try:
-        next(steps)
-    except StopIteration as refused:
-        answer: Answer = refused.value
-        return answer
-    served = api.handle(node, call)
-    if isinstance(served, Awaitable):
-        return _finish_later(steps, served)
-    return _finish(steps, served)
-
-
-async def _finish_later(steps: Steps, served: Awaitable[Answer]) -> Answer:
-    return _finish(steps, await served)
-
-
-def _finish(steps: Steps, served: Answer) -> Answer:
+def finish(steps: Steps, served: Answer) -> Answer:
+    """Let a guard add its refusals to the handler's answer."""
     try:
         steps.send(served)
     except StopIteration as finished:
@@ -154,7 +137,7 @@ def in_turn(*guards: Guard) -> Guard:
 
 def _unwind(begun: list[Steps], answer: Any) -> Any:
     for steps in reversed(begun):
-        answer = _finish(steps, answer)
+        answer = finish(steps, answer)
     return answer
 
 

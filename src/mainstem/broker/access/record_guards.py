@@ -10,7 +10,7 @@ from mainstem.broker.access.acls import ResourceType as Resource
 from mainstem.broker.access.authorizer import Access
 from mainstem.broker.access.guards import Steps, split
 from mainstem.broker.access.refusals import refused_items
-from mainstem.broker.api import Call
+from mainstem.broker.call import Call
 from mainstem.errors import FrameError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse

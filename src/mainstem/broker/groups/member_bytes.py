@@ -16,19 +16,17 @@ from mainstem.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from mainstem.broker.groups.group_types import Group
-    from mainstem.broker.node import Node
 
 
-def check_member_bytes(node: Node, held: Iterable[Any]) -> None:
+def check_member_bytes(held: Iterable[Any], bytes_max: int) -> None:
     """See that a member's names, metadata or assignments fit. Raises FrameError, which closes the connection.
 
     Kafka bounds them by the record that keeps them, after it has taken them into memory.
     """
     size_bytes = sum(len(each or ()) for each in held)
-    if size_bytes > node.group_member_bytes_max:
+    if size_bytes > bytes_max:
         raise FrameError(
-            f"a group's member brings {size_bytes} bytes along; mainstem.group.member.bytes.max is "
-            f"{node.group_member_bytes_max}"
+            f"a group's member brings {size_bytes} bytes along; mainstem.group.member.bytes.max is {bytes_max}"
         )
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.access.acls import Operation, ResourceType
 from mainstem.broker.access.guards import in_turn, on_named
-from mainstem.broker.api import Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Call
 from mainstem.broker.failures import coordinator_code, refusal
 from mainstem.broker.transactions.state import Producer
 from mainstem.errors import MainstemError

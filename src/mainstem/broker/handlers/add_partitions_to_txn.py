@@ -10,7 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.access import admin_guards
-from mainstem.broker.api import Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Call
 from mainstem.broker.failures import coordinator_code
 from mainstem.broker.transactions.state import Producer
 from mainstem.errors import MainstemError

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from mainstem.broker.access import admin_guards
 from mainstem.broker.access.acls import Operation
-from mainstem.broker.api import Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Call
 from mainstem.broker.configs.config_changes import change_configs, value_of
 from mainstem.broker.configs.config_entries import ChangeableConfigs
 from mainstem.protocol.messages.alter_configs import (

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mainstem.broker.access import admin_guards
-from mainstem.broker.api import Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Call
 from mainstem.broker.failures import error_code, refusal
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode

@@ -11,7 +11,8 @@ from uuid import UUID
 
 from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import in_turn, on_topics, reads_group
-from mainstem.broker.api import Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Call
 from mainstem.broker.failures import coordinator_code, refusal
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode

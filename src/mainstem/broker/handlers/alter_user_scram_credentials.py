@@ -9,7 +9,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from mainstem.broker.access import admin_guards
-from mainstem.broker.api import Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Call
 from mainstem.broker.failures import error_code, refusal
 from mainstem.broker.handlers.describe_user_scram_credentials import NUMBER_OF
 from mainstem.errors import MainstemError

@@ -12,7 +12,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.access.guards import open_to_all
-from mainstem.broker.api import Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Call
 from mainstem.broker.features import features
 from mainstem.protocol.apis import OWN_APIS, OWN_CLIENT
 from mainstem.protocol.errors import ErrorCode

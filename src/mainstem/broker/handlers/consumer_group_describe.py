@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.access import group_guards
-from mainstem.broker.api import Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Call
 from mainstem.broker.groups.consumer.assignors import Assignment as Partitions
 from mainstem.broker.groups.consumer.consumer_group import ConsumerGroup, ConsumerMember, assignment_of
 from mainstem.broker.slices import Slices

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from mainstem.broker.access import group_guards
 from mainstem.broker.access.acls import Operation, ResourceType
 from mainstem.broker.access.authorizer import Access
-from mainstem.broker.api import Answer, Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Answer, Call
 from mainstem.broker.groups.member_bytes import check_member_bytes
 from mainstem.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 def handle(node: Node, call: Call) -> Awaitable[Answer]:
     """Serve one request; the top of the file says how."""
-    check_member_bytes(node, call.body.subscribed_topic_names or ())
+    check_member_bytes(call.body.subscribed_topic_names or (), node.group_member_bytes_max)
     access = Access(node.authorizer, call.principal, call.client_host[1:])
 
     def may_see(topic: str) -> bool:

@@ -10,7 +10,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from mainstem.broker.access import admin_guards
-from mainstem.broker.api import Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Call
 from mainstem.broker.configs.config_entries import topic_entries
 from mainstem.broker.failures import error_code, refusal
 from mainstem.errors import MainstemError

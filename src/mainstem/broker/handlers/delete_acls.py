@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from mainstem.broker.access import admin_guards
 from mainstem.broker.access.acls import Acl, AclFilter
-from mainstem.broker.api import Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Call
 from mainstem.broker.failures import error_code, refusal
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from mainstem.broker.access import admin_guards
-from mainstem.broker.api import Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Call
 from mainstem.broker.failures import error_code, refusal
 from mainstem.broker.storage.topics import Topic
 from mainstem.errors import MainstemError

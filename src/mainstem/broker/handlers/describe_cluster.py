@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.access import record_guards
-from mainstem.broker.api import Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Call
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.describe_cluster import (
     DescribeClusterBroker,

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.access import group_guards
-from mainstem.broker.api import Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Call
 from mainstem.broker.groups.classic.classic_group import ClassicGroup, GroupState
 from mainstem.broker.slices import Slices
 from mainstem.protocol.errors import ErrorCode

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import on_cluster
-from mainstem.broker.api import Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Call
 from mainstem.log.node.stored_size import stored_bytes
 from mainstem.model import TopicPartition
 from mainstem.protocol.errors import ErrorCode

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import on_topics
-from mainstem.broker.api import Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Call
 from mainstem.broker.failures import error_code
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import on_cluster
-from mainstem.broker.api import Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Call
 from mainstem.log.node.metadata import METADATA_PARTITION
 from mainstem.protocol.errors import ErrorCode, describe
 from mainstem.protocol.messages import describe_quorum as messages

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from mainstem.broker.access import group_guards
-from mainstem.broker.api import Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Call
 from mainstem.broker.failures import coordinator_code, error_code
 from mainstem.broker.share.state_records import ShareKey
 from mainstem.broker.slices import Slices

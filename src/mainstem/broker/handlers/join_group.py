@@ -9,7 +9,8 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from mainstem.broker.access.guards import reads_group
-from mainstem.broker.api import Answer, Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Answer, Call
 from mainstem.broker.groups.member_bytes import check_member_bytes
 from mainstem.protocol.messages.join_group import JoinGroupRequest
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
 def handle(node: Node, call: Call) -> Awaitable[Answer]:
     """Serve one request; the top of the file says how."""
-    check_member_bytes(node, (part for each in call.body.protocols for part in (each.name, each.metadata)))
+    check_member_bytes(
+        (part for each in call.body.protocols for part in (each.name, each.metadata)), node.group_member_bytes_max
+    )
     return node.groups.classic.join(call)
 
 

@@ -10,7 +10,8 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from mainstem.broker.access.guards import reads_group
-from mainstem.broker.api import Answer, Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Answer, Call
 from mainstem.broker.groups.consumer.consumer_group import ConsumerGroup
 from mainstem.protocol.messages.leave_group import LeaveGroupRequest
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import on_cluster
-from mainstem.broker.api import Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Call
 from mainstem.broker.configs.config_entries import ResourceType
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.list_config_resources import (

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import on_cluster
-from mainstem.broker.api import Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Call
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,

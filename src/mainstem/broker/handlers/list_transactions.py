@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.access import admin_guards
-from mainstem.broker.api import Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Call
 from mainstem.broker.failures import coordinator_code
 from mainstem.broker.groups.consumer.topic_patterns import TopicPatterns
 from mainstem.broker.transactions.state import IDLE, TransactionState

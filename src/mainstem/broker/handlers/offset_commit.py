@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.access.acls import Operation, ResourceType
 from mainstem.broker.access.guards import on_topics
-from mainstem.broker.api import Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Call
 from mainstem.broker.failures import coordinator_code
 from mainstem.broker.groups.records import CommittedOffset
 from mainstem.broker.storage.topics import Topic

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from mainstem.broker.access.acls import Operation, ResourceType
 from mainstem.broker.access.guards import in_turn, on_named, on_topics
-from mainstem.broker.api import Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Call
 from mainstem.broker.failures import coordinator_code
 from mainstem.broker.groups.records import OffsetKey
 from mainstem.errors import MainstemError

@@ -10,7 +10,8 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from mainstem.broker.access import group_guards
-from mainstem.broker.api import Answer, Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Answer, Call
 from mainstem.broker.groups.member_bytes import check_member_bytes
 from mainstem.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 def handle(node: Node, call: Call) -> Awaitable[Answer]:
     """Serve one request; the top of the file says how."""
-    check_member_bytes(node, call.body.subscribed_topic_names or ())
+    check_member_bytes(call.body.subscribed_topic_names or (), node.group_member_bytes_max)
     return node.share.coordinator.heartbeat(call)
 
 

@@ -9,7 +9,8 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.access.guards import reads_group
-from mainstem.broker.api import Answer, Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Answer, Call
 from mainstem.broker.groups.member_bytes import check_member_bytes
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -26,7 +27,7 @@ def handle(node: Node, call: Call) -> Answer | Awaitable[Answer]:
     if call.api_version >= _NAMES_PROTOCOL_FROM and None in (body.protocol_type, body.protocol_name):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL, assignment=b"")
     for each in body.assignments:
-        check_member_bytes(node, (each.assignment,))
+        check_member_bytes((each.assignment,), node.group_member_bytes_max)
     return node.groups.classic.sync(call)
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import on_cluster
-from mainstem.broker.api import Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Call
 from mainstem.broker.features import features
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.update_features import (

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mainstem.broker.access import admin_guards
-from mainstem.broker.api import Api, Call
+from mainstem.broker.api import Api
+from mainstem.broker.call import Call
 from mainstem.broker.failures import error_code
 from mainstem.broker.transactions.markers import Marker
 from mainstem.broker.transactions.state import Producer

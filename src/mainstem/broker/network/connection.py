@@ -20,8 +20,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from mainstem.broker.api import Answer, Api, Call
+from mainstem.broker.api import Api
 from mainstem.broker.apis import APIS
+from mainstem.broker.call import Answer, Call
 from mainstem.broker.handlers.api_versions import UNSUPPORTED as UNSUPPORTED_API_VERSIONS
 from mainstem.broker.handlers.sasl_authenticate import BARE_TOKEN
 from mainstem.broker.network.framing import FrameReceiver
@@ -41,7 +42,7 @@ from mainstem.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from mainstem.protocol.schema import Buffer, Message
 
 if TYPE_CHECKING:
-    from mainstem.broker.access.guards import Guard
+    from mainstem.broker.dispatch import Dispatcher
     from mainstem.broker.node import Node
 
 _LOG: Final = logging.getLogger("mainstem.broker")
@@ -71,8 +72,11 @@ class Connection(asyncio.BufferedProtocol):
     _memory: HeldMemory
     _receiver: FrameReceiver
 
-    def __init__(self, node: Node, open_connections: set[Connection], listener: Listener) -> None:
+    def __init__(
+        self, node: Node, dispatcher: Dispatcher, open_connections: set[Connection], listener: Listener
+    ) -> None:
         self._node = node
+        self._dispatcher = dispatcher
         self._listener = listener
         self._open_connections = open_connections
         self._transport: asyncio.Transport | None = None
@@ -314,12 +318,11 @@ class Connection(asyncio.BufferedProtocol):
         self._serve(slot, BARE_TOKEN, Call(*header[:4], self._client_host, body, self._session))
 
     def _serve(self, slot: _InFlight, api: Api, call: Call) -> None:
-        guard = self._node.guards.get(api.key)
         if self._node.quotas.is_active:
             slot.charge = Charge(self._node, call, slot.size_bytes)
-            answer = slot.charge.serve(lambda: self._handled(slot, guard, api, call))
+            answer = slot.charge.serve(lambda: self._handled(slot, api, call))
         else:
-            answer = self._handled(slot, guard, api, call)
+            answer = self._handled(slot, api, call)
         if answer is None or isinstance(answer, Message):
             self._answered(slot, call, answer)
             return
@@ -331,24 +334,22 @@ class Connection(asyncio.BufferedProtocol):
         self._tasks.add(task)
         task.add_done_callback(done)
 
-    def _handled(self, slot: _InFlight, guard: Guard | None, api: Api, call: Call) -> Answer | Awaitable[Answer]:
+    def _handled(self, slot: _InFlight, api: Api, call: Call) -> Answer | Awaitable[Answer]:
         slices = api.slices
         if slices is not None and (asked := getattr(call.body, slices.asked)):
             items = slices.items(call.body)
             if slices.is_long(items):
-                return self._in_slices(slot, guard, api, call, items)
+                return self._in_slices(slot, api, call, items)
             if len(items) != len(asked):
                 setattr(call.body, slices.asked, items)
-        return api.handle(self._node, call) if guard is None else self._node.serve_guarded(guard, api, call)
+        return self._dispatcher.serve(api, call)
 
-    async def _in_slices(
-        self, slot: _InFlight, guard: Guard | None, api: Api, call: Call, items: Sequence[Any]
-    ) -> Answer:
+    async def _in_slices(self, slot: _InFlight, api: Api, call: Call, items: Sequence[Any]) -> Answer:
         """Serve a long request in slices; its response is encoded here, while others are served."""
         assert api.slices is not None
 
         def serve(part: Call) -> Answer | Awaitable[Answer]:
-            return api.handle(self._node, part) if guard is None else self._node.serve_guarded(guard, api, part)
+            return self._dispatcher.serve(api, part)
 
         async with self._node.long_requests:
             answer, slot.chunks = await serve_in_slices(call, api.slices, items, serve, self._node.response_bytes_max)

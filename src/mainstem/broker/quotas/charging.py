@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mainstem.broker.access.guards import name_of
 from mainstem.broker.access.refusals import refused_items
-from mainstem.broker.api import Answer, Call
+from mainstem.broker.call import Answer, Call
 from mainstem.broker.quotas.entities import CONSUMER_BYTES, MUTATIONS, PRODUCER_BYTES, REQUEST_PERCENT
 from mainstem.protocol.apis import ApiKey, entity
 from mainstem.protocol.errors import ErrorCode

@@ -31,7 +31,7 @@ from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
 if TYPE_CHECKING:
-    from mainstem.broker.api import Call
+    from mainstem.broker.call import Call
     from mainstem.broker.configs.broker_settings import BrokerConfig
     from mainstem.broker.configs.group_configs import GroupConfigs
     from mainstem.broker.coordinator.effects import StateRecord

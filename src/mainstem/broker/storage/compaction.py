@@ -38,7 +38,9 @@ from mainstem.log.partition.checkpoints import decode_offsets, encode_offsets
 from mainstem.model import TopicPartition
 
 if TYPE_CHECKING:
-    from mainstem.broker.node import Node
+    from mainstem.broker.configs.broker_settings import BrokerConfig
+    from mainstem.clock import Clock
+    from mainstem.log.node.node_log import NodeLog
     from mainstem.log.partition.config import LogConfig
     from mainstem.log.partition.partition_log import PartitionLog
 
@@ -133,12 +135,13 @@ class CompactionWorker:
 class Compaction:
     """The compaction of one node."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self._directory = node.log.directory
-        self._map_bytes = int(node.config.get("log.cleaner.dedupe.buffer.size"))
-        self._backoff_s = int(node.config.get("log.cleaner.backoff.ms")) / 1000
-        self._is_enabled = bool(node.config.get("log.cleaner.enable"))
+    def __init__(self, config: BrokerConfig, clock: Clock, log: NodeLog) -> None:
+        self._clock = clock
+        self._log = log
+        self._directory = log.directory
+        self._map_bytes = int(config.get("log.cleaner.dedupe.buffer.size"))
+        self._backoff_s = int(config.get("log.cleaner.backoff.ms")) / 1000
+        self._is_enabled = bool(config.get("log.cleaner.enable"))
         self._cleaned: dict[TopicPartition, _Cleaned] = {}
         self._retries: dict[TopicPartition, _Retry] = {}
         self._looked_at: set[TopicPartition] = set()
@@ -187,7 +190,7 @@ class Compaction:
             self._looked_at.add(name)
             try:
                 if name.topic not in configs:
-                    configs[name.topic] = self._node.log.config_of(name)
+                    configs[name.topic] = self._log.config_of(name)
                 if configs[name.topic].is_compacted and self._may_be_dirty(name):
                     self._directory.get(name)
             except MainstemError as error:
@@ -210,7 +213,7 @@ class Compaction:
             if not log.config.is_compacted or self._must_wait(name, loop.time()):
                 continue
             try:
-                dirty = log.cleaning.dirty(self._node.clock.time_ms(), self._cleaned_offset(log))
+                dirty = log.cleaning.dirty(self._clock.time_ms(), self._cleaned_offset(log))
             except StorageError as error:
                 _LOG.warning("%s cannot be compacted: %s", name, error)
                 continue
@@ -242,7 +245,7 @@ class Compaction:
     async def _compact(self, log: PartitionLog, dirty: Dirty) -> None:
         """Compact one partition. A failure is logged and retried later."""
         name = log.topic_partition
-        job = log.cleaning.compaction_job(dirty, self._node.clock.time_ms(), self._map_bytes)
+        job = log.cleaning.compaction_job(dirty, self._clock.time_ms(), self._map_bytes)
         try:
             async for answer in self.worker.run(job):
                 if isinstance(answer, CleanedSegment):

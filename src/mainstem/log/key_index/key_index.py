@@ -32,7 +32,7 @@ from mainstem.record.header import BatchHeader, iter_headers
 from mainstem.record.key_scan import records_of, scan_keys
 
 if TYPE_CHECKING:
-    from mainstem.log.partition.partition_log import PartitionLog
+    from mainstem.log.partition.partition_reads import PartitionReads
 
 _CATCH_UP_BYTES_MAX: Final = 4 << 20
 """How much log is read at once, on the spot; more is a build's, in a process of its own."""
@@ -57,7 +57,7 @@ class BuildPlan(NamedTuple):
 class KeyIndex:
     """See the module's docstring."""
 
-    def __init__(self, store: KeyStore, log: PartitionLog, clock: Clock, next_generation: Callable[[], int]) -> None:
+    def __init__(self, store: KeyStore, log: PartitionReads, clock: Clock, next_generation: Callable[[], int]) -> None:
         self.log = log
         self._store = store
         self.parts = self.wanted_parts
@@ -354,7 +354,9 @@ def drop_generation(store: KeyStore, generation: int) -> None:
         store.delete_range(layout.generation_prefix(kind, generation), layout.generation_prefix(kind, generation + 1))
 
 
-def _batches(log: PartitionLog, offset: int, max_bytes: int = _READ_BYTES) -> Iterator[tuple[BatchHeader, memoryview]]:
+def _batches(
+    log: PartitionReads, offset: int, max_bytes: int = _READ_BYTES
+) -> Iterator[tuple[BatchHeader, memoryview]]:
     """The batches from the one that holds ``offset`` up to the high watermark. Raises CorruptBatchError."""
     while offset < log.high_watermark:
         before = offset

@@ -94,10 +94,7 @@ class PartitionLog(PartitionReads):
         config: LogConfig,
         state: PartitionState,
     ) -> None:
-        super().__init__(topic_partition, state)
-        self.directory = directory
-        self.topic_id = topic_id
-        self.config = config
+        super().__init__(directory, topic_partition, topic_id, config, state)
         self.recovery_point = state.log_end_offset
         self._context = context
         self._clock = clock

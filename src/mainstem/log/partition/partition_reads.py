@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import NamedTuple
+from uuid import UUID
 
 from mainstem.errors import CorruptBatchError, DamagedRecordsError, OffsetOutOfRangeError
+from mainstem.log.partition.config import LogConfig
 from mainstem.log.partition.leader_epochs import EpochEndOffset, LeaderEpochs
 from mainstem.log.partition.producer_state import ProducerEntry, ProducerState
 from mainstem.log.segments.log_segments import LogPlace, LogSegments
@@ -53,8 +55,18 @@ class PartitionState(NamedTuple):
 class PartitionReads:
     """A partition as readers see it."""
 
-    def __init__(self, topic_partition: TopicPartition, state: PartitionState) -> None:
+    def __init__(
+        self,
+        directory: PurePath,
+        topic_partition: TopicPartition,
+        topic_id: UUID,
+        config: LogConfig,
+        state: PartitionState,
+    ) -> None:
+        self.directory = directory
         self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.config = config
         self.leader_epoch = state.leader_epoch
         self.log_start_offset = state.log_start_offset
         self.log_end_offset = state.log_end_offset

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from mainstem.broker.api import Call
+    from mainstem.broker.call import Call
     from mainstem.broker.coordinator.effects import Effects
     from mainstem.broker.groups.group_log import GroupLog
     from mainstem.broker.groups.group_types import GroupRegistry

@@ -31,7 +31,7 @@ from mainstem.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroup
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mainstem.broker.api import Call
+    from mainstem.broker.call import Call
     from mainstem.broker.coordinator.effects import StateRecord
     from mainstem.broker.groups.group_log import GroupLog
     from mainstem.broker.groups.group_types import GroupRegistry

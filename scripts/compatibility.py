@@ -166,7 +166,7 @@ GetTelemetrySubscriptions and PushTelemetry (71, 72) are listed by Kafka only wi
 metrics; there is none here.
 
 Features (KIP-584) are listed by what is served: `transaction.version` 2, `group.version` 1 and `share.version` 1 with
-the APIs that they stand for. None of them is switched at run time.
+their APIs. None of them is switched at run time.
 
 Topic and broker configs have Kafka's names and bounds; DescribeConfigs says of each what it means here. Kafka lists
 more broker configs: those are about threads, replicas, controllers and plug-ins that are not here, and setting one is

@@ -137,7 +137,7 @@ def problem_of(error: MainstemError) -> dict[str, Any]:
 
 
 def error_from_problem(document: Mapping[str, Any]) -> MainstemError:
-    """The error that a problem document stands for, ready to be raised.
+    """The error of a problem document, ready to be raised.
 
     A ``type`` that is not in the table gives a plain MainstemError with the document's text, so that an older client
     still shows what a newer gateway says.

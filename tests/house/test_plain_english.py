@@ -9,7 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 _DIALECT = re.compile(
     r"(?<!there )(?<!There )\bis no [a-z]"
-    r"|\b(?:nobody|whoever|anew|no more|told|said no|as good as|somebody)\b|See the module\."
+    r"|\b(?:nobody|whoever|anew|no more|told|said no|as good as|somebody)\b"
+    r"|\b[Ss]ee the module\b|\blies? behind\b|\bstands? for\b"
     r'|"""What ',
     re.MULTILINE,
 )

@@ -143,7 +143,7 @@ _OF_LIBRDKAFKA: dict[int, type[MainstemError]] = {
 
 
 def error_of(code: int, context: str, said: str | None = None) -> MainstemError:
-    """The error that ``code`` stands for. ``context`` says what was tried; ``said`` is the log's own text, if any."""
+    """The error for ``code``. ``context`` says what was tried; ``said`` is the log's own text, if any."""
     if _LIBRDKAFKA_FIRST <= code <= _LIBRDKAFKA_LAST:
         return _OF_LIBRDKAFKA.get(code, ProtocolError)(f"{context}: {said or f'librdkafka error {code}'}")
     if code == _E.INVALID_RECORD and said is not None and (failed := parse_condition(said)) is not None:

@@ -74,8 +74,8 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupInfo:
-    """A group: its state, the position that it has committed, how many offsets lie behind it (0 for the group of a
-    load, which reads nothing), and its type (classic, consumer or share).
+    """A group: its state, its committed position, its lag in offsets (0 for the group of a load, which reads nothing),
+    and its type (classic, consumer or share).
     """
 
     name: str
@@ -86,7 +86,7 @@ class GroupInfo:
 
 
 class Log:
-    """A log, by the addresses of its brokers; a context manager. See the module's docstring for its contract."""
+    """A log, by the addresses of its brokers; a context manager. The module's docstring has the contract."""
 
     def __init__(
         self,

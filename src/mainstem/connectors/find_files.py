@@ -24,7 +24,7 @@ LAKE_FILES: Final = ("catalog.db", "current")
 
 
 def find_files(sources: Sequence[Path | str]) -> list[Path]:
-    """The files, in the order of the arguments and of their names; a lake's directory stands for itself.
+    """The files, in the order of the arguments and of their names; a lake's directory is one entry.
 
     Of a directory, those with a known suffix, in directories below it too; names that begin with ``.`` or ``_`` are
     passed over, as Spark does. Raises InputError for a file that is not there, and for a pattern or a directory without

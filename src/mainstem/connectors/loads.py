@@ -18,7 +18,7 @@ class LoadOptions:
 
     ``key``: the key's columns; default: the topic's own, if it has a schema. ``derived``: column → template of other
     columns, ``{"id": "{carrier}-{flight}"}``. ``partitions`` and ``compacted`` are for a topic that is created.
-    ``nulls``: what stands for null in a CSV file; ``delimiter``: the one character between its values, by default a
+    ``nulls``: the texts that mean null in a CSV file; ``delimiter``: the one character between its values, by default a
     comma, and a tab in .tsv. ``again``: from the first row on, whatever was loaded before.
     Raises InputError for a delimiter that is not one ASCII character, or is a quote or a line's end.
     """

@@ -100,7 +100,7 @@ class LazyConsole:
 
 
 class Door:
-    """ASGI middleware, see the module."""
+    """ASGI middleware that routes the console's paths to the console's app."""
 
     def __init__(self, app: AsgiApp, console: LazyConsole) -> None:
         self._app = app

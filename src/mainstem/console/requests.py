@@ -37,7 +37,7 @@ def path(*segments: str) -> str:
 def row_of(view: str, key: str) -> ConsoleRequest:
     """The request for a key-value view's row.
 
-    The keys ``.`` and ``..`` are no segments of a path: to clients and proxies they mean this one and the one above.
+    The keys ``.`` and ``..`` cannot be segments of a path: clients and proxies resolve them as directories.
     """
     if key in (".", ".."):
         return ConsoleRequest(path("views", view, "keys"), {"start": key, "end": key + "\0", "limit": 1})

@@ -1,4 +1,4 @@
-"""Who may open the console where the gateway asks for tokens: a small page takes the token, a cookie names the session.
+"""Sign-in to the console where the gateway requires tokens: a small page takes the token, a cookie names the session.
 
 1. A page of the console without a session is answered with the sign-in page (401): plain HTML, nothing of it is kept.
 2. It sends the token to ``SIGN_IN`` as any client sends it. A token that is known gets a session: a random id in a

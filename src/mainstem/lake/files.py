@@ -76,7 +76,7 @@ class _Out(OutputFile):
 
 
 class DurableFiles(FileIO):
-    """pyiceberg's port to files; see the module."""
+    """The implementation of pyiceberg's file interface for a lake's directory."""
 
     def __init__(self, properties: Properties = EMPTY_DICT) -> None:
         super().__init__(properties)

@@ -1,8 +1,8 @@
-"""A lake as others read it: the files of its newest commit, and the position up to which they go.
+"""A lake for readers in other processes: the files of its newest commit, and their position.
 
-For any process, beside the view host that writes: a commit is seen whole or not at all, files are never changed, and
-those that compaction replaces stay for an hour (``table.KEEP_S``), long enough for who has begun to read. Immutable;
-safe from any thread.
+The view host may write meanwhile: a commit is seen whole or not at all, files are never changed, and files that
+compaction replaces stay for an hour (``table.KEEP_S``), for readers that have begun with them. Immutable; safe from any
+thread.
 """
 
 from __future__ import annotations

@@ -317,7 +317,7 @@ def _lies_at(here: Path, location: Path) -> bool:
 
 
 def _move(table: Table, directory: Path) -> None:
-    """Let the lake's table name its files as they lie in ``directory``; see the module."""
+    """Correct the paths in the lake's table for its current ``directory``."""
     files, location = files_of(table, directory), directory / TABLE_FILES
     nowhere: dict[str, Any] = {
         "current_snapshot_id": None,

@@ -81,7 +81,7 @@ def log_role(
 
 @dataclass(frozen=True, slots=True)
 class HttpAccess:
-    """Who is let in by HTTP, and how: tokens, pages of other origins, TLS, and the limits that are set."""
+    """The gateway's access options: tokens, pages of other origins, TLS, and limits."""
 
     tokens: Path | None = None
     origins: tuple[str, ...] = ()

@@ -23,7 +23,7 @@ Key = str | Sequence[str] | None
 
 
 class App:
-    """Topics, pipelines and views under one name; see the module for its invariants."""
+    """Topics, pipelines and views under one name. The module's docstring has the invariants."""
 
     def __init__(self, name: str) -> None:
         where = _caller()

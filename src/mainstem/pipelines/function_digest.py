@@ -99,7 +99,7 @@ class _Walk:
             self._code(entry, names, _docstring(entry)) if isinstance(entry, CodeType) else self.shape(entry)
             for entry in constants
         ]
-        # a global stands for what it is, an attribute for its name
+        # of a global, its value counts; of an attribute, its name
         reached = [self.shape(names[name]) if name in names else name for name in code.co_names]
         return ("code", code.co_code.hex(), code.co_argcount, code.co_kwonlyargcount, *shapes, *reached)
 

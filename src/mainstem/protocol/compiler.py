@@ -98,7 +98,7 @@ _SMALL: Final = tuple(bytes([value]) for value in range(0x80))
 
 
 def reader(message: type[M], version: int, elements_max: int = MAX_ELEMENTS) -> Callable[[Buffer, int], tuple[M, int]]:
-    """``read(buffer, at) -> (message, index after it)``. It raises FrameError for bytes that are no such message,
+    """``read(buffer, at) -> (message, index after it)``. It raises FrameError for bytes that are not such a message,
     LargeFrameError for one with more array elements and tagged fields than ``elements_max``.
     """
     read_struct = _compiled(message, version)[0]

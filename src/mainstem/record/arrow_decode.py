@@ -91,7 +91,7 @@ def decode(
     aborted: AbortedTransactions = (),
     options: DecodeOptions = _DEFAULT_OPTIONS,
 ) -> Decoded:
-    """Decode ``columns`` of the records in ``buffer``; see the module's contract.
+    """Decode ``columns`` of the records in ``buffer``. The module's docstring has the contract.
 
     ``timestamp`` is in microseconds, saturated where milliseconds do not fit; ``headers`` is null for a record without
     any, as in Spark's own connector.

@@ -77,7 +77,7 @@ def joint_key(columns: Sequence[pa.Array]) -> pa.Array:
 
 
 def plain_column(column: pa.Array) -> pa.Array:
-    """Strings, numbers, booleans and what is nested as they are; else the text that stands for a value in JSON."""
+    """Strings, numbers, booleans and nested values unchanged; other values as the text of their JSON form."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         return plain_column(column.dictionary_decode())

@@ -173,7 +173,7 @@ class _Parser:
 def read_value(data: bytes, record: AvroType) -> dict[str, Any]:
     """The fields of one record, by name; text that is not UTF-8 keeps its bytes as lone surrogates (PEP 383).
 
-    Raises SchemaError when the bytes are no such record, to the last.
+    Raises SchemaError when the bytes are not exactly one such record.
     """
     reader = _Reader(data)
     found: dict[str, Any] = reader.read(record, 0)

@@ -41,7 +41,7 @@ _Options = TypeVar("_Options", ReadOptions, WriteOptions)
 
 
 class MainstemDataSource(DataSource):
-    """Spark's entry point; see the module."""
+    """Spark's entry point to the ``mainstem`` data source."""
 
     @classmethod
     def name(cls) -> str:

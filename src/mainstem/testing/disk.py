@@ -194,7 +194,7 @@ class CutDisk(NamedTuple):
 
 
 class FaultyDisk:
-    """See the module's text. ``calls`` counts the storage calls that were made."""
+    """A disk in memory with faults. ``calls`` counts the storage calls that were made."""
 
     def __init__(self, seed: int = 0) -> None:
         self.calls = 0

@@ -43,7 +43,7 @@ _MANY_TRANSACTIONS_FROM: Final = 4
 
 
 def create_topics(node: Node, call: Call, access: Access) -> Steps:
-    """Create on the cluster, or on each topic; who may not see a topic's configs does not see them in the answer."""
+    """Create on the cluster, or on each topic; the answer has a topic's configs only for users that may see them."""
     body: CreateTopicsRequest = call.body
     refused: list[Any] = []
     if not access.allows_on_cluster(Operation.CREATE):

@@ -105,7 +105,7 @@ def metadata(node: Node, call: Call, access: Access) -> Steps:
     wants_none = not names_all and not body.topics
     answer: MetadataResponse = yield
     if wants_none:
-        answer.topics = []  # an empty list stands for all topics in version 0
+        answer.topics = []  # an empty list means all topics in version 0
     if names_all:
         answer.topics = split(node, access, Resource.TOPIC, Operation.DESCRIBE, answer.topics)[0]
     if body.include_topic_authorized_operations:
@@ -116,7 +116,7 @@ def metadata(node: Node, call: Call, access: Access) -> Steps:
         answer.cluster_authorized_operations = _cluster_operations(access)
     denied = refused_items(MetadataResponse, "topics", refused, _DENIED)
     for item in denied:
-        # Who asks by id does not learn the name, and who asks by name does not learn the id.
+        # A request by id does not reveal the name, and a request by name does not reveal the id.
         if getattr(item, "name", None) is not None:
             item.topic_id = ZERO_UUID
         elif call.api_version < _NO_NAME_FROM:

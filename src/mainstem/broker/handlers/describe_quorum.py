@@ -1,4 +1,4 @@
-"""DescribeQuorum (55), versions 0–2: the quorum is this node, and its metadata log stands for Kafka's.
+"""DescribeQuorum (55), versions 0–2: the quorum is this node, and its metadata log takes the place of Kafka's.
 
 Tools describe ``__cluster_metadata`` to find the controller; every other partition has no quorum:
 UNKNOWN_TOPIC_OR_PARTITION.

@@ -1,8 +1,8 @@
 """InitProducerId (22), versions 0–6 (listed: 0–5): an id and an epoch for an idempotent or transactional producer.
 
-Without a transactional id: a fresh id with epoch 0, also for a producer that brings its own (KIP-360's way out).
-With one: older instances are fenced, and what they left open is aborted before the answer. A producer that brings its
-own id and epoch goes on with the next epoch, unless it was fenced (KIP-360). Answered when it is durable.
+Without a transactional id: a new id with epoch 0, also for a producer that sends its id (KIP-360's way to recover).
+With one: older instances are fenced, and their open transaction is aborted before the answer. A producer that sends its
+id and epoch gets the next epoch, unless it was fenced (KIP-360). Answered when it is durable.
 Version 6 (KIP-939): ``enable2_pc`` begins transactions without a time-out; ``keep_prepared_txn`` leaves an ongoing one
 to the caller, who can only end it, and names its id and epoch. It is not listed, as Kafka does not list it yet: clients
 that take the newest version should not find one that few brokers serve.

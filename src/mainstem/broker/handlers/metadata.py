@@ -35,7 +35,7 @@ _NO_NAME_FROM: Final = 12
 def handle(node: Node, call: Call) -> MetadataResponse:
     """Serve one request; the top of the file says how."""
     body: MetadataRequest = call.body
-    # Version 0 has no null: an empty list stands for all topics.
+    # Version 0 has no null: an empty list means all topics.
     wants_all = body.topics is None or (call.api_version == 0 and not body.topics)
     if wants_all:
         topics = [_described(node, topic) for topic in node.topics.all()]

@@ -61,7 +61,7 @@ class RequestMemory:
         """Wake waiting connections while there is room, share by share."""
         self._has_more_room = True
         if self._is_waking:
-            return  # who was woken has given something back: the round that woke it goes on
+            return  # a woken connection has released memory: the round that woke it continues
         self._is_waking = True
         try:
             while self._has_more_room and self._blocked:

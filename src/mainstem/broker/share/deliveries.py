@@ -201,8 +201,8 @@ class Deliveries:
             self._watch(partition)
 
     def _give_back(self, partition: SharePartition, runs: Sequence[Run]) -> bool:
-        """Write what is given back, and wake who waits for it; False if it could not be written: it stays held then,
-        until the next request looks at the locks.
+        """Write the released records, and wake the waiting fetches. False if the write failed: the records then stay
+        acquired until the next request checks the locks.
         """
         if not runs:
             return True

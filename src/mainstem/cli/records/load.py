@@ -30,7 +30,7 @@ def load(  # noqa: PLR0913 - a command's options are its parameters
     ] = None,
     partitions: Annotated[int | None, typer.Option("--partitions", min=1, help="Of a topic that is created.")] = None,
     null: Annotated[
-        list[str] | None, typer.Option("--null", help='CSV: what stands for null; default "" and NA.')
+        list[str] | None, typer.Option("--null", help='CSV: a text that means null; default "" and NA.')
     ] = None,
     delimiter: Annotated[
         str | None, typer.Option("--delimiter", help=r"CSV: what stands between values; default a comma. \t is a tab.")

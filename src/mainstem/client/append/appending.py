@@ -206,7 +206,7 @@ class Appender:
                 except (
                     RemoteError,
                     AuthorizationError,
-                ):  # who may write need not be allowed to describe: then the default has to do
+                ):  # a user that may write may not be allowed to describe: then use the default
                     text = None
             limit = self._limits_bytes[topic] = int(text) if text else _MAX_MESSAGE_BYTES_DEFAULT
         return limit

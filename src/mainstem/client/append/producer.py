@@ -89,7 +89,7 @@ class Appended:
 
 
 class BulkProducer:
-    """One librdkafka producer; see the module's docstring for its contract."""
+    """One librdkafka producer. The module's docstring has the contract."""
 
     def __init__(self, options: ProducerOptions, clock: Clock, batch_bytes: int) -> None:
         self.is_broken = False

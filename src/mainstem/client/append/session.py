@@ -34,7 +34,7 @@ from mainstem.record.writer import NewRecord, ProducerStamp, build_batch
 
 
 class AppendSession:
-    """One producer; see the module's docstring for its contract."""
+    """One producer. The module's docstring has the contract."""
 
     def __init__(self, client: WireClient, clock: Clock) -> None:
         """Takes over ``client``."""

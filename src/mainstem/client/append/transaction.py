@@ -84,7 +84,7 @@ class TransactionSession:
 
 
 class Transaction:
-    """One transaction, a context manager; ``Log.transaction`` makes it. See the module's docstring for its contract."""
+    """One transaction, a context manager; ``Log.transaction`` makes it. The module's docstring has the contract."""
 
     def __init__(
         self,

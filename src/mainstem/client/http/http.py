@@ -65,7 +65,7 @@ class JsonHttp:
 
         ``repeats``: whether the request may be sent twice.
 
-        Raises the error that a problem stands for, and LogUnavailableError when there is no answer.
+        Raises the error of a problem document, and LogUnavailableError when there is no answer.
         """
         parameters = {name: value for name, value in (query or {}).items() if value is not None}
         target = self._prefix + path + (f"?{urlencode(parameters, doseq=True)}" if parameters else "")

@@ -38,7 +38,8 @@ class Reply:
 class Asked:
     """A request that is in the log; ``reply`` is None while no worker has answered it.
 
-    ``id`` is what ``look`` takes; who has it has the reply. ``position`` is just after the request.
+    ``id`` is the argument of ``look``; everyone who knows it can read the reply. ``position`` is just after the
+    request.
     """
 
     id: str

@@ -57,7 +57,7 @@ _TAKEN_OVER_MS: Final = 10_000
 
 
 class Worker:
-    """One worker; see the module's docstring for its contract. A context manager that closes it."""
+    """One worker, a context manager that closes it. The module's docstring has the contract."""
 
     def __init__(self, log: Log, topic: str, function: Answering, *, group: str | None = None) -> None:
         """``group`` is the consumer group whose workers share the requests, ``mainstem-worker-TOPIC`` unless given.
@@ -185,7 +185,7 @@ class Worker:
             self._go_back(start)
 
     def _abort(self, producer: Producer) -> None:
-        """End the round's transaction, if it has begun: until then it holds up who reads replies."""
+        """End the round's transaction, if it has begun: until then it delays the readers of replies."""
         try:
             producer.abort_transaction(_ABORT_S)
         except KafkaException:
@@ -204,7 +204,7 @@ class Worker:
                 ) from failure
 
     def _is_request(self, message: Message) -> bool:
-        """Whether it asks for a reply into the topic that belongs to ours: who asks chooses no other."""
+        """Whether it asks for a reply into the topic that belongs to ours: clients cannot choose another."""
         headers = _headers(message)
         return bool(headers.get(CORRELATION_ID)) and headers.get(REPLY_TOPIC) == self._reply_topic.encode()
 

@@ -86,7 +86,7 @@ class KeyOffsets:
 
 
 class KeyReader(BoundedReader):
-    """The records of one key between two offsets of its partition; see the module's docstring."""
+    """The records of one key between two offsets of its partition."""
 
     def __init__(
         self,

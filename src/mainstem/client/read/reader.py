@@ -106,7 +106,7 @@ class _Chunks:
 
 
 class BoundedReader(Iterator[Record]):
-    """The records between two offsets of each partition; ends by itself. See the module's docstring."""
+    """The records between two offsets of each partition; ends by itself."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class BoundedReader(Iterator[Record]):
 
 
 class Follower(Iterator[Record]):
-    """The records of topics as they come, without end, until it is closed. See the module's docstring.
+    """The records of topics as they come, without end, until it is closed.
 
     Partitions that are added to a topic later are read from their beginning.
     """
@@ -217,7 +217,7 @@ class Follower(Iterator[Record]):
         return tuple(self._chunks.damaged)
 
     def close(self) -> None:
-        """End it; from any thread. Who waits in ``next`` gets StopIteration."""
+        """End it; from any thread. A thread that waits in ``next`` gets StopIteration."""
         self._is_closed = True
         self._client.close()
 

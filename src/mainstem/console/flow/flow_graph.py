@@ -35,7 +35,7 @@ class FlowNode:
 
 @dataclass(frozen=True)
 class Edge:
-    """From what is read to who reads it, or from a pipeline to what it writes; ``is_table``: read as a table."""
+    """From a topic to its reader, or from a pipeline to its output; ``is_table``: read as a table."""
 
     source: str
     target: str

@@ -1,4 +1,4 @@
-"""The bounds of a request's head: its line and headers, which are read before anything is asked of who sends them.
+"""The bounds of a request's head: its line and headers, which are read before the sender is authenticated.
 
 A head has at most ``HEAD_BYTES_MAX`` bytes and ``HEADERS_MAX`` headers, else it is refused (431) and the connection
 closed; it is whole ``head_s`` after its connection was made, or after its first bytes came on one that is kept, else

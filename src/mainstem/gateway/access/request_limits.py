@@ -43,7 +43,7 @@ _OTHER_SITES = frozenset({"cross-site", "same-site"})  # same-site: another port
 _ONCE = (b"host", b"origin", b"sec-fetch-site")
 _APPEND = re.compile(r"/topics/[^/]+/(?:records|requests)")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-_UPGRADE = "websocket"  # stands for the method of a request that is none of the safe ones
+_UPGRADE = "websocket"  # treated like an unsafe method
 
 
 class Guard:
@@ -279,7 +279,7 @@ def _headers(scope: Scope) -> dict[str, str]:
 
 
 def _ambiguous(scope: Scope) -> HttpError | None:
-    """A header that decides who is served stands once; else a proxy and this process may read different ones."""
+    """A header that access depends on must occur once; else a proxy and this process could read different ones."""
     names = [name.lower() for name, _ in scope["headers"]]
     for name in _ONCE:
         if names.count(name) > 1:

@@ -1,10 +1,10 @@
-"""Bearer tokens: who they are and what they may do. No web framework in here: the commands use it too.
+"""Bearer tokens: their names, hashes and scopes. This module uses no web framework: the commands use it, too.
 
 A file of tokens is JSON, for its owner's eyes only (mode 600):
 
     {"tokens": [{"name": "shop", "sha256": "…", "read": ["topic:orders", "view:*"], "write": ["topic:orders*"]}]}
 
-A token is 32 random bytes, so its plain SHA-256 gives nothing away. A scope is ``topic:NAME``, ``view:NAME``, either
+A token is 32 random bytes, so its plain SHA-256 reveals nothing. A scope is ``topic:NAME``, ``view:NAME``, either
 with a ``*`` at the end for all names that begin so, or ``*`` alone for everything. ``admin`` implies the other two;
 ``write`` does not imply ``read``.
 

@@ -1,15 +1,15 @@
-"""Request and reply: append a request, find what became of one. All state is in the log.
+"""Request and reply: append a request, find its state. All state is in the log.
 
-A request's way, the same before and after a restart of the gateway:
+The steps of a request, the same before and after a restart of the gateway:
 
-1. The reply topic is there (made at the topic's first request: one partition, a key index where the log has one).
+1. The reply topic exists (created at the topic's first request: one partition, a key index if the log supports it).
 2. The request is appended, with its correlation id and reply topic as headers.
 3. A worker appends a record with the correlation id as its key to the reply topic.
-4. Who waits gets it from the topic's follower; who comes later finds it by its key.
+4. A waiting client gets the reply from the topic's follower; a later request finds it by its key.
 
-Looking again: the reply, if there is one; else the request itself says whether it is still pending. It is unknown when
-there is no record with this correlation id at its place, and expired when retention took it, or when it is older
-than what the reply topic keeps. One that stands behind an open transaction cannot be read yet, and counts as pending.
+``GET /requests/{id}`` returns the reply, if there is one; else it reads the request's record. The request is unknown
+when no record with its correlation id is at its offset. It is expired when retention removed it, or when it is older
+than the retention of the reply topic. A request after an open transaction cannot be read yet, and counts as pending.
 
 Blocking; safe from any thread.
 """

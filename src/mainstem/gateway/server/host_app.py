@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def create_host_app(host: ViewHost) -> FastAPI:
-    """The app of one view host. Its socket's permissions decide who may ask, so any host name is served."""
+    """The app of one view host. The permissions of its socket control access, so any host name is served."""
     streams = Streams()
     limits = GatewayLimits(host_names=None)
     return assemble("Mainstem view host", (view_router(LocalBackend(host, streams)),), limits, streams=streams)

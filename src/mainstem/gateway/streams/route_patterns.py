@@ -53,7 +53,7 @@ class RoutePattern:
         return len(self.words) in ways
 
     def _from(self, places: set[int]) -> set[int]:
-        """The places in the pattern that can be reached without another word: a ``#`` may stand for none."""
+        """The places in the pattern that can be reached without another word: a ``#`` may match none."""
         reached: set[int] = set()
         for place in places:
             at = place

@@ -2,7 +2,7 @@
 
 Towards the log: an object or array is kept as its JSON text, a string as its UTF-8 text, a number or boolean as its
 JSON text, null is a tombstone. From the log: a value that is a JSON object or array of at most 400 levels comes
-as such, other text as a string, and bytes that are no text as ``value_base64``. Keys and headers' values
+as such, other text as a string, and other bytes as ``value_base64``. Keys and headers' values
 likewise, except that they are never parsed.
 """
 

@@ -131,7 +131,7 @@ class Cleaning:
         self._maybe_roll_overdue(now_ms)
         bound = min(log.recovery_point, log.high_watermark)
         if log.last_stable_offset < log.high_watermark:
-            bound = min(bound, log.last_stable_offset - 1)  # who reads up to there holds the segment's end
+            bound = min(bound, log.last_stable_offset - 1)  # readers of committed records need the segment's end
         clean_bytes = dirty_bytes = 0
         end_offset, is_overdue = first_dirty, False
         for segment, following in pairwise(self._segments):

@@ -1,18 +1,19 @@
-"""Compacting segments: of each key only the latest record stays, at its offset. The work itself, over the Disk port.
+"""Compacts segments: of each key only the latest record stays, at its offset. The worker's part, over the Disk port.
 
 The steps of one run, over segments that do not change any more:
 
-1. Walk all batch headers: how transactions ended, and how many records are new (dirty).
-2. Read the new part, and note the latest offset of each key in a bounded map. When that is full, the run ends there.
-3. Read everything up to there, and write new segments with what stays, each for as many old ones as fit. Each is synced
-   with its index files, under names that end in ``.cleaned``, and handed to the owner, who lets it take their place.
+1. Walk all batch headers, to find how transactions ended and how many records are new (dirty).
+2. Read the new part, and note the latest offset of each key in a bounded map. When the map is full, the run ends there.
+3. Read everything up to there, and write new segments with the records that stay, each for as many old segments as fit.
+   Each is synced with its index files, under names that end in ``.cleaned``. The owner then swaps it in.
 
-What stays: the latest record of each key; a tombstone, and a marker whose transaction has no batch left, until their
-delete horizon; records behind what the map covers; of each active producer the last batch, if need be without a record,
-as its sequence is rebuilt from it. Records of aborted transactions and records without a key go.
+These records stay: the latest record of each key; a tombstone, and a marker whose transaction has no batch left, until
+their delete horizon; records after the part that the map covers. The last batch of each active producer stays, if
+necessary without records, because the producer's sequence is rebuilt from it. Records of aborted transactions and
+records without a key are removed.
 
-Offsets follow on one another in the new segments, too: where batches are gone, an empty batch of 61 bytes says so. So
-every check of the log holds for them as for any other; a wrong offset is found where it stands.
+Offsets are continuous in the new segments, too: an empty batch of 61 bytes replaces removed batches. So every check of
+the log holds for them, and a wrong offset is found at its place.
 
 Damage is CorruptBatchError, and nothing is replaced. Imports numba: for worker processes. Owned by one thread.
 """

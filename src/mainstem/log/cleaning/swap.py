@@ -89,7 +89,7 @@ class Swap:
 
 
 def set_aside(disk: Disk, segment: Segment) -> list[PurePath]:
-    """Rename a segment's files, so that they are no segment any more; their new names.
+    """Rename a segment's files, so that they are not a segment any more; returns their new names.
 
     The ``.log`` comes last: as long as it has its name, the others are its own.
     """
@@ -148,7 +148,7 @@ def _end_offset(disk: Disk, directory: PurePath, base_offset: int) -> int:
             if seal is not None and seal.log_bytes == size:
                 return seal.end_offset
         end_offset = base_offset
-        with suppress(CorruptBatchError):  # rot since then: what can be read of it tells what it stands for
+        with suppress(CorruptBatchError):  # damaged since then: its readable part shows which segments it replaces
             for _, header in walk_headers(file, Start(0, base_offset), size):
                 end_offset = header.next_offset
         return end_offset

@@ -1,11 +1,11 @@
 """Idempotency keys: what an append is answered with when the log has its records already. Pure functions.
 
-The log remembers which record an idempotency key stands for (``key_index`` keeps it) as long as the record is within
-the topic's window and not before the log start. A batch is answered as one, so it is
+The log knows the record of an idempotency key (``key_index`` stores it) as long as the record is within the topic's
+window and not before the log start. A batch has one answer, so it is
 
 * appended, when none of its keys is remembered;
 * answered with the first record's offset, and not appended, when each of its records has a key that is remembered,
-  and they stand in the log one behind the other: it is sent again;
+  and the records are consecutive in the log: it is a repeat;
 * refused otherwise, naming the records that are there and their offsets: the producer leaves those out.
 """
 
@@ -22,7 +22,7 @@ def earlier_offset(
 ) -> int | None:
     """The offset of the first of these records, when all of them are in the log; None when none is.
 
-    ``find`` tells the offset that a key stands for. Raises InvalidRecordError.
+    ``find`` returns the offset of a key's record. Raises InvalidRecordError.
     """
     keys = {index: mark.idempotency_key for index, mark in marks.items() if mark.idempotency_key is not None}
     _refuse_repeats(keys)

@@ -1,4 +1,4 @@
-"""The key index of one partition: which records a key has, and which record an idempotency key stands for.
+"""The key index of one partition: the records of each key, and the record of each idempotency key.
 
 It follows the log like a replica. Invariants:
 
@@ -55,7 +55,7 @@ class BuildPlan(NamedTuple):
 
 
 class KeyIndex:
-    """See the module's docstring."""
+    """The key index of one partition."""
 
     def __init__(self, store: KeyStore, log: PartitionReads, clock: Clock, next_generation: Callable[[], int]) -> None:
         self.log = log
@@ -98,7 +98,7 @@ class KeyIndex:
         return not self.is_ready or gone > max(_GARBAGE_MIN, self.log.log_end_offset - self.log.log_start_offset)
 
     def fail(self, reason: str) -> None:
-        """Nothing more is written: what follows would lie behind a gap. A new index takes up from the log."""
+        """Stop writing, because later entries would come after a gap. A new index continues from the log."""
         self._failure, self.build = reason, None
 
     # Opening
@@ -291,7 +291,7 @@ class KeyIndex:
         return found
 
     def remembered_offset(self, idempotency_key: bytes) -> int | None:
-        """The offset of the record that the key stands for, within its window; None when there is none.
+        """The offset of the key's record, within its window; None when there is none.
 
         Raises IndexNotReadyError.
         """

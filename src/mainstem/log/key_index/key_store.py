@@ -32,7 +32,7 @@ _BLOOM_BITS: Final = 10
 
 
 class KeyStore(Protocol):
-    """See the module's docstring."""
+    """The port of the ordered store. The module's docstring has the contract."""
 
     def get(self, key: bytes) -> bytes | None: ...
 

@@ -34,7 +34,7 @@ _RETRY_S_MAX: Final = 60.0
 
 
 class LogFeatures:
-    """See the module's docstring. ``open_store`` and ``start_build`` are ports: tests put their own in their place."""
+    """The log features of a node's partitions. ``open_store`` and ``start_build`` are ports, which tests replace."""
 
     def __init__(self, path: PurePath, clock: Clock) -> None:
         self.open_store: Callable[[], KeyStore] = lambda: RocksKeyStore(path / STORE)

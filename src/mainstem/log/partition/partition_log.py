@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _RECOVERY_CHECKPOINT_BYTES: Final = 16 << 20
-"""How much log may lie behind the written indexes and producer snapshot: what a start has to walk again."""
+"""The most bytes of log after the written indexes and producer snapshot: a start has to walk them again."""
 _UNSYNCED_BYTES_MAX: Final = 64 << 20
 _UNSYNCED_AGE_S_MAX: Final = 30.0
 _PRODUCER_EXPIRATION_MS: Final = 86_400_000

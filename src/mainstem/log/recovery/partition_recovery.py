@@ -1,22 +1,23 @@
-"""Opening a partition: from its files to a log whose every record may be believed, and bounded work to get there.
+"""Opens a partition: makes a log of verified records from its files, with a bounded amount of work.
 
-The steps, the same after a clean end as after a crash (after a clean end, the last ones find nothing to do):
+The steps are the same after a clean shutdown and after a crash (after a clean shutdown the last ones have no work):
 
-1. *Recovery point.* Up to it everything was synced: the greatest that the checkpoint and the newest seals say.
+1. *Recovery point.* Everything before it was synced. It is the greatest one in the checkpoint and the newest seals.
 2. *Trusted part.* From the last seal to the recovery point the batches are walked and indexed. Damage there is never
-   cut: it is passed over, reported, and reads of it answer CorruptBatchError. Appending goes on in a new segment.
-3. *Past the recovery point* every batch is proven. At the first that is incomplete or bad the log is cut. When proven
-   batches lie behind the cut, it may be rot and not a torn tail: then all that is cut is kept in ``.cut`` files, and
-   appending goes on in a new segment behind the highest offset seen, so that no offset is given twice.
-4. *Rewrite.* What is kept past the recovery point is written again, in place, and synced, before the high watermark
-   moves over it. After a crash of the process the page cache may hold what the disk lacks; after a failed sync the
-   kernel may even take these pages for clean, so that a sync alone would write nothing and prove nothing.
-5. *Leader epochs* come from their file, or from the batches when it does not reach the last of them.
+   truncated: it is skipped and reported, and reads of it raise CorruptBatchError. Appends go to a new segment.
+3. *Past the recovery point* every batch is verified. The log is truncated at the first incomplete or damaged batch. If
+   valid batches follow the truncation point, this is probably corruption in the middle of the log, not a torn write at
+   its end. The removed bytes are then saved in ``.cut`` files, and appends go to a new segment after the highest offset
+   seen, so that no offset is used twice.
+4. *Rewrite.* The records past the recovery point are written again, in place, and synced, before the high watermark
+   moves past them. After a crash of the process the page cache may have data that the disk lacks. After a failed sync
+   the kernel may treat these pages as clean: a sync alone would then write nothing.
+5. *Leader epochs* come from their file, or from the batches if the file does not reach the last of them.
 
-*Producer state* and the transactions that are open are known at the start of step 2 from the newest snapshot that is
-not past it, and the proven batches from there on; from then on each batch that is walked is taken into them. Where
-damage was passed, markers may be in it: how the transactions stood behind it is taken from the segment's seal and its
-transaction index. Where these are lost, too, a transaction may stay open without a marker: it is named in an error.
+*Producer state* and open transactions come from the newest snapshot that is not past the start of step 2; every batch
+walked after that updates them. Skipped damage may contain markers: the state of transactions after it comes from the
+segment's seal and its transaction index. If these are lost, too, a transaction may stay open without a marker: an error
+in the process's log names it.
 
 Concurrency: one call, in the thread that will own the partition log.
 """

@@ -1,10 +1,10 @@
-"""Reading a whole data directory, stopped or running, and naming each damage: file, file position, offset.
+"""Reads a whole data directory, of a stopped or running log, and reports each damage: file, file position, offset.
 
-Every batch is proven by its checksum, and that it follows on the one before; index entries must point at batches; a
-seal must match its files; snapshots and checkpoints must be whole. Nothing is changed, and no lock is taken.
+Every batch is verified by its checksum, and must follow the one before; index entries must point at batches; a seal
+must match its files; snapshots and checkpoints must be whole. Nothing is changed, and no lock is taken.
 
-A log that is in use grows meanwhile: what lies behind the last whole batch of a partition's last segment is damage
-only if it is still there, unchanged, at a second look; files that retention or compaction took away are passed over.
+A running log grows meanwhile: bytes after the last whole batch of a partition's last segment are damage only if they
+are unchanged when they are read again. Files that retention or compaction has removed are skipped.
 
 Functions over the disk port; no state.
 """

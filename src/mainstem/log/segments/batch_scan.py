@@ -154,10 +154,10 @@ def last_batch_end(file: DiskFile, start: int, limit: int) -> int:
 def walk_past_damage(
     file: DiskFile, start: Start, end: int, *, prove: bool, search: Search | None = None
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """As ``walk_headers`` or, with ``prove``, ``walk_verified``; but goes on behind damage, at the next proven batch.
+    """As ``walk_headers`` or, with ``prove``, ``walk_verified``; but after damage it continues at the next valid batch.
 
-    Who sees a batch start behind the end of the one before it has passed damage. ``search`` finds that batch, where
-    its owner remembers it: by default ``find_valid_batch``, which may have to look through all of the file.
+    If a batch starts after the end of the one before it, there is damage between the two. ``search`` finds the next
+    valid batch, if the owner remembers it: by default ``find_valid_batch``, which may have to read the whole file.
     """
     walk = walk_verified if prove else walk_headers
     while start.file_position < end:
@@ -174,9 +174,9 @@ def walk_past_damage(
 
 
 def find_valid_batch(file: DiskFile, start: int, end: int, first_offset: int) -> tuple[int, BatchHeader] | None:
-    """The first whole, proven batch that starts in (start, end) and whose offsets are from ``first_offset`` on.
+    """The first whole, verified batch that starts in (start, end) and whose offsets are from ``first_offset`` on.
 
-    For what lies behind a place that is not a batch: every byte may be a batch's start, so it looks for the magic byte.
+    Use it after damage, where every byte may be a batch's start. It searches for the magic byte.
     """
     chunk_start = start + 1
     while chunk_start + HEADER_BYTES <= end:

@@ -74,7 +74,7 @@ class LogSegments(Sequence[Segment]):
         return dropped
 
     def replace(self, old: Sequence[Segment], new: Segment) -> None:
-        """Let ``new`` stand for ``old``, which are neighbors; the active one is never among them."""
+        """Replace ``old``, which are neighbors, by ``new``; the active segment is never among them."""
         first = self._base_offsets.index(old[0].base_offset)
         slots = slice(first, first + len(old))
         assert self._segments[slots] == list(old)

@@ -1,7 +1,7 @@
 """The three indexes of one segment, kept up batch by batch, and their files.
 
 ``add`` is called for every batch in file order, by the append as by recovery and rebuilding, so that all three give the
-same indexes. An offset index entry is due when more than ``interval_bytes`` of log lie behind the last one; the time
+same indexes. An offset index entry is due when more than ``interval_bytes`` of log follow the last one; the time
 index gets an entry then, if the greatest timestamp has grown, and a last one when the segment is closed; the
 transaction index gets one for each marker that aborts a transaction: as in Kafka. For that the indexes know which
 transactions are open where they end; a new segment's begin with those of the one before it.

@@ -1,7 +1,7 @@
 """The time index of one segment: timestamp → offset, sparse. Kafka's ``.timeindex``: 12 bytes an entry.
 
 An entry (timestamp, offset) says: the greatest timestamp in the segment up to some batch is this one, and the first
-batch that has it ends with this offset. So a record with a later timestamp lies behind that offset.
+batch that has it ends with this offset. So a record with a later timestamp comes after that offset.
 
 Invariant: timestamps rise strictly, offsets rise. Pure data, no I/O; owned by one segment.
 """

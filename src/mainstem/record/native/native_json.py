@@ -324,7 +324,7 @@ def put_code_point(code: Native, to: Native) -> Native:
 
 @rare
 def read_escape(at: Native, end: Native) -> Native:
-    """(the code point that an escape, known to be good, stands for; the address behind it)."""
+    """(the code point of a valid escape; the address after it)."""
     byte = load_byte(at + 1)
     if byte == 0x75:
         code = code_unit(at + 2, end)

@@ -19,7 +19,7 @@ from mainstem.spark.options.security_options import security_of
 
 BOOTSTRAP = "kafka.bootstrap.servers"
 REGISTERED = "registered"
-"""The value of ``valueSchema`` that stands for the topic's registered schema."""
+"""The value of ``valueSchema`` that selects the topic's registered schema."""
 
 COMMON_OPTIONS = (BOOTSTRAP, "kafka.client.id", "kafka.request.timeout.ms", *SECURITY_NAMES)
 WRITE_OPTIONS = (

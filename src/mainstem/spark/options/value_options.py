@@ -18,7 +18,7 @@ _OF_AVRO = ("avroSchema", "schemaRegistry", "schemaRegistryAuth")
 _OF_TYPED = ("columnNameOfCorruptRecord", "deadLetterTopic")
 VALUE_OPTIONS = ("valueFormat", *_OF_AVRO, *_OF_TYPED)
 AVRO = "avro"
-"""The value of ``valueFormat``, and what stands for ``valueSchema`` then: the Avro schema says the columns."""
+"""The value of ``valueFormat``, which also replaces ``valueSchema``: the Avro schema gives the columns."""
 CORRUPT_COLUMN = "_corrupt"
 """Named so in ``.schema(…)``, it is there without an option."""
 

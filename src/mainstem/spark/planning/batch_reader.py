@@ -30,7 +30,7 @@ _ADVICE = (
 
 
 class LogReader(DataSourceReader):
-    """A batch scan; see the module."""
+    """A batch scan of topics."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         options.require_batch()
@@ -100,7 +100,7 @@ def _bounds(client: WireClient, options: ReadOptions, found: Subscribed) -> tupl
 
 
 def _ends(client: WireClient, options: ReadOptions, found: Subscribed) -> tuple[Position, Position]:
-    """Where the partitions end, and where the read does. Raises ConfigError when that lies behind."""
+    """The ends of the partitions, and of the read. Raises ConfigError when the read would end after a partition."""
     ends = Position(client.list_offsets(found.partitions, LATEST, options.isolation))
     if options.ending is None or (isinstance(options.ending, At) and options.ending.symbol == LATEST):
         return ends, ends

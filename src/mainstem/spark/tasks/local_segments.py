@@ -12,8 +12,8 @@ that was reached.
    transaction index. Which transactions were aborted is known from the transaction index and, for those that are open
    at the segment's end, from the segments that follow; where that takes one that is not closed, the socket serves
    better. Such a segment is mapped.
-5. The active segment has no seal. It is read with read calls, since what lies behind the high watermark may be taken
-   back, and up to the first batch of a transaction, of whose end only the log can tell.
+5. The active segment has no seal. It is read with read calls, because records after the high watermark may be
+   truncated; and only up to the first batch of a transaction, because only the log knows how it ended.
 6. Batches are decoded in place, each proven as always.
 
 Closed segments are never written to, nor cut, nor is the active one before the high watermark; compaction and
@@ -267,7 +267,7 @@ class _ReadRecords:
 
 
 class _PartitionFiles:
-    """A partition's directory, held open; see the module for what is read of it, and when."""
+    """A partition's directory, held open. The module's docstring says which files are read, and when."""
 
     def __init__(self, path: Path) -> None:
         """Raises OSError when there is no such directory, or none that this user may read."""

@@ -91,7 +91,7 @@ def _alive(records: pa.RecordBatch) -> pa.RecordBatch:
 def _rows(
     records: pa.RecordBatch, place: dict[str, str], options: TypedOptions, tp: TopicPartition
 ) -> tuple[pa.RecordBatch, pa.Array | None]:
-    """The rows of the records that are no tombstones, and which of them did not parse (None: all did)."""
+    """The rows of the records that are not tombstones, and which of them did not parse (None: all did)."""
     records = _alive(records)
     decoded = options.decoder.decode(records.column("value"), options.value_schema)
     columns = dict(zip(options.value_schema.names, decoded.arrow_batch.columns, strict=True))

@@ -3,12 +3,11 @@ compared with what the pipeline wrote.
 
 1. The pipeline's newest progress record says what it has read (``source``), how far it has written (``sink``), and
    where the tables ended that it joined (``tables``).
-2. Its function is called with DataFrames that are no streams: the inputs from their oldest records up to ``source``,
-   the tables at ``tables``. What it gives is encoded by the code that the pipeline's tasks use.
-3. The topics that it derives are read up to ``sink``, and compared (``record_comparison``). A topic of rows that
-never change
-   has to hold each record as often as the batch gives it; one of rows that do, or one that is compacted, or that was
-   rebuilt, the latest value of each key.
+2. Its function is called with DataFrames that are not streams: the inputs from their oldest records up to ``source``,
+   the tables at ``tables``. The code of the pipeline's tasks encodes its result.
+3. The output topics are read up to ``sink``, and compared (``record_comparison``). A topic whose rows never change must
+   have each record as often as the batch gives it. A topic whose rows change, or that is compacted or was rebuilt, must
+   have the latest value of each key.
 4. Rows that a watermark still holds back may be missing. If this cannot be decided (a row without a time, an unknown
    watermark), the result is "no contradiction" instead of "equal". If retention has removed records of a topic, rows
    that cannot be judged without them are counted apart; differences of a stateful pipeline then prove nothing.
@@ -81,7 +80,7 @@ _OTHER_VERSION: Final = (
 
 
 class Verification:
-    """One pipeline of an App, on one log; see the module. Owned by one thread."""
+    """Verifies one pipeline of an App, on one log. Owned by one thread."""
 
     def __init__(
         self, spark: SparkSession, app: App, name: str, log: Log, options: LogOptions, *, checkpoints: Path
@@ -185,7 +184,7 @@ class Verification:
         hidden = [f"{tp} at {stable[tp]}" for tp, offset in position.items() if stable[tp] < offset]
         if hidden:
             raise TransactionTimeoutError(
-                f"an open transaction holds {', '.join(hidden)}: what lies behind cannot be read yet; try again when "
+                f"an open transaction holds {', '.join(hidden)}: later records cannot be read yet; try again when "
                 "it has ended"
             )
 
@@ -271,7 +270,7 @@ class Verification:
         return part(self._spark, self._options.bootstrap, _up_to(sink, begins), columns=_RECORD_COLUMNS)
 
     def _behind(self, topic: str, sink: Position) -> int:
-        """How many records lie behind what the pipeline said that it wrote, as far as they are counted."""
+        """The number of records after the offsets that the pipeline reported, as far as they are counted."""
         read = self._log.read(topic, start=sink.restrict([topic]))
         return sum(1 for _ in itertools.islice(read, BEHIND_MAX))
 

@@ -1,7 +1,7 @@
-"""Which open transactions hold back what a reader waits for: for the text of a time-out, and only then asked.
+"""The open transactions that hold back a position: for the text of a time-out, and only requested then.
 
 A view applies committed records up to the last stable offset, which the first record of the oldest open transaction
-bounds. Whoever waits for what lies behind it should learn who to look for. Safe from any thread.
+bounds. A reader that waits for a later position should learn which transaction to look for. Safe from any thread.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Whether a topic is still the one that a view's position belongs to.
 
-A position belongs to one life of its topic. The life is over when the topic was deleted (and perhaps made again under
-its name: another topic id), or when the log lost its tail: then the leader epoch in which the view read its last record
-ends before the view's position, and what stands there now is other records. Either way the view has to be rebuilt.
+A position is invalid in two cases. The topic was deleted, and perhaps recreated with another topic id. Or the log lost
+its tail: then the leader epoch in which the view read its last record ends before the view's position, and other
+records are at that offset now. In both cases the view has to be rebuilt.
 """
 
 from __future__ import annotations

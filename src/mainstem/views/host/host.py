@@ -55,7 +55,7 @@ _LOCK = "__lock"  # no view has a name that begins so
 
 
 class ViewHost:
-    """See the module; a context manager from ``start`` to ``stop``."""
+    """The views of one process; a context manager from ``start`` to ``stop``."""
 
     def __init__(
         self,

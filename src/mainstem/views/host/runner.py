@@ -1,8 +1,8 @@
-"""The thread of one view: open the current version, step it for ever, swap it for a successor when there is one.
+"""The thread of one view: open the current version, step it until it is stopped, swap it for a successor.
 
-What cannot be gone on from stops the view, and its state says why; a log that is away, a topic or a schema that is not
-there yet, is waited for. A swap comes between two steps: the successor first catches up with what the old version has
-shown, so that no reader ever sees the position go back.
+A permanent error stops the view, and its state says why. The thread waits for a log that cannot be reached, and for a
+topic or a schema that does not exist yet. A swap comes between two steps: the successor first catches up with the
+position that readers have seen, so that they never see it go back.
 
 Concurrency: ``start``, ``adopt``, ``stop`` from any thread; the fields are guarded by a lock that is never held while
 the log or a store works.
@@ -166,7 +166,7 @@ class ViewRunner:
         if old is not None and successor.old_serves and old.topic_ids == version.topic_ids:
             self._catch_up(version, old)
         if self._stopping.is_set():
-            return  # it may lie behind what was shown: the old version stays in charge
+            return  # its position may be before the one that readers have seen: the old version stays
         successor.swapped()
         with self._lock:
             self._version, self._successor = version, None

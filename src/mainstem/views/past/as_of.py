@@ -62,8 +62,8 @@ def position_at(client: WireClient, topic: str, moment: AsOf, on_damaged: OnDama
     for tp, end in ends.items():
         if tp not in moment:
             raise PositionError(
-                f"the position does not name {tp}: a past state is asked for by a position with every partition of "
-                f"{topic}, as every answer carries one; {tp}:0 stands for nothing of it"
+                f"the position does not name {tp}: use a position with every partition of {topic}, as in every "
+                f"answer; {tp}:0 means none of its records"
             )
         if moment[tp] > end:
             raise PositionError(f"the position {tp}:{moment[tp]} lies beyond the committed records, {tp}:{end}")

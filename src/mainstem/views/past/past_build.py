@@ -1,4 +1,4 @@
-"""Building a view's store as of a past position: from the newest snapshot that lies before it, and the log from there.
+"""Builds a view's store as of a past position: from the newest snapshot before it, and the log from there.
 
 A store's content is a function of its position (`views.stores.store`), so that a snapshot and the records from it up
 to the asked position make exactly what the view held there. It is made from all of them or not at all: where
@@ -7,11 +7,11 @@ retention or compaction has removed some, it is one error.
 1. Take the newest snapshot on disk that the position covers, if the log still has all that follows it.
 2. Copy its store, which must be at the position that the snapshot was made of, and replay the topic from there up to
    the asked position, in every partition.
-3. Where there is no such snapshot, or it is not what it was made of, or compaction had removed records behind it (among
-   them, perhaps, deletions): replay the topic from its beginning. If records were removed there too, and what
-   superseded them lies behind the position, the state is not known any more.
+3. If there is no such snapshot, or it is not at that position, or compaction has removed records after it (perhaps
+   deletions): replay the topic from its beginning. If records were removed there, too, and the records that superseded
+   them come after the position, the state is unknown.
 
-Thread-safe: each build has a connection of its own.
+Thread-safe: each build has its own connection.
 """
 
 from __future__ import annotations

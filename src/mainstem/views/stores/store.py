@@ -294,7 +294,7 @@ class Snapshot(ABC):
 
 
 class ViewStore(ABC):
-    """See the module for the contract. Made by ``views.stores.open_store``; a file of its own for each kind."""
+    """The base of all stores; the module's docstring has the contract. ``views.stores.open_store`` makes them."""
 
     makes_itself: ClassVar[bool] = False
     """Whether a new store is made in one step where it stays; others are made beside it and renamed."""

@@ -6,7 +6,7 @@ import threading
 
 
 class Changes:
-    """``count`` only grows. Who reads it, then looks at the state, then waits for more than it read, misses nothing."""
+    """A counter of changes that only grows. To miss none: read ``count``, then the state, then wait for more."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()

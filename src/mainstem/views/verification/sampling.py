@@ -104,7 +104,7 @@ class _GivenWay(Exception):  # noqa: N818  # no error: a round is over
 
 
 class Sampler:
-    """See the module; one for each view."""
+    """The background verification of one view."""
 
     def __init__(
         self, topic: str, scratch: Path, clock: Clock, sampling: Sampling, subject: Callable[[], Subject | None]

@@ -1,7 +1,7 @@
-"""One version of a view that is open: its store, its feed, and who reads it just now.
+"""One open version of a view: its store, its feed, and its current readers.
 
-The applier's thread steps it; readers lease the store. ``close`` waits until the last of them is done, so that a swap
-to another version is nothing that a reader notices.
+The applier's thread steps it; readers lease the store. ``close`` waits until the last reader has finished, so readers
+do not notice a swap to another version.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Version:
 
     @property
     def topic_ids(self) -> frozenset[str]:
-        """The lives of the topics that the store is built from."""
+        """The ids of the topics that the store is built from."""
         return frozenset(self._feed.bookmark.topic_ids.values())
 
     def step(self, max_wait_ms: int, applied: Applied = _nobody) -> bool:

@@ -82,7 +82,7 @@ class Member:
 
 @dataclass(slots=True)
 class ClassicGroup:
-    """One group. ``rebalance_deadline_s`` ends the state that it is in, where that state may not last for ever."""
+    """One group. ``rebalance_deadline_s`` ends its state, if that state has a time limit."""
 
     group_id: str
     state: GroupState = GroupState.EMPTY

@@ -298,7 +298,7 @@ def _protocols(request: JoinGroupRequest) -> list[tuple[str, bytes]]:
 
 
 def _rebalance_timeout_ms(request: JoinGroupRequest) -> int:
-    """Version 0 has none: the session time-out stands for it."""
+    """The rebalance time-out. Version 0 has none: the session time-out is used."""
     return request.rebalance_timeout_ms if request.rebalance_timeout_ms >= 0 else request.session_timeout_ms
 
 

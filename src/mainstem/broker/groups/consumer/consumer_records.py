@@ -1,7 +1,7 @@
 """The records of consumer groups in ``__consumer_offsets``, in the format of Apache Kafka 4.3, and what they say.
 
 A group is its epoch (3), its members (5), the epoch of its target assignment (6), each member's target (7) and current
-assignment (8), and what its regular expressions stand for (16). What Kafka wrote before 4.1 about the partitions of
+assignment (8), and the matches of its regular expressions (16). What Kafka wrote before 4.1 about the partitions of
 subscribed topics (4) is not written: the hash in (3) takes its place, as in 4.3. That hash is of our own making; a
 coordinator only compares it with the one that it made before.
 """

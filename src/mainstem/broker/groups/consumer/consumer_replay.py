@@ -100,9 +100,9 @@ def _assignment(items: Any) -> Assignment:
 
 
 def settle(group: ConsumerGroup) -> None:
-    """All records are in: find out who owns what and who is static.
+    """After the last record: compute the owners of partitions, and the static members.
 
-    A member that would own what another owns, which no sound log says, is left out: it has to join again.
+    A member whose partition has another owner, which a correct log never contains, is left out: it has to join again.
     """
     members, group.members = group.members, {}
     for member in members.values():

@@ -291,7 +291,7 @@ def _refresh(step: Step, *, bump: bool) -> None:
 
 
 def _resolve_patterns(step: Step) -> bool:
-    """See what the patterns stand for now; whether that is known of all."""
+    """Look up the current matches of the patterns; returns whether all are known."""
     group, catalog, may_see = step.group, step.now.catalog, step.now.may_see
     wanted = group.wanted_patterns()
     for pattern in sorted(group.patterns.keys() - wanted):
@@ -458,7 +458,7 @@ def remove(group: ConsumerGroup, asked: Iterable[tuple[str, str | None]], now: M
 
 
 def expire(group: ConsumerGroup, now: Moment) -> Step:
-    """Put out who was not heard of for a session, and who did not give partitions up in its rebalance time-out."""
+    """Remove members without a heartbeat for a session, and those that kept partitions over a rebalance time-out."""
     late = [member_id for member_id, deadline_s in group.sessions.items() if deadline_s <= now.monotonic_s]
     late += [
         member_id

@@ -100,7 +100,7 @@ def _classic_members(client: WireClient, name: str) -> tuple[GroupMember, ...]:
 
 
 def assigned_by(assignment: bytes) -> frozenset[TopicPartition]:
-    """The partitions in an assignment of the classic consumer protocol; none for bytes that are no assignment."""
+    """The partitions in an assignment of the classic consumer protocol; none for bytes that are not an assignment."""
     found: set[TopicPartition] = set()
     try:
         (topics,), at = _INT32.unpack_from(assignment, _INT16.size), _INT16.size + _INT32.size

@@ -1,4 +1,4 @@
-"""All brokers of a cluster: who leads what, and reads from them.
+"""All brokers of a cluster: the leaders of partitions, and reads from them.
 
 * ``cluster``: ``WireClient``: raw fetches and raw batches
 * ``metadata``: brokers, topics and leaders

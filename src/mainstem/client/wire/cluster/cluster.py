@@ -1,13 +1,13 @@
 """``WireClient``: a small synchronous client of any Kafka-protocol log, for raw fetches and raw record batches.
 
 * Connections open when they are first needed, one to each broker. Versions are agreed on for each connection.
-* Metadata is learnt when needed and kept; an answer that says that it is stale is followed by a fresh look.
-* What may heal (a broker restarts, a leader moves) is tried again, with growing pauses, until ``timeout_s`` is over;
-  then it is a LogUnavailableError. What cannot heal is raised at once.
-* A topic is never created by asking for it.
+* Metadata is requested when needed, and cached; an answer that shows that it is stale refreshes it.
+* Transient errors (a broker restarts, a leader moves) are retried, with growing pauses, until ``timeout_s`` is over;
+  then LogUnavailableError is raised. Permanent errors are raised at once.
+* A request for a topic never creates it.
 
-Concurrency: calls take turns, so that one thread should own a client; ``close`` may be called from any thread at any
-time, and ends what another is waiting for with LogUnavailableError.
+Concurrency: calls take turns, so one thread should own a client. ``close`` may be called from any thread at any time,
+and ends waiting calls with LogUnavailableError.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class ProduceFlight:
 
 
 class WireClient:
-    """See the module's docstring for what it promises."""
+    """A client of one cluster. The module's docstring has the contract."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Asking coordinators by the Kafka protocol: who coordinates a group or a transactional id is found once and kept.
+"""Requests to coordinators by the Kafka protocol: the coordinator of a group or transactional id is looked up once.
 
 Functions over a ``WireClient``, whose contract they have. A coordinator that has moved is looked for again, until the
 client's time-out. What is known is kept with the client, and used by the thread that uses the client.

@@ -29,8 +29,8 @@ def damage_at(
 ) -> DamagedRecordsError:
     """The error that names the damaged offsets, where a decoder raised ``error`` at ``offset`` of what was fetched.
 
-    The range ends before the next proven batch of the fetch. Where there is none, the damaged batch's own header says
-    where it ends, if its checksum proves that header or if nothing lies behind it.
+    The range ends before the next valid batch of the fetch. If there is none, the damaged batch's own header gives its
+    end, if the checksum confirms that header or if nothing follows the batch.
     """
     if isinstance(error, DamagedRecordsError):
         return error

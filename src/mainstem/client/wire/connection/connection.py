@@ -71,7 +71,7 @@ class ReceiveBuffer:
 
 
 class BrokerConnection:
-    """An open connection that knows the broker's versions; see the module's docstring for its contract."""
+    """An open connection that knows the broker's versions. The module's docstring has the contract."""
 
     def __init__(self, stream: Stream, address: Address, options: ConnectionOptions) -> None:
         """For ``open``: a connection that does not know the broker's versions yet."""

@@ -23,8 +23,8 @@ C = TypeVar("C", bound=Closable)
 
 
 class Pool(Generic[C]):
-    """As many as are in use at once; ``close`` closes all of them, those in use too: it is called from another thread,
-    and who waits on one of them is not to hold up the end of the program.
+    """Holds as many objects as are in use at once. ``close`` closes all, also those in use: another thread calls it,
+    and a thread that waits on one must not delay the end of the program.
     """
 
     def __init__(self, make: Callable[[], C]) -> None:

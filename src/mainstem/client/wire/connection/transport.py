@@ -72,7 +72,7 @@ class Stream:
             return count
 
     def abort(self) -> None:
-        """End the connection at once; from any thread. Who is waiting on it gets LogUnavailableError."""
+        """End the connection at once; from any thread. A waiting thread gets LogUnavailableError."""
         try:
             self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:

@@ -1,4 +1,4 @@
-"""A transactional producer by the Kafka protocol: who it is, what is part of its transaction, and how that ends.
+"""A transactional producer by the Kafka protocol: its identity, the partitions of its transaction, and its end.
 
 Records go by ``WireClient.produce``, stamped with ``identity`` and in the name of ``transactional_id``, to partitions
 that were added before; several connections may send them. Every request here may be sent twice: adding is idempotent,

@@ -1,6 +1,6 @@
 """Graph views: one edge for each record, from its source to its target, in SQLite.
 
-Layout: ``supports`` holds for each record key the edge that it stands for; ``edges`` has each edge once, with the
+Layout: ``supports`` holds for each record key its edge; ``edges`` has each edge once, with the
 number of records that support it. An edge exists while that number is over 0: so upserts and tombstones are exact, and
 a graph with few edges stays small to walk however many records there are. ``apply`` is one transaction of both and the
 bookmark, in SQLite's write-ahead log with ``synchronous=NORMAL``: consistent after a power cut, perhaps without the

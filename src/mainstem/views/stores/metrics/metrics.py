@@ -197,7 +197,7 @@ def _add(figures: dict[Combination, Figures], combination: Combination, more: Fi
 
 
 def _bound(figures: dict[Combination, Figures], kind: Metrics) -> None:
-    """Count together what is too many; see the module."""
+    """Merge the label combinations over the limit into one."""
     other = (OTHER,) * len(kind.by)
     own = [combination for combination in figures if combination != other]
     if len(own) > kind.labels_max:

@@ -80,9 +80,9 @@ def set_state(made: Tag, word: str) -> None:
 
 
 @contextmanager
-def card(title: str = "", classes: str = "") -> Iterator[Element]:
+def card(title: str = "") -> Iterator[Element]:
     """A section with a heading."""
-    with ui.element("section").classes("card " + classes) as made:
+    with ui.element("section").classes("card") as made:
         if title:
             text(title, "card-title", "h2")
         yield made

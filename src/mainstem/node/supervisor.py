@@ -35,10 +35,10 @@ Report = Callable[[str], None]
 class Supervisor:
     """The processes of one node; a context manager that stops them."""
 
-    def __init__(self, run_directory: Path, report: Report, clock: Clock | None = None) -> None:
+    def __init__(self, run_directory: Path, report: Report) -> None:
         self._run_directory = run_directory
         self._report = report
-        self._clock = clock or SystemClock()
+        self._clock = SystemClock()
         self._stopping = threading.Event()
         self._keepers: dict[str, _Keeper] = {}
         self._refusal: InputError | None = None

@@ -61,7 +61,6 @@ class Field:
         default: Any,
         nullable: str = "",
         tag: int | None = None,
-        tagged: str | None = None,
         struct: type[Struct] | None = None,
     ) -> None:
         self.name = ""
@@ -70,7 +69,7 @@ class Field:
         self.nullable = VersionRange.parse(nullable)
         self.default = default
         self.tag = tag
-        self.tagged = VersionRange.parse("" if tag is None else versions if tagged is None else tagged)
+        self.tagged = VersionRange.parse("" if tag is None else versions)
         self.struct = struct
 
     def default_value(self) -> Any:
@@ -100,9 +99,8 @@ def _specifier(kind: str) -> Callable[..., Any]:
         default: Any = _REQUIRED,
         nullable: str = "",
         tag: int | None = None,
-        tagged: str | None = None,
     ) -> Any:
-        return Field(kind, versions, default=default, nullable=nullable, tag=tag, tagged=tagged)
+        return Field(kind, versions, default=default, nullable=nullable, tag=tag)
 
     declare.__name__ = kind
     declare.__doc__ = f"A field of the wire type {kind}."
@@ -130,11 +128,10 @@ def array(
     default: Any = _REQUIRED,
     nullable: str = "",
     tag: int | None = None,
-    tagged: str | None = None,
 ) -> Any:
     """A field that is an array: of a primitive wire type, by its name, or of a struct."""
     kind, struct = (f"array:{of}", None) if isinstance(of, str) else ("array", of)
-    return Field(kind, versions, default=default, nullable=nullable, tag=tag, tagged=tagged, struct=struct)
+    return Field(kind, versions, default=default, nullable=nullable, tag=tag, struct=struct)
 
 
 def nested(
@@ -144,10 +141,9 @@ def nested(
     default: Any = _REQUIRED,
     nullable: str = "",
     tag: int | None = None,
-    tagged: str | None = None,
 ) -> Any:
     """A field that is one struct."""
-    return Field("struct", versions, default=default, nullable=nullable, tag=tag, tagged=tagged, struct=of)
+    return Field("struct", versions, default=default, nullable=nullable, tag=tag, struct=of)
 
 
 @dataclass_transform(

@@ -28,12 +28,12 @@ class ScannedHeader(NamedTuple):
     value: bytes | None
 
 
-def records_of(header: BatchHeader, batch: Buffer, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> bytes:
+def records_of(header: BatchHeader, batch: Buffer) -> bytes:
     """The batch's records as bytes, decompressed. Raises CorruptBatchError."""
     stored = memoryview(batch)[HEADER_BYTES : header.size_bytes]
     if header.compression is Compression.NONE or not stored:
         return bytes(stored)
-    return bytes(decompress(header.compression, stored, limit_bytes=limit_bytes))
+    return bytes(decompress(header.compression, stored, limit_bytes=DECOMPRESSED_BYTES_MAX))
 
 
 def scan_keys(header: BatchHeader, records: bytes) -> list[ScannedKey]:

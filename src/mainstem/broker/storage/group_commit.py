@@ -74,9 +74,7 @@ class _Finished(NamedTuple):
 class GroupCommit:
     """Makes appended records durable. All methods and ``advanced`` are called on the event loop."""
 
-    def __init__(
-        self, advanced: Callable[[PartitionLog], None], meters: Meters | None = None, threads: int = FLUSH_THREADS
-    ) -> None:
+    def __init__(self, advanced: Callable[[PartitionLog], None], meters: Meters | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         self._advanced = advanced
         self._meters = meters or Meters()
@@ -84,7 +82,7 @@ class GroupCommit:
         self._scheduled = 0
         self._queues: dict[PartitionLog, _Queue] = {}
         self._finished: deque[_Finished] = deque()
-        self._workers = [_Worker(self._run_flushes, f"mainstem-flush-{number}") for number in range(threads)]
+        self._workers = [_Worker(self._run_flushes, f"mainstem-flush-{number}") for number in range(FLUSH_THREADS)]
 
     def appended(self, log: PartitionLog) -> None:
         """Schedule a flush of the new records of ``log``, unless they already count as committed."""

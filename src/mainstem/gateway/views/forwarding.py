@@ -50,9 +50,9 @@ _SILENCE_S = 60.0
 class ForwardingBackend:
     """The view hosts behind the gateway, by their sockets."""
 
-    def __init__(self, sockets: Sequence[Path], streams: Streams | None = None) -> None:
-        """``streams``: those of this process, which its end ends."""
-        self.streams = Streams() if streams is None else streams
+    def __init__(self, sockets: Sequence[Path]) -> None:
+        self.streams = Streams()
+        """Those of this process, which its end ends."""
         self._hosts = [_HostClient(path) for path in sockets]
         self._serving: dict[str, _HostClient] = {}
         self._asking = asyncio.Lock()

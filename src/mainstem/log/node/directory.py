@@ -69,7 +69,7 @@ TopicIdOf = Callable[[TopicPartition], UUID | None]
 class LogDirectory:
     """``open`` it, or ``start`` it and ``open_partitions`` when their configs are known."""
 
-    def __init__(self, disk: Disk, clock: Clock, path: PurePath, lock: DiskLock, new_id: Callable[[], UUID]) -> None:
+    def __init__(self, disk: Disk, clock: Clock, path: PurePath, lock: DiskLock) -> None:
         self.path = path
         self.disk = disk
         self.cluster_id = ""
@@ -79,7 +79,6 @@ class LogDirectory:
         self.features = LogFeatures(path, clock)
         self._clock = clock
         self._lock = lock
-        self._new_id = new_id
         self._context = SegmentContext(disk)
         self._partitions: dict[TopicPartition, PartitionLog] = {}
         self._checkpoint = NodeCheckpoint(0, {})
@@ -97,15 +96,13 @@ class LogDirectory:
         self._topic_id_of: TopicIdOf = lambda _: None
 
     @classmethod
-    def open(
-        cls, disk: Disk, clock: Clock, path: PurePath, defaults: Mapping[str, str], new_id: Callable[[], UUID] = uuid4
-    ) -> LogDirectory:
+    def open(cls, disk: Disk, clock: Clock, path: PurePath, defaults: Mapping[str, str]) -> LogDirectory:
         """Lock the directory and serve its partitions with the node's default configs.
 
         Raises DirectoryLockedError, StorageError.
         """
         config = LogConfig.of({}, defaults)
-        directory = cls.start(disk, clock, path, new_id)
+        directory = cls.start(disk, clock, path)
         try:
             directory.open_partitions(lambda _: config)
         except StorageError:
@@ -114,14 +111,14 @@ class LogDirectory:
         return directory
 
     @classmethod
-    def start(cls, disk: Disk, clock: Clock, path: PurePath, new_id: Callable[[], UUID] = uuid4) -> LogDirectory:
+    def start(cls, disk: Disk, clock: Clock, path: PurePath) -> LogDirectory:
         """Take the directory, made if need be: its lock, its identity, its checkpoint. No partition is opened.
 
         Raises DirectoryLockedError, StorageError.
         """
         if not disk.exists(path / META_PROPERTIES):
             make_directory(disk, path)
-        directory = cls(disk, clock, path, disk.lock(path / LOCK), new_id)
+        directory = cls(disk, clock, path, disk.lock(path / LOCK))
         try:
             directory._read_identity()
             directory._read_last_known()
@@ -134,12 +131,12 @@ class LogDirectory:
         path = self.path / META_PROPERTIES
         data = read_file(self.disk, path)
         if data is None:
-            self.cluster_id = encode_uuid(self._new_id())
+            self.cluster_id = encode_uuid(uuid4())
             properties = {
                 "version": "1",
                 "cluster.id": self.cluster_id,
                 "node.id": str(_NODE_ID),
-                "directory.id": encode_uuid(self._new_id()),
+                "directory.id": encode_uuid(uuid4()),
             }
             replace_file(self.disk, path, encode_properties(properties), sync=True)
             return
@@ -170,7 +167,7 @@ class LogDirectory:
     def set_aside(self, topic_partition: TopicPartition, suffix: str) -> PurePath:
         """Rename a partition's directory, so that it is not a partition any more. Durable with the directory's sync."""
         source = self.path / partition_directory(topic_partition)
-        target = self.path / set_aside_directory(topic_partition, self._new_id().hex, suffix)
+        target = self.path / set_aside_directory(topic_partition, uuid4().hex, suffix)
         self.disk.rename(source, target)
         if suffix == STRAY_DIRECTORY:
             _logger.warning("%s belongs to no topic of this node: it is kept as %s", source, target.name)

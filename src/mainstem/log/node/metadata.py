@@ -15,7 +15,7 @@ Concurrency: owned by one thread. A change waits for the disk: topics are made r
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID, uuid4
@@ -58,11 +58,10 @@ class TopicMetadata(NamedTuple):
 class Metadata:
     """The state, and the changes that may be made to it."""
 
-    def __init__(self, log: PartitionLog, clock: Clock, new_id: Callable[[], UUID] = uuid4) -> None:
+    def __init__(self, log: PartitionLog, clock: Clock) -> None:
         """Replay ``log``. Raises CorruptBatchError when it is damaged, StorageError when it is of a newer version."""
         self._log = log
         self._clock = clock
-        self._new_id = new_id
         self._topics: dict[str, TopicMetadata] = {}
         self._deleted_ids: set[UUID] = set()
         self._deleted_names: set[str] = set()
@@ -123,7 +122,7 @@ class Metadata:
         if name in self._topics or name == METADATA_PARTITION.topic:
             raise TopicExistsError(f"topic {name!r} already exists")
         _check_partition_count(partitions)
-        self._write_topic(TopicMetadata(name, self._new_id(), partitions, dict(configs)))
+        self._write_topic(TopicMetadata(name, uuid4(), partitions, dict(configs)))
         return self._topics[name]
 
     def delete_topic(self, name: str) -> TopicMetadata:

@@ -10,10 +10,10 @@ Concurrency: owned by one thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Final
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from mainstem.clock import Clock
 from mainstem.errors import CorruptBatchError, StorageError, UnknownTopicError
@@ -41,9 +41,7 @@ class NodeLog:
         self._left_over: dict[str, list[TopicPartition]] = {}
 
     @classmethod
-    def open(
-        cls, disk: Disk, clock: Clock, path: PurePath, defaults: Mapping[str, str], new_id: Callable[[], UUID] = uuid4
-    ) -> NodeLog:
+    def open(cls, disk: Disk, clock: Clock, path: PurePath, defaults: Mapping[str, str]) -> NodeLog:
         """Lock, replay the metadata, and reconcile the directory with it.
 
         ``defaults`` are the node's values of topic configs, by their topic names.
@@ -51,9 +49,9 @@ class NodeLog:
         Raises DirectoryLockedError, StorageError, ConfigError.
         """
         LogConfig.of({}, defaults)
-        directory = LogDirectory.start(disk, clock, path, new_id)
+        directory = LogDirectory.start(disk, clock, path)
         try:
-            node = cls(directory, _open_metadata(directory, clock, new_id), defaults)
+            node = cls(directory, _open_metadata(directory, clock), defaults)
             node._reconcile()
         except StorageError:
             directory.release()
@@ -155,7 +153,7 @@ class NodeLog:
         self.directory.close()
 
 
-def _open_metadata(directory: LogDirectory, clock: Clock, new_id: Callable[[], UUID]) -> Metadata:
+def _open_metadata(directory: LogDirectory, clock: Clock) -> Metadata:
     if METADATA_PARTITION in directory.directories():
         log = directory.open_partition(METADATA_PARTITION, _METADATA_CONFIG)
     else:
@@ -163,6 +161,6 @@ def _open_metadata(directory: LogDirectory, clock: Clock, new_id: Callable[[], U
             METADATA_PARTITION.topic, METADATA_PARTITION.partition, _METADATA_TOPIC_ID, _METADATA_CONFIG
         )
     try:
-        return Metadata(log, clock, new_id)
+        return Metadata(log, clock)
     except CorruptBatchError as error:
         raise StorageError(f"the node's metadata is damaged, nothing was changed: {error}") from error

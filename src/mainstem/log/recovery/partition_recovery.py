@@ -90,7 +90,7 @@ class LastKnown(NamedTuple):
 
 
 def create_partition(
-    context: SegmentContext, clock: Clock, partition: Partition, leader_epoch: int = 0, start_offset: int = 0
+    context: SegmentContext, clock: Clock, partition: Partition, leader_epoch: int = 0
 ) -> PartitionLog:
     """A new, empty partition in a new directory. All of it is durable with the first flush, or none."""
     directory = partition.directory
@@ -98,12 +98,12 @@ def create_partition(
     replace_file(
         context.disk, directory / PARTITION_METADATA, encode_partition_metadata(partition.topic_id), sync=False
     )
-    segment = Segment.create(context, directory, start_offset, partition.config.index_interval_bytes)
+    segment = Segment.create(context, directory, 0, partition.config.index_interval_bytes)
     state = PartitionState(
         [segment],
-        start_offset,
-        start_offset,
-        ProducerState((), start_offset),
+        0,
+        0,
+        ProducerState((), 0),
         LeaderEpochs(),
         leader_epoch,
         unsynced_directories=(directory, directory.parent),

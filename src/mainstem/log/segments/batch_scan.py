@@ -56,9 +56,7 @@ class Start(NamedTuple):
         return self.base_offset if self.base_offset is not None else (self.last_offset or 0)
 
 
-def walk_headers(
-    file: DiskFile, start: Start, end: int, chunk_bytes: int = _HEADER_CHUNK_BYTES
-) -> Iterator[tuple[int, BatchHeader]]:
+def walk_headers(file: DiskFile, start: Start, end: int) -> Iterator[tuple[int, BatchHeader]]:
     """Yield each batch from ``start`` on that ends by ``end``.
 
     Reads a chunk at a time, so that small batches share a read, and skips the records of batches that are larger.
@@ -68,7 +66,7 @@ def walk_headers(
         file_position = start.file_position
         if file_position + HEADER_BYTES > chunk_start + len(chunk):
             chunk_start = file_position
-            chunk = file.read(file_position, min(chunk_bytes, end - file_position))
+            chunk = file.read(file_position, min(_HEADER_CHUNK_BYTES, end - file_position))
         header = _header_at(chunk, file_position - chunk_start, start, end)
         yield file_position, header
         start = Start(file_position + header.size_bytes, header.next_offset)

@@ -22,6 +22,7 @@ from mainstem.spark.options.options import LogOptions
 
 _PAUSE_S = 1.0
 _TIMEOUT_S = 5.0
+_STOP_S = 1.0
 
 
 class GroupCommits:
@@ -56,11 +57,11 @@ class GroupCommits:
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._is_over or self._wanted == self._done, timeout_s)
 
-    def stop(self, timeout_s: float = 1.0) -> None:
+    def stop(self) -> None:
         """``flush``, and end the thread."""
         if self._thread is None:
             return
-        self.flush(timeout_s)
+        self.flush(_STOP_S)
         with self._changed:
             self._is_over = True
             self._changed.notify_all()

@@ -8,7 +8,9 @@ from typing import get_args
 
 import pytest
 
+from mainstem.pipelines.kinds import KINDS
 from mainstem.views import requests
+from mainstem.views.stores.store_kinds import store_class
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "mainstem"
@@ -41,3 +43,8 @@ def test_a_view_query_is_named_by_its_stores_alone(request_class: type) -> None:
     others = {path for path in naming if path.parts[:2] != ("views", "stores")}
     # An answer that has pages says where the next one begins.
     assert others <= ({Path("gateway/views/view_routes.py")} if request_class.HTTP.pages else set())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_store_of_a_view_kind_is_found_by_its_name(kind: type) -> None:
+    assert store_class(kind).__name__ == "".join(map(str.capitalize, kind.kind.split("-"))) + "Store"

@@ -6,15 +6,13 @@ Contract: raises CorruptBatchError for records that do not add up where it looks
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from mainstem.errors import CorruptBatchError
 from mainstem.record.compress import decompress
 from mainstem.record.constants import DECOMPRESSED_BYTES_MAX, HEADER_BYTES, RECORD_BYTES_MIN, Buffer, Compression
 from mainstem.record.header import BatchHeader
-
-_VARINT_SHIFTS: Final = range(0, 70, 7)
-
+from mainstem.record.reader import read_varint
 
 ScannedKey: TypeAlias = tuple[int, bytes | None]
 """Where a record stands in its batch (its offset delta), and its key. A plain tuple: there is one for each record."""
@@ -52,7 +50,7 @@ def scan_keys(header: BatchHeader, records: bytes) -> list[ScannedKey]:
             elif (high := records[at + 1]) < 0x80:
                 length, at = (high << 6 | (low & 0x7F) >> 1) ^ -(low & 1), at + 2
             else:
-                length, at = _varint(records, at)
+                length, at = read_varint(records, at)
             stop = at + length
             if length < RECORD_BYTES_MIN - 1 or stop > end:
                 raise CorruptBatchError(f"a record of {length} bytes, where {end - at} are left")
@@ -65,12 +63,12 @@ def scan_keys(header: BatchHeader, records: bytes) -> list[ScannedKey]:
             elif (high := records[at + 2]) < 0x80:
                 offset_delta, at = (high << 6 | (low & 0x7F) >> 1) ^ -(low & 1), at + 3
             else:
-                offset_delta, at = _varint(records, at + 1)
+                offset_delta, at = read_varint(records, at + 1)
             low = records[at]
             if low < 0x80:
                 size, at = (low >> 1) ^ -(low & 1), at + 1
             else:
-                size, at = _varint(records, at)
+                size, at = read_varint(records, at)
             if size > stop - at:
                 raise CorruptBatchError(f"a key of {size} bytes, where {stop - at} are left")
             add((offset_delta, records[at : at + size] if size >= 0 else None))
@@ -92,9 +90,9 @@ def scan_headers(header: BatchHeader, records: bytes, prefix: bytes) -> list[Sca
     try:
         for index in range(header.record_count):
             stop, at = _record(records, at, end)
-            _, at = _varint(records, at)  # the offset delta
+            _, at = read_varint(records, at)  # the offset delta
             for _ in ("key", "value"):
-                size, at = _varint(records, at)
+                size, at = read_varint(records, at)
                 at += max(size, 0)
             _headers(records, at, stop, index, prefix, found)
             at = stop
@@ -105,7 +103,7 @@ def scan_headers(header: BatchHeader, records: bytes, prefix: bytes) -> list[Sca
 
 def _record(records: bytes, at: int, end: int) -> tuple[int, int]:
     """Where the record at ``at`` ends, and where its offset delta stands."""
-    length, at = _varint(records, at)
+    length, at = read_varint(records, at)
     stop = at + length
     if length < RECORD_BYTES_MIN - 1 or stop > end:
         raise CorruptBatchError(f"a record of {length} bytes, where {end - at} are left")
@@ -116,32 +114,17 @@ def _record(records: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def _headers(records: bytes, at: int, stop: int, index: int, prefix: bytes, found: list[ScannedHeader]) -> None:
-    count, at = _varint(records, at)
+    count, at = read_varint(records, at)
     if not 0 <= count <= stop - at:
         raise CorruptBatchError(f"{count} headers, where {stop - at} bytes are left")
     for _ in range(count):
-        size, at = _varint(records, at)
+        size, at = read_varint(records, at)
         if not 0 <= size <= stop - at:
             raise CorruptBatchError(f"a header's name of {size} bytes, where {stop - at} are left")
         name = records[at : at + size]
-        size, at = _varint(records, at + size)
+        size, at = read_varint(records, at + size)
         if size > stop - at:
             raise CorruptBatchError(f"a header's value of {size} bytes, where {stop - at} are left")
         if name.startswith(prefix):
             found.append(ScannedHeader(index, name, records[at : at + size] if size >= 0 else None))
         at += max(size, 0)
-
-
-def _varint(records: bytes, at: int) -> tuple[int, int]:
-    """The signed number at ``at``, and where it ends. Raises IndexError past the end."""
-    byte = records[at]
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), at + 1
-    result = 0
-    for shift in _VARINT_SHIFTS:
-        byte = records[at]
-        at += 1
-        result |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (result >> 1) ^ -(result & 1), at
-    raise CorruptBatchError("a number of more than 64 bits")

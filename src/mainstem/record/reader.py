@@ -28,7 +28,7 @@ from mainstem.record.header import BatchHeader, iter_headers, read_header
 
 _CONTROL_KEY = struct.Struct(">hh")
 _END_TRANSACTION_VALUE = struct.Struct(">hi")
-_VARINT_BYTES_MAX = 10
+_LATER_SHIFTS = range(7, 70, 7)
 
 
 class DecodedRecord(NamedTuple):
@@ -101,6 +101,26 @@ def read_end_marker(batch: Buffer) -> EndMarker | None:
     return EndMarker(control_type, coordinator_epoch)
 
 
+def read_varint(data: Buffer, at: int) -> tuple[int, int]:
+    """The zigzag number at ``at``, and where it ends. Raises CorruptBatchError."""
+    try:
+        byte = data[at]
+        if byte < 0x80:
+            return (byte >> 1) ^ -(byte & 1), at + 1
+        result = byte & 0x7F
+        for shift in _LATER_SHIFTS:
+            at += 1
+            byte = data[at]
+            result |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                if result >> 64:
+                    break
+                return (result >> 1) ^ -(result & 1), at + 1
+    except IndexError:
+        raise CorruptBatchError("a number runs over the end of the records") from None
+    raise CorruptBatchError("a number of more than 64 bits")
+
+
 class _Cursor:
     """Reads forward through one buffer and refuses to pass its end. Owned by one call."""
 
@@ -112,20 +132,8 @@ class _Cursor:
         self.end = len(data)
 
     def varint(self) -> int:
-        result = shift = 0
-        for count in range(_VARINT_BYTES_MAX):
-            at = self.at
-            if at >= self.end:
-                raise CorruptBatchError("a number runs over the end of the records")
-            byte = self.data[at]
-            self.at = at + 1
-            result |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                if count == _VARINT_BYTES_MAX - 1 and byte > 1:
-                    break
-                return (result >> 1) ^ -(result & 1)
-            shift += 7
-        raise CorruptBatchError("a number of more than 64 bits")
+        number, self.at = read_varint(self.data, self.at)
+        return number
 
     def nullable_bytes(self) -> bytes | None:
         size = self.varint()

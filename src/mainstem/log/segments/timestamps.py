@@ -7,7 +7,7 @@ when damage lies where the answer would be: a wrong answer is none.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from mainstem.errors import CorruptBatchError
 from mainstem.log.segments.log_segments import LogPlace
@@ -22,8 +22,7 @@ from mainstem.record.constants import (
     Compression,
 )
 from mainstem.record.header import BatchHeader, read_header
-
-_LATER_SHIFTS: Final = range(7, 70, 7)
+from mainstem.record.reader import read_varint
 
 
 class TimestampOffset(NamedTuple):
@@ -88,30 +87,11 @@ def _record_timestamps(header: BatchHeader, batch: memoryview) -> Iterator[tuple
         data = decompress(header.compression, data, limit_bytes=DECOMPRESSED_BYTES_MAX)
     at = 0
     for _ in range(header.record_count):
-        length, at = _varint(data, at)
-        timestamp_delta, delta_end = _varint(data, at + 1)
-        offset_delta, _ = _varint(data, delta_end)
+        length, at = read_varint(data, at)
+        timestamp_delta, delta_end = read_varint(data, at + 1)
+        offset_delta, _ = read_varint(data, delta_end)
         at += length
         if length < RECORD_BYTES_MIN - 1 or at > len(data):
             raise CorruptBatchError(f"record batch at offset {header.base_offset}: a record of {length} bytes")
         timestamp_ms = header.max_timestamp if header.has_log_append_time else header.base_timestamp + timestamp_delta
         yield header.base_offset + offset_delta, timestamp_ms
-
-
-def _varint(data: Buffer, at: int) -> tuple[int, int]:
-    """The signed number at ``at``, and where it ends."""
-    end = len(data)
-    if at < end:
-        byte = data[at]
-        if byte < 0x80:
-            return (byte >> 1) ^ -(byte & 1), at + 1
-        result = byte & 0x7F
-        for shift in _LATER_SHIFTS:
-            at += 1
-            if at >= end:
-                break
-            byte = data[at]
-            result |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return (result >> 1) ^ -(result & 1), at + 1
-    raise CorruptBatchError(f"a number at byte {at} of the records does not end")

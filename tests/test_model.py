@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mainstem.errors import PositionFormatError
-from mainstem.model import Position, Record, TopicPartition, is_topic_name
+from mainstem.model import Position, Record, TopicPartition, is_topic_name, topic_was_recreated
 
 topic_partitions = st.builds(TopicPartition, st.sampled_from(["a", "b.c", "d_e-f"]), st.integers(0, 3))
 positions = st.dictionaries(topic_partitions, st.integers(0, 2**63 - 1)).map(Position)
@@ -63,3 +65,15 @@ def test_a_record_is_before_its_own_position() -> None:
 )
 def test_topic_names_follow_kafkas_rule(name: str, good: bool) -> None:
     assert is_topic_name(name) is good
+
+
+_TWO = UUID(int=2)
+
+
+@pytest.mark.parametrize(
+    ("known", "was_recreated"),
+    [(None, False), ("", False), (UUID(int=0), False), (str(UUID(int=0)), False), (UUID(int=1), False), (_TWO, True)],
+)
+def test_a_topic_with_another_known_id_was_recreated(known: UUID | str | None, was_recreated: bool) -> None:
+    now = UUID(int=1)
+    assert (topic_was_recreated(known, now), topic_was_recreated(known, str(now))) == (was_recreated, was_recreated)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
+from uuid import UUID
 
 from mainstem.errors import PositionFormatError
 
@@ -26,12 +27,21 @@ _POSITION_PART = re.compile(r"([A-Za-z0-9._-]{1,249})/(\d{1,10}):(\d{1,19})")
 _MAX_OFFSET = 2**63 - 1
 _MAX_PARTITION = 2**31 - 1
 
+_NO_TOPIC_ID: Final = str(UUID(int=0))
 LOAD_GROUP_PREFIX: Final = "mainstem-load-"
 
 
 def is_load_group(group: str) -> bool:
     """Whether a group keeps the progress of a ``mainstem load``: it reads no records, so it has no lag."""
     return group.startswith(LOAD_GROUP_PREFIX)
+
+
+def topic_was_recreated(known: UUID | str | None, now: UUID | str) -> bool:
+    """Whether the topic that has the id ``now`` is another one than the topic of the same name that had ``known``.
+
+    An id that is absent, empty or all zeros is not known: then False.
+    """
+    return str(known or "") not in ("", _NO_TOPIC_ID, str(now))
 
 
 def is_topic_name(name: str) -> bool:

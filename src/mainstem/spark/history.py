@@ -24,7 +24,7 @@ from mainstem.client.log import Log
 from mainstem.errors import ConfigError
 from mainstem.lake.columns import ERROR, HEADERS, KEY, OFFSET, PARTITION, TIMESTAMP, TIMESTAMP_TYPE, UNREADABLE, VALUE
 from mainstem.lake.installed import require_iceberg
-from mainstem.model import TopicPartition
+from mainstem.model import TopicPartition, topic_was_recreated
 from mainstem.schema.infer import schema_of
 from mainstem.schema.registry import lookup
 from mainstem.spark.options.options import BOOTSTRAP, REGISTERED
@@ -106,7 +106,7 @@ def _position_of(lake: LakeFiles, topic: str, log: Log) -> str:
     info = log.describe_topic(topic).info
     if lake.topic != topic:
         raise ConfigError(f"the lake in {lake.directory} is of topic {lake.topic}, not of {topic}")
-    if lake.topic_id not in ("", str(info.topic_id)):
+    if topic_was_recreated(lake.topic_id, info.topic_id):
         raise ConfigError(f"topic {topic} was deleted and made again since the lake in {lake.directory} read it")
     starts = {str(n): lake.position.get(TopicPartition(topic, n), -2) for n in range(info.partitions)}
     return json.dumps({topic: starts})

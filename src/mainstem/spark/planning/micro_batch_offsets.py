@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mainstem.client.wire.cluster.cluster import EARLIEST, WireClient
 from mainstem.errors import LogUnavailableError
-from mainstem.model import Position, TopicPartition
+from mainstem.model import Position, TopicPartition, topic_was_recreated
 from mainstem.pipelines.losses import Loss
 from mainstem.spark.checkpoints.offsets import StreamOffsets
 from mainstem.spark.options.read_options import ReadOptions
@@ -91,4 +91,6 @@ def _is_as_known(client: WireClient, found: Subscribed) -> bool:
     """
     names = found.topic_ids
     topics = client.topics if names.keys() <= client.topics.keys() else client.metadata(names)
-    return all(name in topics and str(topics[name].topic_id) == life for name, life in found.topic_ids.items())
+    return all(
+        name in topics and not topic_was_recreated(known, topics[name].topic_id) for name, known in names.items()
+    )

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from mainstem.client.wire.cluster.cluster import EARLIEST, LATEST, Isolation, WireClient
 from mainstem.client.wire.cluster.topics import topic_configs
 from mainstem.errors import MainstemError, OffsetOutOfRangeError
-from mainstem.model import Position, TopicPartition
+from mainstem.model import Position, TopicPartition, topic_was_recreated
 from mainstem.pipelines.losses import Loss, record_losses
-from mainstem.protocol.schema import ZERO_UUID
 from mainstem.spark.clients import opened
 from mainstem.spark.options.options import LogOptions
 
@@ -84,7 +83,7 @@ def recreation_losses(reader: str, position: Position, then: Mapping[str, str], 
         life = then.get(tp.topic, "")
         if tp.topic not in now:
             losses.append(noticed(reader, tp, offset, None, DELETED, then))
-        elif life not in (now[tp.topic], "", str(ZERO_UUID)):
+        elif topic_was_recreated(life, now[tp.topic]):
             said = f"{MADE_AGAIN}: its id was {life}, it is {now[tp.topic]} now"
             losses.append(noticed(reader, tp, offset, None, said, then))
     return losses

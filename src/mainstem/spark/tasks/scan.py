@@ -16,7 +16,7 @@ from mainstem.client.wire.cluster.cluster import Isolation, WireClient
 from mainstem.client.wire.cluster.damage import damage_at
 from mainstem.client.wire.cluster.fetching import FetchedPartition
 from mainstem.errors import CorruptBatchError, DamagedRecordsError, LogUnavailableError, OffsetOutOfRangeError
-from mainstem.model import TopicPartition
+from mainstem.model import TopicPartition, topic_was_recreated
 from mainstem.record.arrow_decode import decode
 from mainstem.spark.options.options import LogOptions
 from mainstem.spark.tasks.local_segments import read_local
@@ -111,7 +111,7 @@ def _decode(fetched: FetchedPartition, tp: TopicPartition, start: int, end: int,
 def _require_same_topic_id(client: WireClient, tp: TopicPartition, options: ScanOptions) -> None:
     """Detect a recreated topic: after a metadata refresh the client would continue with the new topic of that name."""
     planned, fetched = options.topic_ids.get(tp.topic), client.topics.get(tp.topic)
-    if planned is not None and fetched is not None and str(fetched.topic_id) != planned:
+    if fetched is not None and topic_was_recreated(planned, fetched.topic_id):
         raise OffsetOutOfRangeError(
             f"topic {tp.topic} was deleted and made again while it was read: its id was {planned}, it is "
             f"{fetched.topic_id} now; what is left to read of the former one is gone"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.cluster.metadata import TopicMetadata
 from mainstem.errors import RemoteError, ViewStoppedError
-from mainstem.model import TopicPartition
+from mainstem.model import TopicPartition, topic_was_recreated
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -24,8 +24,7 @@ from mainstem.views.stores.store import Bookmark
 
 def check_topic_id(topic: TopicMetadata, bookmark: Bookmark) -> None:
     """Raises ViewStoppedError when the topic was recreated since the bookmark."""
-    known = bookmark.topic_ids.get(topic.name)
-    if known is not None and known != str(topic.topic_id):
+    if topic_was_recreated(bookmark.topic_ids.get(topic.name), topic.topic_id):
         raise ViewStoppedError(
             f"topic {topic.name} was deleted and made again since the view read it: rebuild the view"
         )

@@ -31,7 +31,7 @@ from mainstem.client.wire.connection.deadline import Deadline, pauses_s
 from mainstem.client.wire.connection.transport import Dial, NotConnectedError, dial_plain
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import InputError, LogUnavailableError, MainstemError, UnknownTopicError
-from mainstem.model import TopicPartition
+from mainstem.model import TopicPartition, topic_was_recreated
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.fetch import FetchRequest
 from mainstem.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -361,7 +361,7 @@ class WireClient:
     ) -> dict[str, TopicMetadata]:
         found = self._ask_metadata(names, deadline)
         for name in names:
-            if name not in found or found[name].topic_id != topic_ids.get(name, found[name].topic_id):
+            if name not in found or topic_was_recreated(topic_ids.get(name), found[name].topic_id):
                 raise _MayHealError(UnknownTopicError(f"there is no topic {name!r}"))
             for partition in found[name].partitions:
                 self._leader(TopicPartition(name, partition))
@@ -421,7 +421,7 @@ class WireClient:
         if any(isinstance(answers[tp].error, UnknownTopicError) for tp in healing):
             now = self._ask_metadata(frozenset(topic_ids), deadline)
             for tp in healing:
-                if tp.topic not in now or now[tp.topic].topic_id != topic_ids[tp.topic]:
+                if tp.topic not in now or topic_was_recreated(topic_ids[tp.topic], now[tp.topic].topic_id):
                     answers[tp] = FetchedPartition.failed(_recreated_topic(tp))
         if healing and all(fetched.heals for fetched in answers.values()):
             raise _MayHealError(answers[healing[0]].error or LogUnavailableError("no answer"))

@@ -140,6 +140,11 @@ def answer(cursor: duckdb.DuckDBPyConnection, request: Sql) -> list[Row]:
             rows = _fetch(result, request.limit)
         except duckdb.InterruptException:
             raise
+        except duckdb.OutOfMemoryException as error:
+            reason = str(error).split("\n", 1)[0].rstrip(".")  # the other lines advise to change settings
+            raise QueryError(
+                f"the query needs more memory or disk than a view's queries may use: narrow it ({reason})"
+            ) from error
         except (duckdb.Error, OverflowError) as error:
             raise QueryError(_one_line(error)) from error
     return [dict(zip(names, map(plain, row), strict=True)) for row in rows]

@@ -39,13 +39,13 @@ from mainstem.views.stores.store import Answer, Bookmark, Bucket, Row
 
 _FILE = "view.duckdb"
 _WRITE_AHEAD_LOG = "view.duckdb.wal"
+_SPILLED = "view.duckdb.tmp"
 _STATEMENT_ROWS_MAX = 50_000
 _PROOF_S_MAX = 5.0
 SPILL_MAX = "1GB"
 _CONFIG: dict[str, Any] = {
     "threads": 2,
     "memory_limit": "1GB",
-    "max_temp_directory_size": SPILL_MAX,
     "checkpoint_threshold": "128MB",
     "enable_external_access": False,
     "autoload_known_extensions": False,
@@ -82,6 +82,7 @@ class SqlTable:
         is_new = not file.exists()
         try:
             self._connection = duckdb.connect(str(file), config=_CONFIG)
+            shutil.rmtree(path / _SPILLED, ignore_errors=True)  # of a process that was killed: the file's lock is ours
             self._create(definition.columns)
         except duckdb.Error as error:
             raise StorageError(f"the SQL store in {path} cannot be opened: {error}") from error
@@ -174,6 +175,8 @@ class SqlTable:
     def _create(self, columns: str) -> None:
         connection = self._connection
         connection.execute("SET GLOBAL TimeZone = 'UTC'")  # a TIMESTAMP is an instant: shown in UTC on any machine
+        # DuckDB 2.0.0 shows this setting but does not apply it when `connect` gets it.
+        connection.execute(f"SET GLOBAL max_temp_directory_size = '{SPILL_MAX}'")
         connection.execute("SET lock_configuration = true")
         connection.execute("BEGIN")
         connection.execute("CREATE SCHEMA IF NOT EXISTS _mainstem")

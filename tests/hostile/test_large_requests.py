@@ -9,15 +9,36 @@ from pathlib import Path
 import pytest
 
 from mainstem.protocol.codec import encode_request
+from mainstem.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from mainstem.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
+from mainstem.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from mainstem.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from mainstem.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from mainstem.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from mainstem.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from mainstem.protocol.messages.describe_groups import DescribeGroupsRequest
 from mainstem.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from mainstem.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from mainstem.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from mainstem.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from mainstem.protocol.schema import Message
 from tests.broker.harness import LogProcess
 from tests.hostile.support import Raw, address_of, answers_meanwhile, create_topic, frame, processor_s
 
 GROUP, BROKER = 32, 4
+PARTITIONS = 256
 
 
 def many_groups() -> tuple[Message, int]:
@@ -42,14 +63,82 @@ def many_configs() -> tuple[Message, int]:
     return DescribeConfigsRequest(resources=resources), 4
 
 
-@pytest.mark.parametrize("make", [many_groups, many_topics, many_partitions, many_configs])
+def many_commits() -> tuple[Message, int]:
+    partitions = [
+        OffsetCommitRequestPartition(partition_index=number % PARTITIONS, committed_offset=1, committed_metadata="")
+        for number in range(60_000)
+    ]
+    topics = [OffsetCommitRequestTopic(name="t", partitions=partitions)]
+    return OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, member_id="", topics=topics), 9
+
+
+def many_deleted_offsets() -> tuple[Message, int]:
+    partitions = [OffsetDeleteRequestPartition(partition_index=number % PARTITIONS) for number in range(60_000)]
+    return OffsetDeleteRequest(group_id="g", topics=[OffsetDeleteRequestTopic(name="t", partitions=partitions)]), 0
+
+
+def many_deleted_records() -> tuple[Message, int]:
+    partitions = [DeleteRecordsPartition(partition_index=number % PARTITIONS, offset=0) for number in range(60_000)]
+    return DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=partitions)], timeout_ms=1_000), 2
+
+
+def many_added_partitions() -> tuple[Message, int]:
+    topics = [AddPartitionsToTxnTopic(name="t", partitions=[number % PARTITIONS for number in range(80_000)])]
+    return AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="x",
+        v3_and_below_producer_id=1,
+        v3_and_below_producer_epoch=0,
+        v3_and_below_topics=topics,
+    ), 3
+
+
+def many_new_topics() -> tuple[Message, int]:
+    topics = [
+        CreatableTopic(name=f"n{number}", num_partitions=1, replication_factor=1, assignments=(), configs=())
+        for number in range(500)
+    ]
+    return CreateTopicsRequest(topics=topics, validate_only=True), 7
+
+
+def many_topics_to_widen() -> tuple[Message, int]:
+    topics = [CreatePartitionsTopic(name=f"n{number}", count=3, assignments=None) for number in range(60_000)]
+    return CreatePartitionsRequest(topics=topics, timeout_ms=1_000, validate_only=False), 3
+
+
+def many_topics_to_delete() -> tuple[Message, int]:
+    topics = [DeleteTopicState(name=f"n{number}") for number in range(60_000)]
+    return DeleteTopicsRequest(topics=topics, timeout_ms=1_000), 6
+
+
+def many_changed_configs() -> tuple[Message, int]:
+    resources = [AlterConfigsResource(resource_type=2, resource_name=f"n{n}", configs=()) for n in range(60_000)]
+    return AlterConfigsRequest(resources=resources, validate_only=False), 2
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        many_groups,
+        many_topics,
+        many_partitions,
+        many_configs,
+        many_commits,
+        many_deleted_offsets,
+        many_deleted_records,
+        many_added_partitions,
+        many_new_topics,
+        many_topics_to_widen,
+        many_topics_to_delete,
+        many_changed_configs,
+    ],
+)
 def test_a_long_request_is_answered_while_others_are_served(
     make: Callable[[], tuple[Message, int]], tmp_path: Path
 ) -> None:
     body, version = make()
     data = frame(body, version)
     with LogProcess(tmp_path / "data") as log, Raw(address_of(log)) as client:
-        create_topic(log, "t")
+        create_topic(log, "t", PARTITIONS)
         before_s = processor_s(log.pid)
 
         def attack() -> None:

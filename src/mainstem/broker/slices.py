@@ -3,6 +3,7 @@
 An ``Api`` whose array items are answered independently declares it with ``Slices``. A request with many items is then
 served as many small requests, and their answers are joined. A slice grows while it is fast and shrinks while it is
 slow. The size of an answer and the number of long requests at a time are limited, so memory is bounded.
+A handler that needs the whole request (repeated names, all or nothing, one checkpoint) goes through it ``in_turns``.
 Concurrency: the event loop; the joined answer is encoded in a thread.
 """
 
@@ -11,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import copy
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from mainstem.errors import FrameError
 from mainstem.protocol.codec import Chunks, encode_response
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
 AT_ONCE_ITEMS: Final = 64
 """A request with at most that many items is served at once."""
 _WIDE_PARTITIONS: Final = 500
+_PIECE_ITEMS: Final = 500
 _QUICK_S: Final = 0.001
 _SLOW_S: Final = 0.004
 _SLICE_ITEMS_MAX: Final = 1024
 _WRITE_IN_THREAD_BYTES: Final = 256 * 1024
 Serve = Callable[["Call"], "Answer | Awaitable[Answer]"]
+T = TypeVar("T")
 
 
 class Slices(NamedTuple):
@@ -95,6 +98,25 @@ async def serve_in_slices(
     if size_bytes < _WRITE_IN_THREAD_BYTES:
         return answer, encode_response(call, answer)
     return answer, await asyncio.to_thread(encode_response, call, answer)
+
+
+def in_pieces(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield what is written in one piece; at least one piece, which may be empty."""
+    for start in range(0, len(items) or 1, _PIECE_ITEMS):
+        yield items[start : start + _PIECE_ITEMS]
+
+
+async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:
+    """Yield the items one by one; the event loop serves others whenever they have taken long.
+
+    State may change at each item: check what must hold at the end in one piece with the change.
+    """
+    since_s = time.perf_counter()
+    for item in items:
+        if time.perf_counter() - since_s > _QUICK_S:
+            await asyncio.sleep(0)
+            since_s = time.perf_counter()
+        yield item
 
 
 def _bodies(body: Any, slices: Slices, part: Sequence[Any]) -> Iterator[tuple[Any, bool]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mainstem.broker.configs.config_entries import ChangeableConfigs, changeable_configs
 from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.slices import in_turns
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 
@@ -24,7 +25,7 @@ class Changed(NamedTuple):
     resource_name: str
 
 
-def change_configs(
+async def change_configs(
     node: Node,
     resources: Iterable[Any],
     change: Callable[[ChangeableConfigs, Iterable[Any]], dict[str, str]],
@@ -34,7 +35,7 @@ def change_configs(
     """Change the configs of each resource of a request as ``change`` computes; ``validate_only`` changes nothing."""
     counts = Counter((each.resource_type, each.resource_name) for each in resources)
     results = []
-    for asked in resources:
+    async for asked in in_turns(resources):
         place = (asked.resource_type, asked.resource_name)
         try:
             if counts[place] > 1:

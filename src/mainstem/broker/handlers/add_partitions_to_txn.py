@@ -13,6 +13,7 @@ from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.failures import coordinator_code
+from mainstem.broker.slices import in_turns
 from mainstem.broker.transactions.state import Producer
 from mainstem.errors import MainstemError
 from mainstem.model import TopicPartition
@@ -56,21 +57,28 @@ async def handle(node: Node, call: Call) -> AddPartitionsToTxnResponse:
 
 
 async def _serve(node: Node, version: int, asked: AddPartitionsToTxnTransaction) -> list[AddPartitionsToTxnTopicResult]:
-    partitions = [TopicPartition(topic.name, number) for topic in asked.topics for number in topic.partitions]
-    codes: Mapping[TopicPartition, ErrorCode] = _unknown(node, partitions)
+    # Each partition once: the work that must be done in one piece is then never larger than the log has partitions.
+    partitions = {
+        TopicPartition(topic.name, number): None
+        async for topic in in_turns(asked.topics)
+        async for number in in_turns(topic.partitions)
+    }
+    codes: Mapping[TopicPartition, ErrorCode] = await _unknown(node, partitions)
     if not codes:
         codes = await _ask(node, version, asked, partitions)
-    return _results(asked.topics, codes)
+    return await _results(asked.topics, codes)
 
 
-def _unknown(node: Node, partitions: Collection[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
+async def _unknown(node: Node, partitions: Collection[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
     """Return the errors if any partition is unknown; empty when all are known."""
     codes = {}
-    for each in partitions:
+    async for each in in_turns(partitions):
         topic = node.topics.get(each.topic)
         if topic is None or not 0 <= each.partition < len(topic.partitions):
             codes[each] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return {each: codes.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions} if codes else {}
+    if not codes:
+        return {}
+    return {each: codes.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) async for each in in_turns(partitions)}
 
 
 async def _ask(
@@ -92,7 +100,7 @@ def _older(code: ErrorCode) -> ErrorCode:
     return ErrorCode.INVALID_TXN_STATE if code is ErrorCode.TRANSACTION_ABORTABLE else code
 
 
-def _results(
+async def _results(
     topics: Sequence[AddPartitionsToTxnTopic], codes: Mapping[TopicPartition, ErrorCode]
 ) -> list[AddPartitionsToTxnTopicResult]:
     return [
@@ -102,10 +110,10 @@ def _results(
                 AddPartitionsToTxnPartitionResult(
                     partition_index=number, partition_error_code=codes[TopicPartition(topic.name, number)]
                 )
-                for number in topic.partitions
+                async for number in in_turns(topic.partitions)
             ],
         )
-        for topic in topics
+        async for topic in in_turns(topics)
     ]
 
 

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from mainstem.broker.node import Node
 
 
-def handle(node: Node, call: Call) -> AlterConfigsResponse:
+async def handle(node: Node, call: Call) -> AlterConfigsResponse:
     """Serve one request; the top of the file says how."""
     body: AlterConfigsRequest = call.body
-    results = change_configs(node, body.resources, _replaced, validate_only=body.validate_only)
+    results = await change_configs(node, body.resources, _replaced, validate_only=body.validate_only)
     return AlterConfigsResponse(responses=[AlterConfigsResourceResponse(**result._asdict()) for result in results])
 
 

@@ -13,6 +13,7 @@ from mainstem.broker.access.guards import on_topics
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.slices import in_turns
 from mainstem.errors import MainstemError, UnknownTopicError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.create_partitions import (
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
     from mainstem.broker.node import Node
 
 
-def handle(node: Node, call: Call) -> CreatePartitionsResponse:
+async def handle(node: Node, call: Call) -> CreatePartitionsResponse:
     """Serve one request; the top of the file says how."""
     body: CreatePartitionsRequest = call.body
     counts = Counter(topic.name for topic in body.topics)
     results = []
-    for topic in {topic.name: topic for topic in body.topics}.values():
+    async for topic in in_turns({topic.name: topic for topic in body.topics}.values()):
         result = CreatePartitionsTopicResult(name=topic.name, error_code=ErrorCode.NONE)
         try:
             if counts[topic.name] > 1:

@@ -14,6 +14,7 @@ from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.configs.config_entries import topic_entries
 from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.slices import in_turns
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.create_topics import (
@@ -29,12 +30,12 @@ if TYPE_CHECKING:
     from mainstem.broker.node import Node
 
 
-def handle(node: Node, call: Call) -> CreateTopicsResponse:
+async def handle(node: Node, call: Call) -> CreateTopicsResponse:
     """Serve one request; the top of the file says how."""
     body: CreateTopicsRequest = call.body
     counts = Counter(topic.name for topic in body.topics)
     results = []
-    for topic in {topic.name: topic for topic in body.topics}.values():
+    async for topic in in_turns({topic.name: topic for topic in body.topics}.values()):
         try:
             if counts[topic.name] > 1:
                 raise refusal(ErrorCode.INVALID_REQUEST, f"topic {topic.name!r} stands twice in the request")

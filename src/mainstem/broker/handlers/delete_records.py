@@ -12,6 +12,7 @@ from mainstem.broker.access.guards import on_topics
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.slices import in_turns
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.delete_records import (
@@ -26,15 +27,15 @@ if TYPE_CHECKING:
     from mainstem.broker.node import Node
 
 
-def handle(node: Node, call: Call) -> DeleteRecordsResponse:
+async def handle(node: Node, call: Call) -> DeleteRecordsResponse:
     """Serve one request; the top of the file says how."""
     body: DeleteRecordsRequest = call.body
     topics = [
         DeleteRecordsTopicResult(
             name=asked.name,
-            partitions=[_delete(node, asked.name, item) for item in asked.partitions],
+            partitions=[_delete(node, asked.name, item) async for item in in_turns(asked.partitions)],
         )
-        for asked in body.topics
+        async for asked in in_turns(body.topics)
         if asked.partitions
     ]
     if any(partition.error_code == 0 for topic in topics for partition in topic.partitions):

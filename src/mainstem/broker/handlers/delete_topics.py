@@ -13,6 +13,7 @@ from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.slices import in_turns
 from mainstem.broker.storage.topics import Topic
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
@@ -36,7 +37,7 @@ async def handle(node: Node, call: Call) -> DeleteTopicsResponse:
     # By name or by id: the same topic may stand in the request in both ways.
     named = Counter(topic.topic_id for topic in (_known(node, *each) for each in counts) if topic is not None)
     results = []
-    for name, topic_id in counts:
+    async for name, topic_id in in_turns(counts):
         result = DeletableTopicResult(name=name, topic_id=topic_id, error_code=ErrorCode.NONE)
         try:
             known = _known(node, name, topic_id)

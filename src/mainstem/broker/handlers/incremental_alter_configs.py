@@ -35,10 +35,10 @@ _SUBTRACT: Final = 3
 _OPERATIONS: Final = frozenset({_SET, _DELETE, _APPEND, _SUBTRACT})
 
 
-def handle(node: Node, call: Call) -> IncrementalAlterConfigsResponse:
+async def handle(node: Node, call: Call) -> IncrementalAlterConfigsResponse:
     """Serve one request; the top of the file says how."""
     body: IncrementalAlterConfigsRequest = call.body
-    results = change_configs(node, body.resources, _changed, validate_only=body.validate_only)
+    results = await change_configs(node, body.resources, _changed, validate_only=body.validate_only)
     responses = [AlterConfigsResourceResponse(**result._asdict()) for result in results]
     return IncrementalAlterConfigsResponse(responses=responses)
 

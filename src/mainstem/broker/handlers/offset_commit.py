@@ -2,6 +2,7 @@
 
 An unknown partition or too long metadata is refused alone; the other offsets are stored with their metadata. Errors of
 the group or the member are reported for all existing partitions.
+A long request is written in pieces of some hundred offsets; the member is checked before each.
 ``retention_time_ms`` (versions 2–4) says when an offset expires; else the node's ``offsets.retention.minutes`` do.
 """
 
@@ -13,8 +14,9 @@ from mainstem.broker.access.acls import Operation, ResourceType
 from mainstem.broker.access.guards import on_topics
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.failures import coordinator_code
+from mainstem.broker.failures import coordinator_code, refusal
 from mainstem.broker.groups.records import CommittedOffset
+from mainstem.broker.slices import in_pieces, in_turns
 from mainstem.broker.storage.topics import Topic
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
@@ -36,19 +38,13 @@ _BY_ID_FROM: Final = 10
 async def handle(node: Node, call: Call) -> OffsetCommitResponse:
     """Serve one request; the top of the file says how."""
     body: OffsetCommitRequest = call.body
-    code = node.groups.check_commit(
-        body.group_id,
-        body.member_id,
-        body.group_instance_id,
-        body.generation_id_or_member_epoch,
-        call.api_version,
-    )
+    code = _check_member(node, call)
     kept: dict[tuple[str, int], CommittedOffset] = {}
     topics = []
-    for asked in body.topics:
+    async for asked in in_turns(body.topics):
         topic, unknown = _find(node, call.api_version, asked)
         partitions = []
-        for item in asked.partitions:
+        async for item in in_turns(asked.partitions):
             answer = _find_partition(topic, unknown, item) or code or _check_metadata(node, item)
             partitions.append(OffsetCommitResponsePartition(partition_index=item.partition_index, error_code=answer))
             if topic is not None and answer is ErrorCode.NONE:
@@ -57,10 +53,27 @@ async def handle(node: Node, call: Call) -> OffsetCommitResponse:
     response = OffsetCommitResponse(topics=topics)
     if kept:
         try:
-            await node.groups.commit_offsets(body.group_id, kept)
+            for piece in in_pieces(list(kept.items())):
+                if code := _check_member(node, call):
+                    raise refusal(code)
+                # What a topic that was deleted meanwhile had is gone, as if the deletion had come after this request.
+                held = {place: each for place, each in piece if node.topics.by_id(each.topic_id)}
+                if held:
+                    await node.groups.commit_offsets(body.group_id, held)
         except MainstemError as error:
             _refuse(response, coordinator_code(error))
     return response
+
+
+def _check_member(node: Node, call: Call) -> ErrorCode:
+    body: OffsetCommitRequest = call.body
+    return node.groups.check_commit(
+        body.group_id,
+        body.member_id,
+        body.group_instance_id,
+        body.generation_id_or_member_epoch,
+        call.api_version,
+    )
 
 
 def _find(node: Node, version: int, asked: OffsetCommitRequestTopic) -> tuple[Topic | None, ErrorCode]:
@@ -101,5 +114,7 @@ def _refuse(response: OffsetCommitResponse, code: ErrorCode) -> None:
 
 
 API = Api(
-    OffsetCommitRequest, handle, on_topics(Operation.READ, named=(ResourceType.GROUP, Operation.READ, "group_id"))
+    OffsetCommitRequest,
+    handle,
+    on_topics(Operation.READ, named=(ResourceType.GROUP, Operation.READ, "group_id")),
 )

@@ -2,6 +2,7 @@
 
 Refused for a group that has members, unless they consume with Kafka's consumer protocol and none of them subscribes to
 the topic (GROUP_SUBSCRIBED_TO_TOPIC). A topic or partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION.
+A long request is written in pieces: a group that gains a member meanwhile refuses the rest, and the answer says so.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.failures import coordinator_code
 from mainstem.broker.groups.records import OffsetKey
+from mainstem.broker.slices import in_pieces, in_turns
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.offset_delete import (
@@ -38,19 +40,22 @@ async def handle(node: Node, call: Call) -> OffsetDeleteResponse:
         return OffsetDeleteResponse(error_code=missing, topics=[])
     try:
         group.check_offset_delete()
-        topics = [_answer(node, group, topic) for topic in body.topics]
-        await node.groups.delete_offsets(
-            OffsetKey(body.group_id, topic.name, item.partition_index)
-            for topic in topics
-            for item in topic.partitions
+        topics = [await _answer(node, group, topic) async for topic in in_turns(body.topics)]
+        keys = {
+            OffsetKey(body.group_id, topic.name, item.partition_index): None
+            async for topic in in_turns(topics)
+            async for item in in_turns(topic.partitions)
             if not item.error_code
-        )
+        }
+        for piece in in_pieces(list(keys)):
+            group.check_offset_delete()
+            await node.groups.delete_offsets(piece)
     except MainstemError as error:
         return OffsetDeleteResponse(error_code=coordinator_code(error), topics=[])
     return OffsetDeleteResponse(error_code=ErrorCode.NONE, topics=topics)
 
 
-def _answer(node: Node, group: Group, asked: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
+async def _answer(node: Node, group: Group, asked: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
     topic = node.topics.get(asked.name)
     count = 0 if topic is None else len(topic.partitions)
     used = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.subscribes(asked.name) else ErrorCode.NONE
@@ -60,7 +65,7 @@ def _answer(node: Node, group: Group, asked: OffsetDeleteRequestTopic) -> Offset
             partition_index=number,
             error_code=used if 0 <= number < count else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         )
-        for number in numbers
+        async for number in in_turns(numbers)
     ]
     return OffsetDeleteResponseTopic(name=asked.name, partitions=partitions)
 

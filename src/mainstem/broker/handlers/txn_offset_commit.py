@@ -3,6 +3,7 @@
 Before version 5 the group has to be part of the transaction already (AddOffsetsToTxn); from 5 on it becomes part of it
 here (KIP-890). From version 3 the member and its generation are checked (KIP-447). A partition that is unknown, or
 metadata that is too long, is refused alone. Durable when answered.
+A long request is written in pieces; the transaction makes all of them count at once.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from mainstem.broker.call import Call
 from mainstem.broker.failures import coordinator_code, refusal
 from mainstem.broker.groups.offsets.transactional_offsets import as_in_transaction
 from mainstem.broker.groups.records import CommittedOffset
+from mainstem.broker.slices import in_pieces, in_turns
 from mainstem.broker.storage.topics import Topic
 from mainstem.broker.transactions.state import Producer
 from mainstem.errors import MainstemError
@@ -42,10 +44,10 @@ async def handle(node: Node, call: Call) -> TxnOffsetCommitResponse:
     body: TxnOffsetCommitRequest = call.body
     kept: dict[tuple[str, int], CommittedOffset] = {}
     topics = []
-    for asked in body.topics:
+    async for asked in in_turns(body.topics):
         partitions = []
         topic = node.topics.get(asked.name)
-        for item in asked.partitions:
+        async for item in in_turns(asked.partitions):
             code = _check(node, topic, item)
             partitions.append(TxnOffsetCommitResponsePartition(partition_index=item.partition_index, error_code=code))
             if topic is not None and code is ErrorCode.NONE:
@@ -54,7 +56,8 @@ async def handle(node: Node, call: Call) -> TxnOffsetCommitResponse:
     response = TxnOffsetCommitResponse(topics=topics)
     if kept:
         try:
-            await _commit(node, call.api_version, body, kept)
+            for piece in in_pieces(list(kept.items())):
+                await _commit(node, call.api_version, body, dict(piece))
         except MainstemError as error:
             _refuse(response, coordinator_code(error))
     return response

@@ -55,7 +55,7 @@ _TIMER_S: Final = 0.001  # a timer may come that much before its time
 class _InFlight:
     """A request that was begun, with its place in the order of the responses."""
 
-    __slots__ = ("began_s", "charge", "chunks", "is_done", "is_pipelined", "size_bytes")
+    __slots__ = ("began_s", "charge", "chunks", "is_done", "is_large", "is_pipelined", "size_bytes")
 
     def __init__(self, size_bytes: int, is_pipelined: bool, began_s: float) -> None:
         self.size_bytes = size_bytes
@@ -63,6 +63,7 @@ class _InFlight:
         self.began_s = began_s
         self.charge: Charge | None = None
         self.is_done = False
+        self.is_large = False
         self.chunks: Chunks = []
 
 
@@ -284,6 +285,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is None:
             return
         slot.is_pipelined = api.pipelined
+        slot.is_large = True
         self._serve(slot, api, self._call(slot, request))
 
     def _large_begun(self, task: asyncio.Future[Any]) -> None:
@@ -326,7 +328,17 @@ class Connection(asyncio.BufferedProtocol):
         if answer is None or isinstance(answer, Message):
             self._answered(slot, call, answer)
             return
+        if slot.is_large:
+            answer = self._encoded_in_thread(slot, call, answer)
         self._follow(answer, lambda done: self._task_done(slot, call, done))
+
+    @staticmethod
+    async def _encoded_in_thread(slot: _InFlight, call: Call, served: Awaitable[Answer]) -> Answer:
+        """The answer to a large request is large: others are served while it is encoded."""
+        answer = await served
+        if answer is not None and not slot.chunks:
+            slot.chunks = await asyncio.to_thread(encode_response, call, answer)
+        return answer
 
     def _follow(self, answer: Awaitable[Any], done: Callable[[asyncio.Future[Any]], None]) -> None:
         """Call ``done`` when ``answer`` completes; it is cancelled when the connection closes."""

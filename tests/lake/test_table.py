@@ -113,5 +113,5 @@ def test_memory_is_bounded_by_bytes_however_large_values_are(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "/lake/table/data/..", "x", "/lake/retired.json"])
 def test_a_name_that_is_no_lake_file_s_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ValueError, match="no name"):
+    with pytest.raises(ValueError, match="invalid name"):
         own_path(tmp_path, name)

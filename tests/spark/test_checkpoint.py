@@ -41,7 +41,7 @@ def test_a_topic_that_is_streamed_twice_is_read_as_far_as_both_have(tmp_path: Pa
 
 
 def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="no offset log of version v1"):
+    with pytest.raises(StorageError, match="not an offset log of version v1"):
         read_offsets(write(tmp_path, "v9", "{}"), 7)
 
 

@@ -329,3 +329,37 @@ def test_a_host_that_is_gone_is_a_503_that_says_so(session_log: Log, tmp_path: P
 
 def test_the_socket_is_for_its_owner_only(host_socket: Path) -> None:
     assert host_socket.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_list_names_the_views_of_a_host_that_is_gone(
+    session_log: Log, mainstem_broker: EmbeddedBroker, host_socket: Path, tmp_path: Path
+) -> None:
+    app = ms.App("gateway-tests-gone")
+    app.view("gone", app.topic("gone-people", schema="id STRING NOT NULL", key="id"), ms.KeyValue())
+    deploy(app, session_log)
+    backend = ForwardingBackend([host_socket, tmp_path / "s"])
+    with served(create_app(session_log, backend, GatewayLimits())) as api:
+        with ViewHost(tuple(app.views.values()), mainstem_broker.bootstrap, tmp_path / "views") as host:
+            host.wait("gone", lambda status: status.state == "live", 120)
+            with listening_on(create_host_app(host), listen_unix(tmp_path / "s")):
+                before = {each["name"]: each for each in api.get("/views").json()["views"]}
+        (tmp_path / "s").unlink(missing_ok=True)
+        after = {each["name"]: each for each in api.get("/views").json()["views"]}
+        answer = api.get("/views/gone/keys/b")
+    assert after.keys() == before.keys()
+    assert after["gone"]["state"] == "host unreachable"
+    assert "try again" in after["gone"]["detail"]
+    assert after["gone"]["position"] == before["gone"]["position"]
+    assert after["by-id"]["state"] == "live"
+    is_problem(answer, 503, "unavailable")
+
+
+def test_a_view_that_may_be_on_a_host_that_never_answered_is_a_503(
+    session_log: Log, host_socket: Path, tmp_path: Path
+) -> None:
+    backend = ForwardingBackend([host_socket, tmp_path / "gone"])
+    with served(create_app(session_log, backend, GatewayLimits())) as api:
+        answer = api.get("/views/elsewhere/keys/b")
+        served_here = api.get("/views/by-id")
+    assert is_problem(answer, 503, "unavailable")["detail"].startswith("the view host does not answer")
+    assert served_here.status_code == 200

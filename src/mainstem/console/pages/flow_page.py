@@ -19,7 +19,7 @@ from mainstem.console.parts import card, empty, figure, text
 from mainstem.console.rates import Rates
 
 _GOOD = frozenset({"running", "waiting", "live", "finished"})
-_UNDER_WAY = frozenset({"starting", "catching up", "restarting", "log unavailable"})
+_UNDER_WAY = frozenset({"starting", "catching up", "restarting", "log unavailable", "host unreachable"})
 
 Texts = dict[str, tuple[str, str | None]]
 

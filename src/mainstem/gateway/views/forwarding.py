@@ -69,19 +69,35 @@ class ForwardingBackend:
         return await host.relay_stream(http, self.streams)
 
     async def statuses(self) -> list[dict[str, Any]]:
-        """The status of every view, of every host that answers. Raises UnavailableError when none does."""
-        answers = await asyncio.gather(*(host.statuses() for host in self._hosts), return_exceptions=True)
-        found: list[dict[str, Any]] = []
-        failures: list[BaseException] = []
-        for host, answer in zip(self._hosts, answers, strict=True):
-            if isinstance(answer, BaseException):
-                failures.append(answer)
-                continue
-            found += answer
-            self._serving.update({str(status["name"]): host for status in answer})
-        if failures and len(failures) == len(self._hosts):
-            raise failures[0]
+        """The status of every view. A host that does not answer: the last that it gave, as "host unreachable".
+
+        Raises UnavailableError when no host answers and none has ever answered.
+        """
+        found, failure = await self._ask_hosts()
+        if failure is not None and not any(host.last_statuses for host in self._hosts) and not found:
+            raise failure
         return found
+
+    async def _ask_hosts(self) -> tuple[list[dict[str, Any]], UnavailableError | None]:
+        """The status of every known view, and the error of a host that does not answer."""
+        answers = await asyncio.gather(*(host.statuses() for host in self._hosts), return_exceptions=True)
+        found: dict[str, dict[str, Any]] = {}
+        gone: list[_HostClient] = []
+        failure: UnavailableError | None = None
+        for host, answer in zip(self._hosts, answers, strict=True):
+            if isinstance(answer, UnavailableError):
+                gone.append(host)
+                failure = answer
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                found |= {str(status["name"]): status for status in answer}
+                self._serving.update({str(status["name"]): host for status in answer})
+        for host in gone:  # after those that answer: a view may have moved to one of them
+            for status in host.last_statuses:
+                unreachable = {**status, "state": "host unreachable", "detail": str(failure)}
+                found.setdefault(str(status["name"]), unreachable)
+        return list(found.values()), failure
 
     async def close(self) -> None:
         """Close the connections to the hosts."""
@@ -91,8 +107,11 @@ class ForwardingBackend:
     async def _find(self, view: str, grants: Grants) -> _HostClient:
         """The host of a view. The error for an unknown view lists only the views that the caller may read."""
         async with self._asking:  # many requests for an unknown view ask the hosts one after the other
-            names = [str(status["name"]) for status in await self.statuses()]
+            statuses, failure = await self._ask_hosts()
         if view not in self._serving:
+            if failure is not None:  # that host may serve the view
+                raise failure
+            names = [str(status["name"]) for status in statuses]
             seen = sorted(name for name in names if grants.may("read", "view", name))
             known = f"there are {', '.join(seen)}" if seen else "no views are served here"
             raise UnknownViewError(f"no view {view[:100]!r}; {known}")
@@ -103,6 +122,7 @@ class _HostClient:
     """One view host's socket."""
 
     def __init__(self, socket: Path) -> None:
+        self.last_statuses: list[dict[str, Any]] = []
         self._http = UnixHttp(
             socket, silence_s=_READ_TIMEOUT_S, connect_s=_CONNECT_TIMEOUT_S, connections_max=_CONNECTIONS_MAX
         )
@@ -113,8 +133,11 @@ class _HostClient:
     async def statuses(self) -> list[dict[str, Any]]:
         with _there():
             answer = await self._http.send("GET", "/views")
-            views: list[dict[str, Any]] = json.loads(await answer.read())["views"]
-        return views
+            body = await answer.read()
+            if answer.status != HTTPStatus.OK:
+                raise UnavailableError("the view host is busy or starting: try again in a moment")
+            self.last_statuses = json.loads(body)["views"]
+        return self.last_statuses
 
     async def relay(self, http: Request) -> Response:
         with _there():

@@ -7,6 +7,7 @@ import io
 import pytest
 
 from mainstem.client.log import Log
+from mainstem.log.partition.config import CONFIGS
 from tests.cli.commands import Commands
 
 
@@ -64,6 +65,13 @@ def test_a_name_that_cannot_be_is_refused_in_one_line(command: Commands) -> None
 def test_a_config_that_is_misspelt_names_the_one_that_is_meant(command: Commands) -> None:
     assert "did you mean 'retention.ms'?" in command.run("topics", "create", "t", "--config", "retention.m=1").error
     assert "must be a whole number" in command.run("topics", "create", "t", "--config", "retention.ms=long").error
+
+
+def test_a_config_that_is_like_none_says_how_to_list_them(command: Commands, mainstem_topic: str) -> None:
+    error = command.run("topics", "create", "t", "--config", "zzz=1").error
+    assert "mainstem topics describe" in error
+    listed = command.run("topics", "describe", mainstem_topic).out
+    assert all(name in listed for name in CONFIGS)
 
 
 def test_a_deletion_that_is_not_confirmed_changes_nothing_and_says_so(

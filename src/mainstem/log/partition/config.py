@@ -199,7 +199,8 @@ def parse_config(name: str, text: str) -> Any:
     """The value that ``text`` gives the config ``name``. Raises ConfigError."""
     definition = CONFIGS.get(name) or _INTERNAL.get(name)
     if definition is None:
-        raise ConfigError(f"unknown topic config {name[:300]!r}{similar(name, CONFIGS)}")
+        hint = similar(name, CONFIGS) or "; to list them: mainstem topics describe TOPIC"
+        raise ConfigError(f"unknown topic config {name[:300]!r}{hint}")
     return definition.value(text, "topic config")
 
 

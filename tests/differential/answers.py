@@ -163,6 +163,10 @@ def _only_own(step: Step, made: dict[str, Any], prefix: str) -> dict[str, Any]:
     cursor = made.get("next_cursor")
     if cursor is not None and prefix not in cursor["topic_name"]:
         made["next_cursor"] = "a topic of the broker's own"
+    for group in made["groups"] if step.api == "share_group_describe" else ():
+        # Which member has which partition is the order of a hash table in Kafka: how many each has is compared.
+        assignments = [member.pop("assignment")["topic_partitions"] for member in group["members"]]
+        group["assigned"] = sorted(sum(len(topic["partitions"]) for topic in each) for each in assignments)
     for topic in made["responses"] if step.api == "share_fetch" else ():
         # Kafka leaves a partition without news out while it loads it.
         topic["partitions"] = [each for each in topic["partitions"] if _has_news(each)]

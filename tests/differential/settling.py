@@ -65,7 +65,7 @@ def _settle_shares(peers: Sequence[Peer], sides: Sequence[Side], step: Step) -> 
 def _assignments(answer: Any) -> Any:
     if answer == CLOSED:
         return answer
-    return [(member["member_id"], member["assignment"]) for group in answer["groups"] for member in group["members"]]
+    return [group["assigned"] for group in answer["groups"]]
 
 
 def _is_done(answer: Any) -> bool:

@@ -23,21 +23,31 @@ def shapes(partitions: dict[str, int]) -> dict[str, TopicShape]:
 
 def check(subscriptions: dict[str, frozenset[str]], partitions: dict[str, int], found: dict[str, Assignment]) -> None:
     assert found.keys() == subscriptions.keys()
-    for name, count in partitions.items():
-        members = [member for member, names in subscriptions.items() if name in names]
-        if not members or not count:
-            continue
-        loads = [len(found[member].get(IDS[name], ())) for member in members]
-        shared = Counter(number for member in members for number in found[member].get(IDS[name], ()))
-        assert set(shared) == set(range(count)), "every partition has a member"
-        assert max(loads) - min(loads) <= 1
-        assert max(shared.values()) - min(shared.values()) <= 1
-        assert max(loads) == 1 or max(shared.values()) == 1, "a member shares only if there are not enough partitions"
+    together = len(set(subscriptions.values())) == 1
+    for names in [list(partitions)] if together else [[name] for name in partitions]:
+        members = [member for member in subscriptions if any(name in subscriptions[member] for name in names)]
+        every = {(IDS[name], number) for name in names for number in range(partitions[name])}
+        every = {
+            each for each in every if any(IDS[name] == each[0] for member in members for name in subscriptions[member])
+        }
+        held = {member: [(topic, n) for topic, ns in found[member].items() for n in ns] for member in members}
+        if members and every:
+            check_is_even({member: [each for each in own if each in every] for member, own in held.items()}, every)
     for member, assignment in found.items():
         for topic_id, numbers in assignment.items():
             assert numbers
             assert len(set(numbers)) == len(numbers)
             assert any(IDS[name] == topic_id for name in subscriptions[member])
+
+
+def check_is_even(held: dict[str, list[tuple[UUID, int]]], every: set[tuple[UUID, int]]) -> None:
+    loads = [len(own) for own in held.values()]
+    shared = Counter(each for own in held.values() for each in own)
+    sharing = -(-len(held) // len(every))
+    assert set(shared) == every, "every partition has a member"
+    assert max(shared.values()) <= sharing, "a member shares only if there are not enough partitions"
+    assert min(loads) >= 1
+    assert max(loads) - min(loads) <= 1
 
 
 @given(_SUBSCRIPTIONS, _TOPICS, _SUBSCRIPTIONS, _TOPICS)
@@ -65,3 +75,14 @@ def test_members_keep_what_they_have_when_one_more_comes() -> None:
 def test_all_members_of_a_topic_with_one_partition_share_it() -> None:
     found = assign({"a": "t", "b": "t", "c": "t"}, shapes({"t": 1}), {})
     assert [found[member][IDS["t"]] for member in "abc"] == [(0,), (0,), (0,)]
+
+
+def test_members_of_the_same_topics_share_the_partitions_of_all_of_them() -> None:
+    subscriptions = {"a": "tuv", "b": "tuv"}
+    found = assign(subscriptions, shapes({"t": 1, "u": 1, "v": 2}), {})
+    assert [sum(map(len, found[member].values())) for member in "ab"] == [2, 2]
+
+
+def test_each_partition_has_as_many_members_as_the_others() -> None:
+    found = assign({"a": "t", "b": "t", "c": "t"}, shapes({"t": 2}), {})
+    assert [len(found[member][IDS["t"]]) for member in "abc"] == [2, 1, 1]

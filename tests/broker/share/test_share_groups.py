@@ -238,6 +238,7 @@ async def test_what_is_not_there_is_told(client: Client) -> None:
     assert await offsets(client) == {}
     stranger = Member(client, "s", group="nobody")
     assert (await stranger.fetch()).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert await offsets(client, "nobody") == {}
     stranger.member_id = "x" * 37
     assert (await stranger.fetch()).error_code == ErrorCode.INVALID_REQUEST
     stranger.member_id = "s"

@@ -1,8 +1,7 @@
 """DescribeShareGroupOffsets (90), versions 0–1: start offsets of share groups, and from version 1 the lag.
 
-A group that is not there is GROUP_ID_NOT_FOUND if all that it shares is asked for. A partition that the group does not
-share has start offset -1. Without topics: all that the group shares. The lag is how many offsets, up to the high
-watermark, still need a delivery.
+A group that is not there shares nothing: no error. A partition that the group does not share has start offset -1.
+Without topics: all that the group shares. The lag is how many offsets, up to the high watermark, still need a delivery.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ async def _describe(node: Node, asked: DescribeShareGroupOffsetsRequestGroup) ->
         is_known = node.share.coordinator.group(asked.group_id) is not None
         names_any = any(node.topics.get(each.topic_name) is not None for each in asked.topics or ())
         names_nothing = not asked.group_id and not names_any
-        if names_nothing or (asked.topics is not None and asked.group_id and not is_known):
+        if names_nothing or (asked.group_id and not is_known):
             # As in Kafka: a request that names partitions gets an answer without offsets for each.
             asked_topics = asked.topics or ()
             answer.topics = [_topic(node, asked.group_id, each.topic_name, each.partitions) for each in asked_topics]

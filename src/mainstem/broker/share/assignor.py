@@ -1,13 +1,17 @@
-"""The assignor of share groups: the members share all partitions of their topics evenly.
+"""The assignor of share groups: the members share all partitions of their topics evenly, as Kafka's "simple" one.
 
-It assigns each topic on its own. With more partitions than members, each partition goes to one member, and the members'
-counts differ by at most one. With more members than partitions, each member gets one partition, and the partitions'
-counts of members differ by at most one. A member keeps its partitions as far as that allows. A pure function.
+If all members subscribe to the same topics, it assigns all partitions together; else it assigns each topic on its own.
+With at least as many partitions as members, each partition goes to one member. With more members than partitions, all
+partitions have the same number of members. The members' counts of partitions differ by at most one, except where only
+members that have a partition already could take it. A member keeps its partitions as far as that allows. A pure
+function.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple, TypeAlias, TypeVar
 from uuid import UUID
 
@@ -28,39 +32,69 @@ def assign(
     subscriptions: Mapping[str, Iterable[str]], topics: Mapping[str, TopicShape], before: Mapping[str, Assignment]
 ) -> dict[str, Assignment]:
     """The assignment of every member. ``subscriptions``: member → topics; a topic that is not in ``topics`` is none."""
-    members_of: dict[str, list[str]] = {}
-    for member_id in sorted(subscriptions):
-        for name in subscriptions[member_id]:
-            if name in topics and topics[name].partitions > 0:
-                members_of.setdefault(name, []).append(member_id)
+    names_of = {member_id: frozenset(subscriptions[member_id]) for member_id in sorted(subscriptions)}
+    names = sorted({name for each in names_of.values() for name in each if name in topics})
+    together = len(set(names_of.values())) == 1
     assigned: dict[str, dict[UUID, tuple[int, ...]]] = {member_id: {} for member_id in subscriptions}
-    for name, members in members_of.items():
-        topic_id, partitions = topics[name]
-        had = {member_id: before.get(member_id, {}).get(topic_id, ()) for member_id in members}
-        for member_id, numbers in _assign_topic(members, partitions, had).items():
-            assigned[member_id][topic_id] = numbers
+    for chosen in [names] if together else [[name] for name in names]:
+        numbering = _Numbering([topics[name] for name in chosen])
+        members = [member_id for member_id in names_of if names_of[member_id].issuperset(chosen)]
+        if numbering.count:
+            had = {member_id: numbering.numbers(before.get(member_id, {})) for member_id in members}
+            for member_id, own in _assign(numbering.count, had).items():
+                assigned[member_id].update(numbering.assignment(own))
     return dict(assigned)
 
 
-def _assign_topic(
-    members: Sequence[str], partitions: int, had: Mapping[str, Sequence[int]]
-) -> dict[str, tuple[int, ...]]:
-    slots = max(len(members), partitions)
-    in_partition = _evenly(range(partitions), slots, {})
-    in_member = _evenly(members, slots, {member_id: len(had[member_id]) for member_id in members})
-    kept: dict[str, list[int]] = {}
-    for member_id in members:
-        numbers = kept[member_id] = []
-        for number in sorted(set(had[member_id])):
-            if len(numbers) < in_member[member_id] and in_partition.get(number, 0) > 0:
-                in_partition[number] -= 1
-                numbers.append(number)
-    free = [number for number, left in in_partition.items() for _ in range(left)]
-    for member_id in members:
-        wanted = in_member[member_id] - len(kept[member_id])
-        kept[member_id] += free[:wanted]
-        del free[:wanted]
-    return {member_id: tuple(sorted(numbers)) for member_id, numbers in kept.items()}
+class _Numbering:
+    """Numbers the partitions of several topics in one row, from 0 to ``count``: to compare numbers is fast."""
+
+    def __init__(self, topics: Iterable[TopicShape]) -> None:
+        self.count = 0
+        self._rows: list[tuple[UUID, range]] = []
+        for topic in topics:
+            self._rows.append((topic.topic_id, range(self.count, self.count + topic.partitions)))
+            self.count += topic.partitions
+
+    def numbers(self, assignment: Assignment) -> list[int]:
+        """The numbers of an assignment's partitions, in order; those that no topic has are left out."""
+        return [row[n] for topic_id, row in self._rows for n in sorted({*assignment.get(topic_id, ())}) if n < len(row)]
+
+    def assignment(self, numbers: set[int]) -> dict[UUID, tuple[int, ...]]:
+        """The partitions that have these numbers."""
+        ordered = sorted(numbers)
+        found = {}
+        for topic_id, row in self._rows:
+            own = ordered[bisect_left(ordered, row.start) : bisect_left(ordered, row.stop)]
+            if own:
+                found[topic_id] = tuple(number - row.start for number in own)
+        return found
+
+
+def _assign(partitions: int, had: Mapping[str, Sequence[int]]) -> dict[str, set[int]]:
+    """Which members of ``had`` get which of the partitions, by their numbers."""
+    members = list(had)
+    sharing = -(-len(members) // partitions)
+    left = dict.fromkeys(range(partitions), sharing)
+    wanted = _evenly(members, sharing * partitions, {member_id: len(had[member_id]) for member_id in members})
+    kept = {
+        member_id: _take((each for each in had[member_id] if each in left), wanted[member_id], left)
+        for member_id in members
+    }
+    for member_id, own in kept.items():
+        in_order = left if sharing == 1 else sorted(left, key=lambda each: -left[each])
+        own |= _take((each for each in in_order if each not in own), wanted[member_id] - len(own), left)
+    return kept
+
+
+def _take(free: Iterable[int], count: int, left: dict[int, int]) -> set[int]:
+    """Take up to ``count`` of the free partitions; ``left`` says how many members each of them still needs."""
+    taken = set(islice(free, count))
+    for each in taken:
+        left[each] -= 1
+        if not left[each]:
+            del left[each]
+    return taken
 
 
 def _evenly(things: Iterable[_T], slots: int, holds: Mapping[_T, int]) -> dict[_T, int]:

@@ -21,7 +21,7 @@ class DeliberateDifference(NamedTuple):
     """One row: ``path`` is searched in a path such as ``topics[0].partitions[1].error_code``.
 
     ``parts``: after such an answer the brokers are in different states, and their answers are compared no further.
-    ``when``: an additional condition on the two answers.
+    ``when``: an additional condition on the two answers. ``asks``: a text that the request's fields have to contain.
     """
 
     api: str
@@ -31,8 +31,9 @@ class DeliberateDifference(NamedTuple):
     reason: str
     parts: bool = False
     when: Callable[[Any, Any], bool] | None = None
+    asks: str = ""
 
-    def covers(self, api: str, path: str, here: Any, there: Any) -> bool:
+    def covers(self, api: str, path: str, here: Any, there: Any, asked: str) -> bool:
         """Whether this row covers a difference between two answers at this path."""
         return (
             self.api in ("*", api)
@@ -40,6 +41,7 @@ class DeliberateDifference(NamedTuple):
             and self.here in (ANY, here)
             and self.there in (ANY, there)
             and (self.when is None or self.when(here, there))
+            and self.asks in asked
         )
 
 
@@ -113,6 +115,13 @@ _NOT_FETCHED: Final = (
 _NOT_IN_LOG: Final = (
     "an acknowledgement of offsets that the partition does not have is INVALID_RECORD_STATE of the partition; Kafka "
     "fails, and says UNKNOWN_SERVER_ERROR of all"
+)
+_NOT_IN_RANGE: Final = (
+    "a start offset of a share group that is not in the log is OFFSET_OUT_OF_RANGE; Kafka takes it, and corrects it at "
+    "the next fetch"
+)
+_MAX_TIMESTAMP: Final = (
+    "the record with the largest timestamp is one that can be read; Kafka may name one that DeleteRecords removed"
 )
 _NO_SHARE_GROUP: Final = (
     "a share fetch of a group that is not there is GROUP_ID_NOT_FOUND; in Kafka UNKNOWN_SERVER_ERROR, of the request "
@@ -211,6 +220,10 @@ DELIBERATE: Final = (
     DeliberateDifference("share_fetch", r"^error_code$", 69, 0, _NO_SHARE_GROUP, parts=True),
     DeliberateDifference("share_fetch", r"^error_code$", 0, -1, _NO_SHARED_TOPIC, parts=True),
     DeliberateDifference("share_acknowledge", r"partitions.*error_code$", 121, 3, _NOT_FETCHED),
+    DeliberateDifference("alter_share_group_offsets", r"partitions.*error_code$", 1, 0, _NOT_IN_RANGE, parts=True),
+    DeliberateDifference(
+        "list_offsets", r"\.offset$", ANY, ANY, _MAX_TIMESTAMP, when=_is_behind, asks="'timestamp': -3"
+    ),
     DeliberateDifference("share_acknowledge", r"^error_code$", 0, -1, _NOT_IN_LOG, parts=True),
     DeliberateDifference("*", r"configs\.min\.insync\.replicas\.(config_source|synonyms)", ANY, ANY, _RE_ELECTION),
 )

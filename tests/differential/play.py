@@ -164,9 +164,9 @@ class _Run:
             if answer is not None and answer is not CLOSED:
                 side.learn(step, answer)
         here, there = (side.normal(step, answer) for side, answer in zip(self._sides, answers, strict=True))
-        found = []
+        found, asked = [], str(step.fields)
         for each in differences(step, here, there):
-            rows = [row for row in _EXCUSED if row.covers(each.api, each.path, each.here, each.there)]
+            rows = [row for row in _EXCUSED if row.covers(each.api, each.path, each.here, each.there, asked)]
             self._has_parted |= any(row.parts for row in rows)
             if not rows:
                 found.append(each)

@@ -134,10 +134,10 @@ def _look(
     mode = AcquireMode(body.share_acquire_mode)
     limits = node.share.deliveries.limits(group_id)
     for partition in session.in_turn():
-        if left_records <= 0 or (left_bytes <= 0 and found):
-            break
         try:
             log = find_log(node, partition)
+            if left_records <= 0 or (left_bytes <= 0 and found):
+                continue  # an unknown partition is answered at once all the same, as in Kafka
             share_partition = node.share.deliveries.open(ShareKey(group_id, *partition), log)
             wanted = Wanted(member_id, left_records, max(1, body.batch_size), mode)
             delivered = node.share.deliveries.acquire(share_partition, log, wanted, limits, left_bytes)

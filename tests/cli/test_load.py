@@ -89,7 +89,7 @@ def test_a_file_that_is_not_there_or_of_no_known_kind_is_refused(command: Comman
     missing = command.run("load", str(tmp_path / "no.csv"), "--topic", "t")
     unknown = command.run("load", written(tmp_path, "x", "x.docx"), "--topic", "t")
     assert (missing.code, "no such file" in missing.error) == (1, True)
-    assert (unknown.code, "its name does not tell what it is" in unknown.error) == (1, True)
+    assert (unknown.code, "its name does not show its format" in unknown.error) == (1, True)
 
 
 def test_files_directories_and_patterns_are_loaded_in_turn(

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 _DIALECT = re.compile(
     r"(?<!there )(?<!There )\bis no [a-z]"
-    r"|\b(?:nobody|whoever|anew|no more|told|said no|as good as|somebody)\b"
+    r"|\b(?:[Nn]obody|[Ww]hoever|[Aa]new|no more|told|said no|as good as|[Ss]omebody)\b"
     r"|\b[Ss]ee the module\b|\blies? behind\b|\bstands? for\b"
     r'|"""What ',
     re.MULTILINE,

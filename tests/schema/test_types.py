@@ -38,7 +38,7 @@ def test_ddl_text_quotes_what_is_no_plain_word() -> None:
 
 
 def test_names_that_differ_in_case_only_are_refused() -> None:
-    with pytest.raises(DefinitionError, match="'Carrier' stands twice"):
+    with pytest.raises(DefinitionError, match="'Carrier' occurs twice"):
         TopicSchema((Column("carrier", "STRING"), Column("Carrier", "STRING")))
 
 

@@ -73,7 +73,7 @@ LogFormat: TypeAlias = Annotated[
         "--log-format",
         envvar="MAINSTEM_LOG_FORMAT",
         metavar="FORMAT[:LEVEL]",
-        help="How the log tells its events: text or json, from a level on, e.g. json:info.",
+        help="The format of the log's events: text or json, from a level on, e.g. json:info.",
     ),
 ]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="The result as one line of JSON.")]

@@ -20,7 +20,7 @@ _UNLIMITED: Final = 1 << 40
 
 
 class OutputClosedError(Exception):
-    """Whoever read the output went away. Not an OSError: typer has ideas of its own about those."""
+    """The reader of the output closed it. Not an OSError, because typer handles those differently."""
 
 
 def out(text: str) -> None:

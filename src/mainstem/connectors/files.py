@@ -135,7 +135,7 @@ def open_rows(path: Path, options: LoadOptions, rungs: dict[str, int] | None = N
     if found is None:
         known = ", ".join(FORMATS)
         raise InputError(
-            f"{path}: its name does not tell what it is; known: {known} (.gz, .zst and .zip around the text ones)"
+            f"{path}: its name does not show its format; known: {known} (.gz, .zst and .zip around the text ones)"
         )
     if options.delimiter and found not in ("csv", "tsv"):
         raise InputError(f"{path}: a delimiter is for CSV files alone; leave it out")

@@ -70,7 +70,7 @@ def joint_key(columns: Sequence[pa.Array]) -> pa.Array:
     parts: list[Any] = []
     for number, column in enumerate(columns):
         plain = plain_column(column)
-        # Whoever writes a key writes the same bytes: a float's are Python's, which knows no shorter ones.
+        # Every writer of a key gives the same bytes: a float has Python's digits.
         text = _of_each(plain, json_text) if pa.types.is_floating(plain.type) else _texts(plain, finite_only=True)
         parts += ["," if number else "[", text]
     return pc.binary_join_element_wise(*parts, "]", "")

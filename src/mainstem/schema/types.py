@@ -94,7 +94,9 @@ class TopicSchema:
         for column in self.columns:
             _check_column(column)
             if column.name.lower() in seen:
-                raise DefinitionError(f"column {column.name!r} stands twice in the schema (case does not tell)")
+                raise DefinitionError(
+                    f"column {column.name!r} occurs twice in the schema (upper and lower case are equal)"
+                )
             seen.add(column.name.lower())
 
     @property

@@ -45,8 +45,8 @@ _OWN: Final[Mapping[tuple[str, ConfigType, str | int], str]] = {
     ("mainstem.queued.connection.request.bytes", long(-1), -1): "Bytes of requests in flight of one connection; -1: "
     "half of mainstem.queued.principal.request.bytes",
     ("mainstem.unauthenticated.request.bytes", long(1), 16_777_216): "Bytes of requests in flight of all connections "
-    "whose user is not proven; they have no part in queued.max.request.bytes",
-    ("mainstem.unauthenticated.connections.max", whole(1), 1000): "Connections whose user is not proven; one more "
+    "without an authenticated user; they do not count in queued.max.request.bytes",
+    ("mainstem.unauthenticated.connections.max", whole(1), 1000): "Connections without an authenticated user; one more "
     "closes the one that was opened first",
     ("max.connections", whole(1), 10_000): "Connections that are open at once; one more is closed as soon as it is "
     "accepted",

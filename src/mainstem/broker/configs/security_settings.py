@@ -44,7 +44,11 @@ SECURITY_SETTINGS: Final[Mapping[tuple[str, ConfigType, str | int], str]] = {
     "again; 0: without an end",
     ("connection.failed.authentication.delay.ms", whole(0), 100): "How long the answer to a failed authentication "
     "takes, so that guessing is slow",
-    ("sasl.server.max.receive.size", whole(1), 65_536): "The largest request before the user is proven (Kafka: 524288)",
+    (
+        "sasl.server.max.receive.size",
+        whole(1),
+        65_536,
+    ): "The largest request before the user is authenticated (Kafka: 524288)",
     ("mainstem.authentication.timeout.ms", long(1, INT32_MAX), 30_000): "A connection whose TLS handshake or user is "
     "not complete after so long is closed",
     ("ssl.keystore.type", one_of("PEM"), "PEM"): "Certificates and keys are PEM files",

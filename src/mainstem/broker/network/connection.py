@@ -174,7 +174,7 @@ class Connection(asyncio.BufferedProtocol):
         silent_s = now_s - self._last_seen_s
         is_open_s = now_s - self._opened_s
         if self._auth_required and not self._is_authenticated and is_open_s > self._node.security.timeout_s:
-            self.close("its user was not proven in time")
+            self.close("its user did not authenticate in time")
             return
         if self._comes_too_slowly(now_s, silent_s):
             seconds = now_s - self._frame_since_s

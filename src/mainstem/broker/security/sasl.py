@@ -87,7 +87,7 @@ class Authentication:
         if api_key in _BEFORE:
             return
         if self.state is not SaslState.DONE:
-            raise FrameError("a request that is only for users came before the user was proven")
+            raise FrameError("a request that requires a user came before the user was authenticated")
         if self._ends_s is not None and self._clock.monotonic_s() >= self._ends_s:
             raise FrameError(f"the session of {self.principal} has ended, and the client did not authenticate again")
 

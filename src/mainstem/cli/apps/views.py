@@ -107,7 +107,7 @@ def query(  # noqa: PLR0913 - a command's options are its parameters
 @app.command()
 def metrics(
     view: Name,
-    over: Annotated[list[str] | None, typer.Option("--over", help="A label to tell apart; repeatable.")] = None,
+    over: Annotated[list[str] | None, typer.Option("--over", help="A label to group by; repeatable.")] = None,
     label: Annotated[list[str] | None, typer.Option("--label", help="Only NAME=TEXT; repeatable.")] = None,
     quantile: Annotated[list[float] | None, typer.Option("--quantile", help="0.5 is the median; repeatable.")] = None,
     at_least: options.AtLeast = None,

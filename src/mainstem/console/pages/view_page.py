@@ -96,7 +96,9 @@ class _View:
             self._is_full = ui.checkbox("Replay the topic", value=True).props("dense")
             self._is_full.tooltip("Without it the store's own account is compared, where that suffices")
             self._verdict = text("", "")
-        self._drift = problem("This view has drifted from the log", "A verification found it out; a rebuild mends it.")
+        self._drift = problem(
+            "This view has drifted from the log", "A verification found differences; a rebuild repairs it."
+        )
         self._drift.set_visibility(False)
         self._differences = ui.element("div").props('aria-live="polite"')
         show_curl(self._page.curl(ConsoleRequest(path("views", self._view, "verify"), {}, "POST")))
@@ -187,7 +189,7 @@ class _View:
             with self._differences:
                 problem(
                     "The view's content is not what the log says",
-                    "Somebody else wrote to its store; a rebuild mends it.",
+                    "Another process wrote to its store; a rebuild repairs it.",
                 )
                 shown = table(_DIFFERENCES, "key", "Differences")
                 set_rows(

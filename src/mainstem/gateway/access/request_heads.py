@@ -5,8 +5,8 @@ closed; it is whole ``head_s`` after its connection was made, or after its first
 the connection is closed without a word. uvicorn by itself bounds none of that over httptools.
 
 A client that takes what was sent too slowly is cut off: while the connection holds more than asyncio's high-water mark,
-it has ``stall_s`` to take what is waiting. Whoever writes large answers writes pieces (``guard.PIECE_BYTES``) and waits
-in between, so this is a minimum rate. The connection is aborted, so that nothing of the answer is kept.
+it has ``stall_s`` to read the waiting bytes. Large answers are written in pieces (``request_limits.PIECE_BYTES``), with
+a wait in between, so this is a minimum rate. The connection is aborted, so that nothing of the answer is kept.
 
 How a head is counted: ``on_header`` counts what is complete; what a chunk brings that ends no head belongs to an
 incomplete one altogether, so that one endless header is bounded too, but for one chunk. For one event loop.

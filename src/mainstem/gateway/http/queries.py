@@ -113,7 +113,7 @@ class MetricsParameters(WaitQuery):
 
     label: list[str] = Field([], description="only records with this label: `NAME=TEXT`; several: all of them")
     over: list[str] | None = Field(
-        None, description="the labels to tell apart, the others summed over; all unless given, none when empty"
+        None, description="the labels to group by, the others are summed over; default: all; none when empty"
     )
     quantile: list[float] = Field([], description="estimated from the histograms: 0.5 is the median")
     series: bool = Field(False, description="also how many records each minute had")

@@ -174,7 +174,7 @@ class _Follower:
         self.let_go()
 
     def let_go(self) -> None:
-        """Whoever waits looks into the log instead."""
+        """Resolve all futures with None: the waiting requests look into the log instead."""
         for futures in self._expected.values():
             for future in futures:
                 if not future.done():

@@ -1,7 +1,7 @@
-"""A limit on what segments keep open or loaded: the least recently used lets go first.
+"""A limit on open files and loaded indexes of segments: the least recently used one is released first.
 
-20,000 partitions must not hold 20,000 file descriptors. Whoever uses a resource says so; over the limit, the one that
-was used longest ago and is not pinned is asked to release it. Owned by one thread.
+20,000 partitions must not hold 20,000 file descriptors. Each use of a resource is reported here; over the limit, the
+least recently used one that is not pinned is asked to release it. Owned by one thread.
 """
 
 from __future__ import annotations

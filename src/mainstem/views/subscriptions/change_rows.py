@@ -148,7 +148,7 @@ class ChangeSubscription:
         is_keyed = self._view.definition.kind.has_keyed_changes
         if not is_keyed and (request.key is not None or request.prefix is not None):
             kind = self._view.definition.kind.kind
-            raise QueryError(f"a {kind} view tells that it changed, not which keys did: leave key and prefix out")
+            raise QueryError(f"a {kind} view reports that it changed, not which keys did: leave key and prefix out")
 
     def _filter(self, request: WatchRequest) -> WatchFilter:
         if request.key is not None:

@@ -27,7 +27,7 @@ Applied: TypeAlias = "Callable[[pa.RecordBatch, Position], None]"
 
 
 def _nobody(arrow_batch: pa.RecordBatch, position: Position) -> None:
-    """Nobody wants to know what was applied."""
+    """The default: ignore what was applied."""
 
 
 class Version:

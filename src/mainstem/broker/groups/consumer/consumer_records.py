@@ -126,7 +126,7 @@ def pattern_record(group_id: str, pattern: str, matched: MatchedTopics) -> State
 
 
 def pattern_tombstone(group_id: str, pattern: str) -> StateRecord:
-    """Nobody subscribes with that regular expression any more."""
+    """The tombstone of a regular expression without subscribers."""
     return _record(kafka.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern), None)
 
 

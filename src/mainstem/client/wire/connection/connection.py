@@ -238,7 +238,7 @@ class BrokerConnection:
         answer: ApiVersionsResponse = codec.decode_response(frame, ApiVersionsRequest.__api_key__, version).body
         if answer.error_code != 0:
             raise RemoteError(
-                f"the log at {self.address} does not tell its API versions",
+                f"the log at {self.address} does not answer with its API versions",
                 code=answer.error_code,
                 name="UNSUPPORTED_VERSION" if answer.error_code == _UNSUPPORTED_VERSION else "UNKNOWN_SERVER_ERROR",
             )

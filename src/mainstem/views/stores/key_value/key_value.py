@@ -5,10 +5,9 @@ bookmark. ``apply`` is one WriteBatch of both, through the write-ahead log and n
 loses nothing, a machine that loses power loses whole batches from the end. RocksDB recovers to a point in time, never
 with a gap.
 
-The account: RocksDB numbers every write, and the bookmark holds the number of the last one of its own batch. Whoever
-else writes, even what was there before, has moved the number on; RocksDB's lock keeps other processes out while the
-store is open, so one look at each opening is enough. What is changed in the files themselves fails RocksDB's block
-checksums.
+The account: RocksDB numbers every write, and the bookmark holds the number of the last one of its own batch. A write by
+another process, even of the same value, increases that number. RocksDB's lock keeps other processes out while the store
+is open, so one check at each opening is enough. Changes in the files themselves fail RocksDB's block checksums.
 
 Concurrency: as `views.stores.store` says; RocksDB reads beside the writer without locks.
 """

@@ -311,6 +311,37 @@ async def test_offsets_are_deleted_but_in_topics_that_members_subscribe_to(clien
 
 
 @with_broker()
+async def test_a_member_that_joins_within_a_long_deletion_of_offsets_keeps_its_topic_s(client: Client) -> None:
+    await client.create_topic("many", 600)
+    await client.create_topic("u")
+    await commit(client, 7, topic="u")
+    other = await client.another()
+    groups = client.broker.node.groups
+    delete = groups.delete_offsets
+
+    async def delete_then_join(keys: Any) -> None:
+        groups.delete_offsets = delete  # type: ignore[method-assign]
+        await delete(keys)
+        subscription = b"\x00\x01" + b"\x00\x00\x00\x01" + b"\x00\x01u" + b"\xff\xff\xff\xff" + b"\x00\x00\x00\x00"
+        await sync(other, await join(other, protocols=[JoinGroupRequestProtocol(name="range", metadata=subscription)]))
+
+    groups.delete_offsets = delete_then_join  # type: ignore[method-assign]
+    numbers = {"many": range(600), "u": range(1)}
+    topics = [
+        OffsetDeleteRequestTopic(
+            name=name, partitions=[OffsetDeleteRequestPartition(partition_index=number) for number in numbers[name]]
+        )
+        for name in numbers
+    ]
+    answer = await client.request(OffsetDeleteRequest(group_id="g", topics=topics), 0)
+    assert answer.topics[1].partitions[0].error_code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    asked = [OffsetFetchRequestTopic(name="u", partition_indexes=[0])]
+    fetched = await client.request(OffsetFetchRequest(group_id="g", topics=asked), 7)
+    assert fetched.topics[0].partitions[0].committed_offset == 7
+    other.close()
+
+
+@with_broker()
 async def test_what_was_committed_in_a_topic_is_gone_with_it(client: Client) -> None:
     await client.create_topic("t")
     await commit(client, 42)

@@ -44,7 +44,7 @@ async def handle(node: Node, call: Call) -> AddPartitionsToTxnResponse:
             AddPartitionsToTxnResult(
                 transactional_id=each.transactional_id, topic_results=await _serve(node, call.api_version, each)
             )
-            for each in body.transactions
+            async for each in in_turns(body.transactions)
         ]
         return AddPartitionsToTxnResponse(results_by_transaction=results)
     only = AddPartitionsToTxnTransaction(

@@ -5,6 +5,7 @@ Offset -1 means the high watermark. Deliberate: internal topics keep theirs (INV
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mainstem.broker.access.acls import Operation
@@ -30,22 +31,28 @@ if TYPE_CHECKING:
 async def handle(node: Node, call: Call) -> DeleteRecordsResponse:
     """Serve one request; the top of the file says how."""
     body: DeleteRecordsRequest = call.body
-    topics = [
-        DeleteRecordsTopicResult(
-            name=asked.name,
-            partitions=[_delete(node, asked.name, item) async for item in in_turns(asked.partitions)],
-        )
-        async for asked in in_turns(body.topics)
-        if asked.partitions
-    ]
-    if any(partition.error_code == 0 for topic in topics for partition in topic.partitions):
-        try:
-            node.write_checkpoints()
-        except MainstemError as error:
-            for topic in topics:
-                for partition in topic.partitions:
-                    partition.error_code = partition.error_code or error_code(error)
+    topics: list[DeleteRecordsTopicResult] = []
+    try:
+        async for asked in in_turns(body.topics):
+            partitions: list[DeleteRecordsPartitionResult] = []
+            if asked.partitions:
+                topics.append(DeleteRecordsTopicResult(name=asked.name, partitions=partitions))
+            async for item in in_turns(asked.partitions):
+                partitions.append(_delete(node, asked.name, item))
+    finally:  # also if the client has left: readers may have seen the new start offsets
+        _make_durable(node, [partition for topic in topics for partition in topic.partitions])
     return DeleteRecordsResponse(topics=topics)
+
+
+def _make_durable(node: Node, partitions: Sequence[DeleteRecordsPartitionResult]) -> None:
+    """Write the new start offsets; on failure every partition gets the error."""
+    if all(partition.error_code for partition in partitions):
+        return
+    try:
+        node.write_checkpoints()
+    except MainstemError as error:
+        for partition in partitions:
+            partition.error_code = partition.error_code or error_code(error)
 
 
 def _delete(node: Node, name: str, item: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:

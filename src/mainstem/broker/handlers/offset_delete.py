@@ -2,7 +2,8 @@
 
 Refused for a group that has members, unless they consume with Kafka's consumer protocol and none of them subscribes to
 the topic (GROUP_SUBSCRIBED_TO_TOPIC). A topic or partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION.
-A long request is written in pieces: a group that gains a member meanwhile refuses the rest, and the answer says so.
+A long request is written in pieces, and the group is checked before each: one that gains a member meanwhile refuses the
+rest, and the answer says so.
 """
 
 from __future__ import annotations
@@ -47,9 +48,16 @@ async def handle(node: Node, call: Call) -> OffsetDeleteResponse:
             async for item in in_turns(topic.partitions)
             if not item.error_code
         }
+        used: set[str] = set()
         for piece in in_pieces(list(keys)):
-            group.check_offset_delete()
-            await node.groups.delete_offsets(piece)
+            now = node.groups.group(body.group_id)  # each change of a group replaces it
+            if now is None:
+                break  # it was deleted meanwhile, with its offsets
+            now.check_offset_delete()
+            used |= {name for name in {key.topic for key in piece} if now.subscribes(name)}
+            await node.groups.delete_offsets(key for key in piece if key.topic not in used)
+        for answer in (item for topic in topics if topic.name in used for item in topic.partitions):
+            answer.error_code = answer.error_code or ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
     except MainstemError as error:
         return OffsetDeleteResponse(error_code=coordinator_code(error), topics=[])
     return OffsetDeleteResponse(error_code=ErrorCode.NONE, topics=topics)

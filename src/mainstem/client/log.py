@@ -132,9 +132,10 @@ class Log:
 
         A dict, list, dataclass or model is kept as JSON, text as UTF-8, bytes as they are, None is a tombstone.
 
-        By the topic's log features: ``expect_key_offset`` (this key's last offset, -1 for none) and ``expect_end``
-        (the partition's end) append only if that is so, else raise ConditionFailedError with the ``actual`` offset;
-        ``idempotency_key`` appends once within the topic's window, and returns the first one's position after that.
+        These options need the topic's log features. ``expect_key_offset`` appends only if the key's last offset is this
+        (-1: the key has none). ``expect_end`` appends only if the partition ends here. Otherwise they raise
+        ConditionFailedError with the ``actual`` offset. ``idempotency_key`` appends once within the topic's window; a
+        repeat within it returns the position of the first append.
         Raises UnsupportedFeatureError where the log or the topic's configs do not know them.
         Raises UnknownTopicError, RecordTooLargeError, SchemaError (no JSON form), LogUnavailableError (of its kind
         OutcomeUnknownError when the record may have been appended), and RemoteError.

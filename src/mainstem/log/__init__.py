@@ -1,6 +1,6 @@
 """The log on disk: partitions of segments, appended, read, recovered and cleaned. No network, no protocol.
 
-Packages, lowest first; each imports only those before it:
+Packages, lowest first; at run time each imports only those before it:
 
 * ``files``: files and their names
 * ``segments``: one segment, its batches and its indexes

@@ -94,7 +94,7 @@ class ApiKey(enum.IntEnum):
 
 
 OWN_APIS = frozenset({ApiKey.LIST_KEY_OFFSETS})
-"""APIs that Kafka does not have. Kafka's numbers will hardly reach theirs; only Mainstem's clients see them listed."""
+"""APIs that Kafka does not have, with numbers that Kafka is unlikely to reach. Only Mainstem's clients see them."""
 OWN_CLIENT = "mainstem"
 """The software name by which such clients ask for the versions."""
 

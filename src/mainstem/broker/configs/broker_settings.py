@@ -29,7 +29,7 @@ from mainstem.log.partition.config_values import (
     whole,
 )
 
-_OWN: Final[Mapping[tuple[str, ConfigType, str | int], str]] = {
+_BASE: Final[Mapping[tuple[str, ConfigType, str | int], str]] = {
     ("auto.create.topics.enable", BOOLEAN, "true"): "Whether a topic is created when a client asks for one that is "
     "not there",
     ("delete.topic.enable", BOOLEAN, "true"): "Whether topics can be deleted",
@@ -91,7 +91,7 @@ _OWN: Final[Mapping[tuple[str, ConfigType, str | int], str]] = {
     "for; two-phase transactions have none",
     ("transactional.id.expiration.ms", whole(1), 604_800_000): "A transactional id that has begun and ended nothing "
     "for so long is forgotten",
-    ("transaction.remove.expired.transaction.cleanup.interval.ms", whole(1), 3_600_000): "How often is looked for "
+    ("transaction.remove.expired.transaction.cleanup.interval.ms", whole(1), 3_600_000): "How often the log looks for "
     "transactional ids to be forgotten",
     ("transaction.two.phase.commit.enable", BOOLEAN, "true"): "Whether a producer may begin transactions that have no "
     "time-out, because a coordinator of its own decides on them (Kafka: false)",
@@ -171,7 +171,7 @@ SETTINGS: Final[Mapping[str, ConfigDef]] = MappingProxyType(
     {
         setting.name: setting
         for setting in sorted(
-            (*definitions({**_OWN, **GROUP_SETTINGS, **SECURITY_SETTINGS}).values(), *_COARSE, *_TOPIC_DEFAULTS),
+            (*definitions({**_BASE, **GROUP_SETTINGS, **SECURITY_SETTINGS}).values(), *_COARSE, *_TOPIC_DEFAULTS),
             key=lambda setting: setting.name,
         )
     }

@@ -78,7 +78,7 @@ class GroupCommit:
         self._loop = asyncio.get_running_loop()
         self._advanced = advanced
         self._meters = meters or Meters()
-        self._place = FlushExecutorPolicy()
+        self._policy = FlushExecutorPolicy()
         self._scheduled = 0
         self._queues: dict[PartitionLog, _Queue] = {}
         self._finished: deque[_Finished] = deque()
@@ -154,7 +154,7 @@ class GroupCommit:
             return
         log = queue.log
         flush = log.start_flush()
-        if flush is not None and self._scheduled == 1 and flush.is_small and self._place.is_quick(time.monotonic()):
+        if flush is not None and self._scheduled == 1 and flush.is_small and self._policy.is_quick(time.monotonic()):
             self._run_here(queue, flush)
         elif flush is not None:
             worker = min(self._workers, key=_pending_of)
@@ -172,11 +172,11 @@ class GroupCommit:
         began_s = time.monotonic()
         error = _run(queue.log, flush)
         ended_s = time.monotonic()
-        self._place.ran(ended_s - began_s, ended_s)
+        self._policy.ran(ended_s - began_s, ended_s)
         self._settle(queue, flush, error, ended_s - began_s)
 
     def _run_flushes(self, worker: _Worker) -> None:
-        """Run one thread: it calls fdatasync and nothing else."""
+        """Run one thread: it runs flushes and nothing else."""
         while (work := worker.work.get()) is not None:
             queue, flush = work
             began_s = time.monotonic()

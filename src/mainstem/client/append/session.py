@@ -3,11 +3,12 @@
 Why not librdkafka, which the bulk goes through: its idempotent producer takes half a second until its first record is
 acknowledged, and this a few milliseconds.
 
-Invariants: one batch is in flight at a time, so that sequence numbers follow from what was acknowledged. A batch that
-was not acknowledged ends the producer id, whatever was said of it: an earlier attempt may have been appended while its
-answer got lost, and the log would take the next batch with the same sequence for a repeat of that one, and acknowledge
-what it does not hold. The next append takes a new id. When the log is away, what surely was not appended is a
-LogUnavailableError, what may have been its kind OutcomeUnknownError. Used by one thread at a time.
+Invariants: one batch is in flight at a time, so that sequence numbers follow from what was acknowledged. If a batch is
+not acknowledged, the session drops its producer id, whatever the error was (except a failed condition): an earlier
+attempt may have been appended while its answer was lost. The log would then take the next batch with the same sequence
+for a repeat, and acknowledge records that it does not hold. The next append takes a new id. When the log is
+unreachable, the error is LogUnavailableError for records that were certainly not appended, and OutcomeUnknownError for
+those that may have been. Used by one thread at a time.
 """
 
 from __future__ import annotations

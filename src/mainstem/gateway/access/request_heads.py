@@ -1,8 +1,9 @@
 """The bounds of a request's head: its line and headers, which are read before the sender is authenticated.
 
-A head has at most ``HEAD_BYTES_MAX`` bytes and ``HEADERS_MAX`` headers, else it is refused (431) and the connection
-closed; it is whole ``head_s`` after its connection was made, or after its first bytes came on one that is kept, else
-the connection is closed without a word. uvicorn by itself bounds none of that over httptools.
+A head with more than ``HEAD_BYTES_MAX`` bytes or ``HEADERS_MAX`` headers is refused with 431, and the connection is
+closed. The whole head must arrive within ``head_s``, counted from when the connection was made or, on a kept
+connection, from the head's first bytes. Otherwise the connection is closed without a response. uvicorn by itself bounds
+none of that over httptools.
 
 A client that takes what was sent too slowly is cut off: while the connection holds more than asyncio's high-water mark,
 it has ``stall_s`` to read the waiting bytes. Large answers are written in pieces (``request_limits.PIECE_BYTES``), with

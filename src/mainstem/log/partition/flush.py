@@ -1,8 +1,9 @@
 """One flush of a partition: what to sync, and what may be believed when it is done.
 
-Three steps, so that the broker's loop never waits for the disk: ``PartitionLog.start_flush`` (the owner's thread) notes
-what is dirty, ``Flush.run`` (any thread) syncs exactly that and touches nothing else, ``PartitionLog.finish_flush``
-(the owner's thread) moves the recovery point and the high watermark, or takes the partition offline for writes.
+A flush has three steps, so that the disk work (fdatasync, fsync of directories) can run on another thread:
+``PartitionLog.start_flush``, on the owner's thread, notes what is dirty. ``Flush.run``, on any thread, syncs exactly
+that and touches nothing else. ``PartitionLog.finish_flush``, on the owner's thread, moves the recovery point and the
+high watermark; if the sync failed, it takes the partition offline for writes instead.
 """
 
 from __future__ import annotations

@@ -301,7 +301,7 @@ class PartitionLog(PartitionReads):
         if self.leader_epoch > self._leader_epochs.latest:
             self._note_leader_epoch(headers[0].base_offset)
         if not self.config.flushes_before_commit:
-            self._commit(self.log_end_offset, self._segments.end)
+            self._advance_high_watermark(self.log_end_offset, self._segments.end)
 
     def _undo_write(self, error: StorageError) -> None:
         try:
@@ -443,7 +443,7 @@ class PartitionLog(PartitionReads):
         assert self.recovery_point <= flush.end_offset <= self.log_end_offset
         self.recovery_point = flush.end_offset
         self.needs_checkpoint = True
-        self._commit(flush.end_offset, flush.end_place)
+        self._advance_high_watermark(flush.end_offset, flush.end_place)
         for segment in flush.segments:
             segment.pins -= 1
             if segment is not self._segments.active and segment.pins == 0 and segment.is_active:
@@ -463,7 +463,7 @@ class PartitionLog(PartitionReads):
             raise
         self.finish_flush(flush)
 
-    def _commit(self, offset: int, place: LogPlace) -> None:
+    def _advance_high_watermark(self, offset: int, place: LogPlace) -> None:
         """Move the high watermark, forwards only."""
         if offset < self.high_watermark or place.segment.base_offset < self._committed_end.segment.base_offset:
             return
@@ -491,7 +491,10 @@ class PartitionLog(PartitionReads):
         self._write_snapshot()
 
     def _write_snapshot(self) -> None:
-        """The producers' state up to the log end. An older one, and a longer walk at the start, would do as well."""
+        """Write the producers' state up to the log end.
+
+        If the write fails, an older snapshot does as well: the next start walks more of the log.
+        """
         disk, partition = self._context.disk, self.topic_partition.partition
         self._producers.expire(self._clock.time_ms(), _PRODUCER_EXPIRATION_MS)
         try:
@@ -504,7 +507,8 @@ class PartitionLog(PartitionReads):
     def delete_records(self, before_offset: int) -> int:
         """Move the log start to ``before_offset`` (-1: the high watermark) and let go of the segments before it.
 
-        Returns the log start offset. It outlasts a restart once the directory's checkpoints are written; files go then.
+        Returns the log start offset. The new start survives a restart once the directory's checkpoints are written;
+        only then are the old files removed.
         Raises OffsetOutOfRangeError when it is past the high watermark.
         """
         target = self.high_watermark if before_offset == -1 else before_offset
@@ -528,7 +532,7 @@ class PartitionLog(PartitionReads):
         """Take the topic's new configs; they hold from the next append on."""
         self.config = config
         if not config.flushes_before_commit:
-            self._commit(self.log_end_offset, self._segments.end)
+            self._advance_high_watermark(self.log_end_offset, self._segments.end)
 
     def close(self) -> None:
         """Flush, and leave everything as a clean start wants it. An offline partition is left as it is.

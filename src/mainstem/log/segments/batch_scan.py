@@ -1,9 +1,9 @@
 """Walking the record batches of a ``.log`` file, from one batch start to the next.
 
-``walk_headers`` reads headers only; ``walk_verified`` proves every byte. Both yield (file position, header) and stop
-with CorruptBatchError at the first place that does not hold a whole batch, or not the one that comes next: base offset
-and length lie outside a batch's checksum, but each batch begins at the offset where the one before it ends. Where they
-stopped is the end of the last batch that they yielded. Stateless; the owner of the file calls them.
+``walk_headers`` reads headers only; ``walk_verified`` proves every byte. Both yield (file position, header). They stop
+with CorruptBatchError at the first place that holds no whole batch, or another batch than the expected next one. The
+checksum does not cover base offset and length; so each batch must begin at the offset where the batch before it ends.
+The walk stopped at the end of the last batch that it yielded. Stateless; the owner of the file calls them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The three indexes of one segment, kept up batch by batch, and their files.
 
 ``add`` is called for every batch in file order, by the append as by recovery and rebuilding, so that all three give the
-same indexes. An offset index entry is due when more than ``interval_bytes`` of log follow the last one; the time
-index gets an entry then, if the greatest timestamp has grown, and a last one when the segment is closed; the
-transaction index gets one for each marker that aborts a transaction: as in Kafka. For that the indexes know which
-transactions are open where they end; a new segment's begin with those of the one before it.
+same indexes. As in Kafka: an offset index entry is due when more than ``interval_bytes`` of log follow the last entry.
+The time index gets an entry at the same moment, if the greatest timestamp has grown, and a last one when the segment is
+closed. The transaction index gets one entry for each marker that aborts a transaction. For that the indexes know which
+transactions are open at their end; those of a new segment begin with those of the segment before it.
 
 Index files are as long as their entries; nothing is preallocated. They are not synced: a seal that does not match them
 after a power cut costs a walk over the segment's headers, never an answer.

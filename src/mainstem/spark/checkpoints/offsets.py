@@ -24,10 +24,10 @@ _NOT_OURS = "it was made by another source or a later version; start the query w
 class StreamOffsets:
     """The next offset of every partition, and ``topic_ids``: the ids of the topics that the offsets belong to.
 
-    ``starts`` are the begin offsets, in the micro-batch that ends here, of partitions that do not begin where the
-    micro-batch before ended: new ones, those with lost offsets, and all in a stream's first micro-batch (when Spark
-    repeats that one, it asks for the initial offsets again, and ``latest`` would have moved). ``stream`` identifies
-    this stream for as long as it exists; ``is_initial``: no micro-batch has ended here.
+    ``starts`` holds begin offsets of the micro-batch that ends here. It lists only partitions that do not begin where
+    the micro-batch before ended: new ones, those with lost offsets, and all of them in a stream's first micro-batch.
+    When Spark repeats the first one, it asks for the initial offsets again, and ``latest`` would have moved.
+    ``stream`` identifies this stream for as long as it exists; ``is_initial``: no micro-batch has ended here.
     """
 
     position: Position

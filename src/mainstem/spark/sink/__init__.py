@@ -1,7 +1,7 @@
 """Writing DataFrames to topics, exactly once.
 
 * ``sink``: the writers that Spark calls
-* ``transactions``: the driver's steps: prepare, decide, end
+* ``transactions``: the steps of a micro-batch: begin, decide and end on the driver, prepare in tasks
 * ``sink_commits``: the decision on a micro-batch, kept as committed offsets
 * ``task_producers``: transactional producers of one Python process
 * ``producing``: a writing task

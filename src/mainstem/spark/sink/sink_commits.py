@@ -5,11 +5,16 @@
     offset      micro-batch + 1, the same in each partition that a decision uses
     metadata    "<n>/<of>:" and the n-th part of a JSON document, at most 4,000 characters
 
-The document: ``v`` its version, 1; ``source`` the digest of the source's end offsets; ``topics`` the names that the
-rest refers to by index; ``at`` where what was written ends, as [topic, partition, offset]; ``tx`` the transactions, as
-[transactional id without the group, producer id, epoch, topic, partition, offset], whose last three name one record of
-it: that record's outcome is the transaction's. Partitions of an older, longer decision keep their older offset and are
-skipped. A damaged decision raises StorageError.
+The document's fields:
+
+* ``v``: its version, 1
+* ``source``: the digest of the source's end offsets
+* ``topics``: the topic names, to which the other fields refer by index
+* ``at``: where the written records end, as [topic, partition, offset]
+* ``tx``: the transactions, as [transactional id without the group, producer id, epoch, topic, partition, offset]. The
+  last three name one record of the transaction; that record's outcome is the transaction's outcome.
+
+Partitions of an older, longer decision keep their older offset and are skipped. A damaged decision raises StorageError.
 
 Pure values, without I/O.
 """

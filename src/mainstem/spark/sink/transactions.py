@@ -18,8 +18,9 @@ A micro-batch, step by step (the numbers are in the code and in docs/decisions; 
 After a crash before the decision, step 1 aborts the prepared transactions and Spark runs the micro-batch again. After a
 later crash, step 1 repeats step 4, and the tasks of the repeated micro-batch write nothing. A decided transaction
 is never aborted: a driver aborts only after it has taken over the driver's id (1), which stops older decisions, and has
-then read the decision. It aborts only transactions that it saw open before a request, which would fail if the driver
-were fenced, proved that this driver is still the newest (``_Driver.resolve``).
+then read the decision. First it lists the open transactions; then it sends a request that fails if this driver was
+fenced. If the request succeeds, this driver is still the newest, and it aborts transactions of that list only
+(``_Driver.resolve``).
 
 Without ``driver`` in its ``SinkRun`` each decision begins a run: for a writer with a separate process for each commit.
 
@@ -104,7 +105,8 @@ def no_steps(step: str) -> None:
 class SinkRun:
     """One run of a query's sink. ``driver`` is who its decisions are made by; None: each decision begins a run.
 
-    Who began it holds it for as long as it decides: with it goes what is known of its driver.
+    The caller that began the run keeps this object while it makes decisions: when the object is freed, what is known
+    of its driver is freed, too.
 
     ``decided`` is the last micro-batch that was decided when the run began. ``timeout_ms`` is how long a transaction of
     a task may be open; None: until it is ended, where the log has that, and LONGEST_TIMEOUT for what it allows else.
@@ -271,15 +273,15 @@ class _Driver:
         self._is_late = False
         """Whether tasks may have prepared before this run began, so that another one may have aborted that."""
         self._seen_open: frozenset[Instance] = frozenset()
-        """Transactions open when this run began. A driver that aborts them later has fenced this run, or finds them
-        decided.
+        """Transactions that were open when this run began. A later driver aborts one only after it has fenced this run;
+        if this run decided first, that driver finds the decision.
         """
 
     @classmethod
     def begun(cls, client: WireClient, run: SinkRun) -> _Driver:
         """Step 1."""
         _ensure_topic(client)
-        driver = cls._taken_over(client, run, terms_of(client, run.log, run.timeout_ms))
+        driver = cls._take_over(client, run, terms_of(client, run.log, run.timeout_ms))
         if driver.decision is not None:
             driver._end_decided(client, driver.decision, no_steps)
         driver.resolve(client)
@@ -295,7 +297,7 @@ class _Driver:
         _ensure_topic(client)
         terms = terms_of(client, run.log, run.timeout_ms)
         coordinators(client, [_driver_name(run), *(each.transactional_id for each in chosen)], TRANSACTION)  # at once
-        driver = cls._taken_over(client, run, terms)
+        driver = cls._take_over(client, run, terms)
         driver._kept |= {each.instance for each in chosen}
         driver._seen_open = frozenset(driver.resolve(client, has_asked=True))
         if driver.decision is not None and driver._seen_open.intersection(_instances(driver.decision)):
@@ -304,7 +306,7 @@ class _Driver:
         return driver
 
     @classmethod
-    def _taken_over(cls, client: WireClient, run: SinkRun, terms: Terms) -> _Driver:
+    def _take_over(cls, client: WireClient, run: SinkRun, terms: Terms) -> _Driver:
         """The driver's id is ours, which fences the run before; then what that has decided is read."""
         driver = cls(run, terms, ProducerIdentity(-1, -1), None)
         driver.identity = init_producer(client, driver._name, driver._own_terms)
@@ -364,18 +366,18 @@ class _Driver:
             steps("driver:begun")
             ended, refused = end_all(client, [instance], self._own_terms, commit=True)
         except (ProducerFencedError, InvalidProducerEpochError) as error:
-            raise self._fenced(error) from error
+            raise self._explain_fencing(error) from error
         for refusal in refused.values():
-            raise self._fenced(refusal) from refusal
+            raise self._explain_fencing(refusal) from refusal
         self.identity = ended[instance]
         steps("driver:decided")
 
-    def _fenced(self, error: MainstemError) -> MainstemError:
+    def _explain_fencing(self, error: MainstemError) -> MainstemError:
         if not isinstance(error, ProducerFencedError | InvalidProducerEpochError):
             return error
         return ProducerFencedError(
-            f"another run of this query has taken over sink {self._run.sink_id}, and this one has stopped; nothing of "
-            "its micro-batch counts. Run a query from its checkpoint once at a time"
+            f"another run of this query has taken over sink {self._run.sink_id}, so this run has stopped; nothing that "
+            "it wrote in its current micro-batch counts. Run one query at a time from a checkpoint"
         )
 
     def _end_decided(self, client: WireClient, decision: MicroBatchCommit, steps: Steps) -> None:
@@ -438,7 +440,7 @@ class _Driver:
         try:
             self.identity = init_producer(client, self._name, self._own_terms, expected=self.identity)
         except (ProducerFencedError, InvalidProducerEpochError) as error:
-            raise self._fenced(error) from error
+            raise self._explain_fencing(error) from error
         end_all(client, strays, self._terms, commit=False)
         self.resolved += len(strays)
         return found

@@ -294,7 +294,7 @@ class Snapshot(ABC):
 
 
 class ViewStore(ABC):
-    """The base of all stores; the module's docstring has the contract. ``views.stores.open_store`` makes them."""
+    """The base of all stores; the module's docstring has the contract. ``store_kinds.open_store`` makes them."""
 
     makes_itself: ClassVar[bool] = False
     """Whether a new store is made in one step where it stays; others are made beside it and renamed."""
@@ -319,8 +319,9 @@ class ViewStore(ABC):
         """
 
     is_volatile: ClassVar[bool] = False
-    """Whether a kill of the process takes back what was applied and shown. Such a store serves only when it has read on
-    to where the log ended at its opening, so that no reader sees the position go back."""
+    """True if a kill of the process can lose changes that were applied and shown to readers. After it is opened, such a
+    store answers only when it has read to where the log ended at its opening, so no reader sees the position go back.
+    """
 
     # Most stores put nothing off.
     def settle(self) -> None:  # noqa: B027

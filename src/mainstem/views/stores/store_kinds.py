@@ -23,7 +23,8 @@ def store_class(kind: Kind) -> type[ViewStore]:
 def open_store(path: Path, definition: StoreDefinition, *, for_users: bool = False) -> ViewStore:
     """Open the store in the directory ``path``; an empty or missing directory makes a new one.
 
-    ``for_users``: they ask it, so SQL runs in a process of its own, of a lake too: a query may end it (decision 0027).
+    ``for_users``: users will query this store. A query may end the process that runs it, so SQL, over a lake too, runs
+    in a process of its own (decision 0027).
     Raises StorageError, and DefinitionError for what the kind cannot hold.
     """
     path.parent.mkdir(parents=True, exist_ok=True)

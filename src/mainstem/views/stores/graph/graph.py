@@ -13,8 +13,9 @@ asked for.
 Nodes are the text of the record's fields; a node exists while an edge has it. Walks
 (`views.stores.graph.graph_walks`) cost what they visit.
 
-Concurrency: as `views.stores.store` says; one connection writes, each snapshot takes one of a pool of readers, and
-gives it back with no statement open: one that was not read to its end would keep the old state under the next snapshot.
+Concurrency: as in `views.stores.store`. One connection writes. Each snapshot borrows a reader connection from a pool,
+and closes its statements before it gives the connection back: the next snapshot would see the old state through a
+statement that was not read to its end.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class SqlTable:
         self._readers = self._connection.cursor()  # a connection that is at work cannot be asked for a cursor
         self._readers_lock = threading.Lock()
         self.bookmark = _read_bookmark(self._connection)
-        self._seal = CloseDigest(path, self._proof, is_new=is_new)
+        self._close_digest = CloseDigest(path, self._proof, is_new=is_new)
 
     def write(self, table: pa.Table, bookmark: Bookmark) -> None:
         """Replace and delete rows, each key once, and move to ``bookmark``. Raises StorageError."""
@@ -110,7 +110,7 @@ class SqlTable:
         """The newest state."""
         with self._readers_lock:
             cursor = self._readers.cursor()
-        return SqlSnapshot(cursor, self._name, self._seal)
+        return SqlSnapshot(cursor, self._name, self._close_digest)
 
     def answer(self, request: Request) -> Answer:
         """The newest state's. Raises QueryError."""
@@ -131,11 +131,11 @@ class SqlTable:
 
     def mark_verified(self) -> None:
         """A replay has shown that the content is correct."""
-        self._seal.mark_verified()
+        self._close_digest.mark_verified()
 
     def close(self) -> None:
         """Seal and close the file."""
-        self._seal.close()
+        self._close_digest.close()
         self._readers.close()
         self._connection.close()
 
@@ -212,12 +212,12 @@ class SqlSnapshot(CursorSnapshot):
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection, table: str, seal: CloseDigest) -> None:
         super().__init__(cursor, table, "SQL")
-        self._seal = seal
+        self._close_digest = seal
         cursor.execute("BEGIN TRANSACTION READ ONLY")
         self.bookmark = _read_bookmark(cursor)  # the first read fixes what the transaction sees
 
     def intact(self) -> bool | None:
-        return self._seal.is_whole
+        return self._close_digest.is_whole
 
     def count(self) -> int:
         return int(_one(self._cursor, f"SELECT count(*) FROM {self._table}")[0])

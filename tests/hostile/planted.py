@@ -51,10 +51,10 @@ def _wait() -> None:
 def _answer_wrongly() -> None:
     """Let DeleteRecords answer NOT_LEADER_OR_FOLLOWER for an offset that is out of range."""
     api = APIS[ApiKey.DELETE_RECORDS]
-    serve = api.handle
+    serve: Any = api.handle
 
-    def handle(node: Node, call: Call) -> Answer:
-        answer: Any = serve(node, call)
+    async def handle(node: Node, call: Call) -> Answer:
+        answer = await serve(node, call)
         for topic in answer.topics:
             for partition in topic.partitions:
                 if partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:

@@ -31,7 +31,7 @@ def test_a_loss_is_no_progress_and_progress_no_loss() -> None:
 
 
 def test_a_loss_that_cannot_be_read_is_an_error() -> None:
-    with pytest.raises(SchemaError, match="no record of a loss"):
+    with pytest.raises(SchemaError, match="is not a record of a loss"):
         Loss.from_record(Record(PROGRESS_TOPIC, 0, 0, -1, b"loss:reader:flights/3:5-9:id", b"{}"))
 
 

@@ -43,5 +43,5 @@ def test_a_tombstone_is_no_progress() -> None:
     "value", [b"", b"7", b"{}", b'{"batch_id":"x"}', b'{"batch_id":1e999}', b"\xff", b"[" * 99_999]
 )
 def test_a_foreign_record_is_refused(value: bytes) -> None:
-    with pytest.raises(SchemaError, match="no progress record"):
+    with pytest.raises(SchemaError, match="is not a progress record"):
         Progress.from_record(_record(b"p", value))

@@ -12,7 +12,7 @@
 * ``coordinator``: the runtime that the coordinators share
 * ``groups``, ``share``, ``transactions``: the coordinators
 * ``metrics``: ``/metrics``
-* ``failures``: errors as error codes
+* ``error_codes``: errors as error codes
 * ``features``: the features that ApiVersions lists
 * ``chores``: supervised background tasks
 * ``slices``: long requests in slices, so that the event loop stays free

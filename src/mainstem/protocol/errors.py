@@ -1,6 +1,6 @@
 """The error codes of the Kafka protocol: number, name, whether a retry may help, and what it says.
 
-One place translates Mainstem's own errors into them: ``mainstem.broker.failures``.
+One place translates Mainstem's own errors into them: ``mainstem.broker.error_codes``.
 """
 
 from __future__ import annotations

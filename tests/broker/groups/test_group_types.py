@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from mainstem.broker.coordinator.effects import StateRecord
-from mainstem.broker.failures import refusal
+from mainstem.broker.error_codes import refusal
 from mainstem.broker.groups.group_types import GroupRegistry, GroupType
 from mainstem.broker.groups.member_bytes import Bearer
 from mainstem.broker.node import Node

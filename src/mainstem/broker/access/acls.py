@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from typing import Final, NamedTuple
 
-from mainstem.broker.failures import refusal
+from mainstem.broker.error_codes import refusal
 from mainstem.broker.security.principal import Principal
 from mainstem.errors import ConfigError
 from mainstem.protocol.errors import ErrorCode

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from mainstem.broker.configs.broker_settings import SETTINGS, BrokerConfig
-from mainstem.broker.failures import refusal
+from mainstem.broker.error_codes import refusal
 from mainstem.errors import ConfigError
 from mainstem.log.node.metadata import Metadata
 from mainstem.log.partition.config import LogConfig, similar

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mainstem.broker.configs.config_entries import ChangeableConfigs, changeable_configs
-from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.slices import in_turns
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from mainstem.broker.configs.broker_configs import ALL_NODES, CHANGEABLE, BrokerConfigs
 from mainstem.broker.configs.broker_settings import SETTINGS, scaled
 from mainstem.broker.configs.group_configs import GROUP_CONFIGS, GroupConfigs
-from mainstem.broker.failures import refusal
+from mainstem.broker.error_codes import refusal
 from mainstem.log.partition.config import CONFIGS
 from mainstem.log.partition.config_values import ConfigDef, as_parsed
 from mainstem.protocol.errors import ErrorCode

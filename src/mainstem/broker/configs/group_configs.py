@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from mainstem.broker.configs.broker_settings import BrokerConfig
-from mainstem.broker.failures import refusal
+from mainstem.broker.error_codes import refusal
 from mainstem.errors import ConfigError
 from mainstem.log.node.metadata import Metadata
 from mainstem.log.partition.config_values import BOOLEAN, ConfigDef, ConfigType, as_stored, definitions, integer, one_of

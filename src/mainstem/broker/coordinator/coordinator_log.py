@@ -8,7 +8,7 @@
    client sees state that a power cut can undo.
 
 When the disk refuses in 2, nothing is applied: the memory stays what the log says, and the client is refused
-(``failures.coordinator_code``). When the flush fails in 4, the log keeps the records or not. The partition then takes
+(``error_codes.coordinator_code``). When the flush fails in 4, the log keeps the records or not. The partition then takes
 no writes and ``partition_refusal`` refuses every request for its keys, until the next start replays the log.
 
 The topic is created when the first key needs it. Concurrency: the event loop only.
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.coordinator.effects import Effects, StateRecord
 from mainstem.broker.coordinator.replay import Take, replay
-from mainstem.broker.failures import coordinator_code
+from mainstem.broker.error_codes import coordinator_code
 from mainstem.errors import MainstemError, PartitionOfflineError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.record.writer import NewRecord, ProducerStamp, build_batch

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from mainstem.broker.failures import refusal
+from mainstem.broker.error_codes import refusal
 from mainstem.broker.groups.classic.classic_coordinator import ClassicCoordinator
 from mainstem.broker.groups.classic.classic_group import ClassicGroup
 from mainstem.broker.groups.consumer.consumer_coordinator import ConsumerCoordinator

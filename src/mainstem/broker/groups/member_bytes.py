@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from mainstem.broker.failures import refusal
+from mainstem.broker.error_codes import refusal
 from mainstem.errors import FrameError
 from mainstem.protocol.errors import ErrorCode
 

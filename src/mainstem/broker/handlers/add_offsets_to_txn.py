@@ -11,7 +11,7 @@ from mainstem.broker.access.acls import Operation, ResourceType
 from mainstem.broker.access.guards import in_turn, on_named
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.failures import coordinator_code, refusal
+from mainstem.broker.error_codes import coordinator_code, refusal
 from mainstem.broker.transactions.state import Producer
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode

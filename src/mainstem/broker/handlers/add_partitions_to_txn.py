@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.failures import coordinator_code
+from mainstem.broker.error_codes import coordinator_code
 from mainstem.broker.slices import in_turns
 from mainstem.broker.transactions.state import Producer
 from mainstem.errors import MainstemError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.quotas.entities import KEYS, Entity, check_limit
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode

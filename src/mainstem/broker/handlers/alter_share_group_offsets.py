@@ -13,7 +13,7 @@ from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import in_turn, on_topics, reads_group
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.failures import coordinator_code, refusal
+from mainstem.broker.error_codes import coordinator_code, refusal
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.alter_share_group_offsets import (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.handlers.describe_user_scram_credentials import NUMBER_OF
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode

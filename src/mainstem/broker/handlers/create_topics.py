@@ -13,7 +13,7 @@ from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.configs.config_entries import topic_entries
-from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.slices import in_turns
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode

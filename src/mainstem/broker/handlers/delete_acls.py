@@ -11,7 +11,7 @@ from mainstem.broker.access import admin_guards
 from mainstem.broker.access.acls import Acl, AclFilter
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.error_codes import error_code, refusal
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.delete_acls import (

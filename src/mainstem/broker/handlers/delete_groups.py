@@ -8,7 +8,7 @@ from mainstem.broker.access.acls import Operation, ResourceType
 from mainstem.broker.access.guards import on_each
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.failures import coordinator_code
+from mainstem.broker.error_codes import coordinator_code
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
 from mainstem.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse

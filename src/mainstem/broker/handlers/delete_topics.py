@@ -12,7 +12,7 @@ from uuid import UUID
 from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.slices import in_turns
 from mainstem.broker.storage.topics import Topic
 from mainstem.errors import MainstemError

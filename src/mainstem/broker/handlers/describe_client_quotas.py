@@ -12,7 +12,7 @@ from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import on_cluster
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.quotas.entities import TYPES, Entity
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode

@@ -20,7 +20,7 @@ from mainstem.broker.configs.config_entries import (
     group_entries,
     topic_entries,
 )
-from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode

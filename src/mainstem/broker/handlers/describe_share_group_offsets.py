@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mainstem.broker.access import group_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.failures import coordinator_code, error_code
+from mainstem.broker.error_codes import coordinator_code, error_code
 from mainstem.broker.share.state_records import ShareKey
 from mainstem.broker.slices import Slices
 from mainstem.broker.storage.topics import Topic

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.error_codes import error_code, refusal
 from mainstem.errors import MainstemError, PartitionOfflineError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.elect_leaders import (

@@ -13,7 +13,7 @@ from mainstem.broker.access.acls import Operation, ResourceType
 from mainstem.broker.access.guards import on_named
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.failures import coordinator_code
+from mainstem.broker.error_codes import coordinator_code
 from mainstem.broker.transactions.state import Producer
 from mainstem.broker.transactions.steps import EPOCH_BUMP_FROM
 from mainstem.errors import MainstemError

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, cast
 from mainstem.broker.access import record_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Answer, Call
-from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.storage.fetch_sessions import (
     FINAL_EPOCH,
     FULL_EPOCH,

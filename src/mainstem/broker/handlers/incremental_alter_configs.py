@@ -16,7 +16,7 @@ from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.configs.config_changes import change_configs, value_of
 from mainstem.broker.configs.config_entries import ChangeableConfigs
-from mainstem.broker.failures import refusal
+from mainstem.broker.error_codes import refusal
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.incremental_alter_configs import (
     AlterableConfig,

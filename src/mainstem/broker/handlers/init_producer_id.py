@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.failures import coordinator_code, refusal
+from mainstem.broker.error_codes import coordinator_code, refusal
 from mainstem.broker.transactions.state import NO_EPOCH, NO_ID, NO_TIMEOUT_MS, Producer, Transaction
 from mainstem.broker.transactions.steps import Init
 from mainstem.errors import MainstemError

@@ -13,7 +13,7 @@ from mainstem.broker.access.acls import Operation, ResourceType
 from mainstem.broker.access.guards import on_named
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.error_codes import error_code, refusal
 from mainstem.errors import IndexNotReadyError, MainstemError
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.protocol.errors import ErrorCode

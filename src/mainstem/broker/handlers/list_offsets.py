@@ -14,7 +14,7 @@ from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import on_topics
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError, UnknownTopicError
 from mainstem.log.partition.partition_log import PartitionLog

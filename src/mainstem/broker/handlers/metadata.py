@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from mainstem.broker.access import record_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.failures import error_code
+from mainstem.broker.error_codes import error_code
 from mainstem.broker.slices import Slices
 from mainstem.broker.storage.topics import Topic
 from mainstem.errors import MainstemError

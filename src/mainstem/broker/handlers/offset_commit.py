@@ -14,7 +14,7 @@ from mainstem.broker.access.acls import Operation, ResourceType
 from mainstem.broker.access.guards import on_topics
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.failures import coordinator_code, refusal
+from mainstem.broker.error_codes import coordinator_code, refusal
 from mainstem.broker.groups.records import CommittedOffset
 from mainstem.broker.slices import in_pieces, in_turns
 from mainstem.broker.storage.topics import Topic

@@ -14,7 +14,7 @@ from mainstem.broker.access.acls import Operation, ResourceType
 from mainstem.broker.access.guards import in_turn, on_named, on_topics
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.failures import coordinator_code
+from mainstem.broker.error_codes import coordinator_code
 from mainstem.broker.groups.records import OffsetKey
 from mainstem.broker.slices import in_pieces, in_turns
 from mainstem.errors import MainstemError

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from mainstem.broker.access import group_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.failures import coordinator_code
+from mainstem.broker.error_codes import coordinator_code
 from mainstem.broker.groups.records import CommittedOffset
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError

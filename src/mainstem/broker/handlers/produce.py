@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from mainstem.broker.access import record_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Answer, Call
-from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.storage.append_checks import Outcome, RequestRefusal, only_batch
 from mainstem.broker.storage.topics import Topic
 from mainstem.broker.transactions.producing import ADDS_FROM, admit_records, transactional_producer

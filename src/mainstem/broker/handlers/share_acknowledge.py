@@ -14,7 +14,7 @@ from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import in_turn, on_topics, reads_group
 from mainstem.broker.api import Api
 from mainstem.broker.call import Answer, Call
-from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.share.acknowledging import Outcome, acknowledge, session_key, settled
 from mainstem.broker.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SharedPartition
 from mainstem.errors import MainstemError

@@ -18,7 +18,7 @@ from uuid import UUID
 from mainstem.broker.access import record_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Answer, Call
-from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.share.acknowledging import acknowledge, find_log, session_key, settled
 from mainstem.broker.share.deliveries import Delivered, Wanted
 from mainstem.broker.share.delivery import AcquireMode

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mainstem.broker.access import group_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.failures import coordinator_code
+from mainstem.broker.error_codes import coordinator_code
 from mainstem.broker.share.group import ASSIGNOR_NAME, ShareMember
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError

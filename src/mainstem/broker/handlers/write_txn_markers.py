@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.failures import error_code
+from mainstem.broker.error_codes import error_code
 from mainstem.broker.transactions.markers import Marker
 from mainstem.broker.transactions.state import Producer
 from mainstem.broker.transactions.steps import EPOCH_BUMP_FROM

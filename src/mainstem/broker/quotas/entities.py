@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from mainstem.broker.failures import refusal
+from mainstem.broker.error_codes import refusal
 from mainstem.protocol.errors import ErrorCode
 
 USER: Final = "user"

@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from mainstem.broker.failures import refusal
+from mainstem.broker.error_codes import refusal
 from mainstem.log.node.metadata import Metadata
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.scram import (

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from uuid import UUID
 
-from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.share.delivery import Acknowledgement
 from mainstem.broker.share.group_steps import check_member_id
 from mainstem.broker.share.sessions import SessionKey, SharedPartition

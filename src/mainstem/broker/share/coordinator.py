@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from mainstem.broker.coordinator.timers import GroupTimers
-from mainstem.broker.failures import coordinator_code, refusal
+from mainstem.broker.error_codes import coordinator_code, refusal
 from mainstem.broker.share import group_records, group_steps
 from mainstem.broker.share.assignor import TopicShape
 from mainstem.broker.share.group import ShareGroup

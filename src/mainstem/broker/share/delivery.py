@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from mainstem.broker.failures import refusal
+from mainstem.broker.error_codes import refusal
 from mainstem.broker.share.in_flight import UNKNOWN_BATCH, InFlight, RecordState, Run
 from mainstem.protocol.errors import ErrorCode
 

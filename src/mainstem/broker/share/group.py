@@ -17,7 +17,7 @@ from uuid import UUID
 
 from mainstem.broker.coordinator.effects import StateRecord
 from mainstem.broker.coordinator.timers import NEVER
-from mainstem.broker.failures import refusal
+from mainstem.broker.error_codes import refusal
 from mainstem.broker.groups.group_types import GroupType
 from mainstem.broker.groups.member_bytes import Held
 from mainstem.broker.share import group_records

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mainstem.broker.coordinator.effects import StateRecord
-from mainstem.broker.failures import refusal
+from mainstem.broker.error_codes import refusal
 from mainstem.broker.share import group_records
 from mainstem.broker.share.assignor import Assignment, TopicShape, assign
 from mainstem.broker.share.group import ShareGroup, ShareMember

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
-from mainstem.broker.failures import refusal
+from mainstem.broker.error_codes import refusal
 from mainstem.protocol.errors import ErrorCode
 
 INITIAL_EPOCH: Final = 0

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from mainstem.broker.coordinator.coordinator_log import CoordinatorLog
-from mainstem.broker.failures import refusal
+from mainstem.broker.error_codes import refusal
 from mainstem.broker.share.in_flight import InFlight, RecordState, Run
 from mainstem.broker.share.state_records import (
     Epochs,

@@ -21,7 +21,7 @@ from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from mainstem.broker.failures import refusal
+from mainstem.broker.error_codes import refusal
 from mainstem.errors import CorruptBatchError, InvalidRecordError, MainstemError
 from mainstem.log.partition.append_records import AppendCheck, CheckedAppend
 from mainstem.log.partition.partition_log import PartitionLog

@@ -21,7 +21,7 @@ from random import SystemRandom
 from typing import Final, NamedTuple, Protocol, TypeAlias
 from uuid import UUID
 
-from mainstem.broker.failures import refusal
+from mainstem.broker.error_codes import refusal
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.fetch import FetchPartition, FetchTopic, ForgottenTopic

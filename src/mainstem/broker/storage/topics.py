@@ -14,7 +14,7 @@ from typing import Final
 from uuid import UUID
 
 from mainstem.broker.configs.broker_settings import BrokerConfig
-from mainstem.broker.failures import refusal
+from mainstem.broker.error_codes import refusal
 from mainstem.broker.storage.topic_partitions import TopicPartitions
 from mainstem.errors import PartitionOfflineError, StorageError, TopicExistsError, UnknownTopicError
 from mainstem.log.node.metadata import METADATA_PARTITION, PARTITIONS_MAX, TopicMetadata

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from mainstem.broker.coordinator.coordinator_log import CoordinatorLog
 from mainstem.broker.coordinator.effects import StateRecord
 from mainstem.broker.coordinator.timers import Timer
-from mainstem.broker.failures import refusal
+from mainstem.broker.error_codes import refusal
 from mainstem.broker.storage.topics import TRANSACTIONS_TOPIC
 from mainstem.broker.transactions import steps
 from mainstem.broker.transactions.markers import Marker, Markers

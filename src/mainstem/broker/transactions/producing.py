@@ -11,7 +11,7 @@ import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mainstem.broker.failures import error_code
+from mainstem.broker.error_codes import error_code
 from mainstem.broker.transactions.state import Producer
 from mainstem.errors import CorruptBatchError, MainstemError
 from mainstem.model import TopicPartition

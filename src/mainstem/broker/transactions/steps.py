@@ -25,7 +25,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from mainstem.broker.failures import refusal
+from mainstem.broker.error_codes import refusal
 from mainstem.broker.transactions.state import (
     ENDING,
     EPOCH_MAX,

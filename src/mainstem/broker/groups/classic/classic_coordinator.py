@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mainstem.broker.coordinator.effects import new_reply
 from mainstem.broker.coordinator.timers import GroupTimers
-from mainstem.broker.failures import coordinator_code, refusal
+from mainstem.broker.error_codes import coordinator_code, refusal
 from mainstem.broker.groups.classic import classic_steps
 from mainstem.broker.groups.classic.classic_group import ClassicGroup, GroupState, Member, copy_group
 from mainstem.broker.groups.group_types import GroupType

@@ -22,7 +22,7 @@ from typing import Final
 
 from mainstem.broker.coordinator.effects import Reply, StateRecord
 from mainstem.broker.coordinator.timers import NEVER
-from mainstem.broker.failures import refusal
+from mainstem.broker.error_codes import refusal
 from mainstem.broker.groups.classic.subscription import subscribed_topics
 from mainstem.broker.groups.group_types import GroupType
 from mainstem.broker.groups.member_bytes import Held

@@ -13,7 +13,7 @@ from typing import Final
 
 from mainstem.broker.coordinator.effects import Effects, Reply
 from mainstem.broker.coordinator.timers import NEVER
-from mainstem.broker.failures import refusal
+from mainstem.broker.error_codes import refusal
 from mainstem.broker.groups.classic.classic_group import ClassicGroup, GroupState, Member
 from mainstem.broker.groups.records import group_record
 from mainstem.errors import RemoteError

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.coordinator.timers import GroupTimers
-from mainstem.broker.failures import coordinator_code, refusal
+from mainstem.broker.error_codes import coordinator_code, refusal
 from mainstem.broker.groups.catalog import TopicCatalog
 from mainstem.broker.groups.classic.classic_group import ClassicGroup
 from mainstem.broker.groups.consumer import consumer_steps as steps

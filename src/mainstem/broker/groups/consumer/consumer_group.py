@@ -23,7 +23,7 @@ from uuid import UUID
 
 from mainstem.broker.coordinator.effects import StateRecord
 from mainstem.broker.coordinator.timers import NEVER
-from mainstem.broker.failures import refusal
+from mainstem.broker.error_codes import refusal
 from mainstem.broker.groups.consumer.assignors import Assignment
 from mainstem.broker.groups.consumer.consumer_records import epoch_tombstone, pattern_tombstone, target_epoch_tombstone
 from mainstem.broker.groups.group_types import GroupType

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 from mainstem.broker.coordinator.effects import StateRecord
-from mainstem.broker.failures import refusal
+from mainstem.broker.error_codes import refusal
 from mainstem.broker.groups.consumer import consumer_records as records
 from mainstem.broker.groups.consumer import reconcile
 from mainstem.broker.groups.consumer.assignors import ASSIGNORS, Assignment, Subscriber

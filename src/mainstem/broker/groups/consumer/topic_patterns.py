@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final
 
-from mainstem.broker.failures import refusal
+from mainstem.broker.error_codes import refusal
 from mainstem.protocol.errors import ErrorCode
 
 _MEMORY_BYTES_MAX: Final = 1 << 18

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 import mainstem.errors
-from mainstem.broker.failures import error_code, refusal
+from mainstem.broker.error_codes import error_code, refusal
 from mainstem.errors import MainstemError, RemoteError
 from mainstem.protocol.errors import ErrorCode
 

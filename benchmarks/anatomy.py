@@ -18,7 +18,7 @@ from benchmarks.brokers import Mainstem, cpu_s
 from benchmarks.measures import RawConnection, first_acknowledgement
 from mainstem.broker.apis import APIS
 from mainstem.broker.call import Call
-from mainstem.broker.configs.broker_settings import BrokerConfig
+from mainstem.broker.configs.broker_config import BrokerConfig
 from mainstem.broker.server import Broker
 from mainstem.log.partition.append_check import check_batches
 from mainstem.protocol.codec import decode_request, encode_request, encode_response

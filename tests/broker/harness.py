@@ -19,7 +19,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from mainstem.broker.configs.broker_settings import BrokerConfig
+from mainstem.broker.configs.broker_config import BrokerConfig
 from mainstem.broker.server import Broker
 from mainstem.clock import Clock
 from mainstem.log.files.disk import Disk

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mainstem.broker.configs.broker_settings import SETTINGS, BrokerConfig
+from mainstem.broker.configs.broker_config import SETTINGS, BrokerConfig
 from mainstem.errors import ConfigError
 from mainstem.log.partition.config import CONFIGS
 

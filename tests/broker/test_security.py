@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mainstem.broker.configs.broker_settings import BrokerConfig
+from mainstem.broker.configs.broker_config import BrokerConfig
 from mainstem.broker.security.listeners import Listener, Protocol, parse_listeners
 from mainstem.broker.server import Broker
 from mainstem.errors import ConfigError

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.access.authorizer import Authorizer
-from mainstem.broker.configs.broker_configs import BrokerConfigs
+from mainstem.broker.configs.dynamic_configs import DynamicConfigs
 from mainstem.broker.configs.group_configs import GroupConfigs
 from mainstem.broker.groups.classic.classic_steps import Settings
 from mainstem.broker.groups.consumer.consumer_steps import ConsumerSettings
@@ -36,7 +36,7 @@ from mainstem.log.node.node_log import NodeLog
 from mainstem.open_files import connections_limit
 
 if TYPE_CHECKING:
-    from mainstem.broker.configs.broker_settings import BrokerConfig
+    from mainstem.broker.configs.broker_config import BrokerConfig
     from mainstem.broker.features import ServedApi
     from mainstem.clock import Clock
     from mainstem.log.files.disk import Disk
@@ -62,7 +62,7 @@ class Node:
         self.node_id = int(config.get("node.id"))
         self.cluster_id = log.directory.cluster_id
         self.frame_bytes_max = int(config.get("socket.request.max.bytes"))
-        self.configs = BrokerConfigs(config, log.metadata, self.apply_configs)
+        self.configs = DynamicConfigs(config, log.metadata, self.apply_configs)
         self.idle_s_max = int(config.get("connections.max.idle.ms")) / 1000
         self.stall_s_max = int(config.get("mainstem.request.stall.ms")) / 1000
         self.fetch_bytes_max = int(config.get("fetch.max.bytes"))

@@ -23,7 +23,7 @@ import uvloop
 
 from mainstem import __version__, logs
 from mainstem.addresses import Address
-from mainstem.broker.configs.broker_settings import BrokerConfig
+from mainstem.broker.configs.broker_config import BrokerConfig
 from mainstem.broker.metrics.serving import METRICS_SOCKET, MetricsServer
 from mainstem.broker.security.listeners import ADVERTISED, parse_listeners
 from mainstem.broker.server import Broker

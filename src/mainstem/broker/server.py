@@ -16,7 +16,7 @@ from typing import Final
 
 from mainstem.broker.apis import APIS
 from mainstem.broker.chores import Chores
-from mainstem.broker.configs.broker_settings import BrokerConfig
+from mainstem.broker.configs.broker_config import BrokerConfig
 from mainstem.broker.dispatch import Dispatcher
 from mainstem.broker.network.connection import Connection
 from mainstem.broker.network.unauthenticated import TlsServer

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from mainstem.addresses import Address, parse_address
-from mainstem.broker.configs.broker_settings import BrokerConfig
+from mainstem.broker.configs.broker_config import BrokerConfig
 from mainstem.broker.security.listeners import ADVERTISED, parse_listeners
 from mainstem.errors import ConfigError
 from mainstem.node import roles

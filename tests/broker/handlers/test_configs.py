@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mainstem.broker.configs.broker_configs import CHANGEABLE
-from mainstem.broker.configs.broker_settings import SETTINGS
+from mainstem.broker.configs.broker_config import SETTINGS
+from mainstem.broker.configs.dynamic_configs import CHANGEABLE
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import alter_configs, incremental_alter_configs
 from mainstem.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from mainstem.broker.configs.broker_settings import BrokerConfig
+from mainstem.broker.configs.broker_config import BrokerConfig
 from mainstem.broker.metrics.serving import METRICS_SOCKET, MetricsServer
 from mainstem.broker.server import Broker
 from tests.broker.harness import LogProcess

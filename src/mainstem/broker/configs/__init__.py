@@ -1,7 +1,7 @@
 """Settings: of the broker, of groups, and their form in the protocol.
 
-* ``broker_settings``: the broker's settings with types, bounds and defaults
-* ``broker_configs``: the current values: default, at start, changed while running
+* ``broker_config``: the broker's settings with types, bounds and defaults
+* ``dynamic_configs``: the current values: default, at start, changed while running
 * ``config_changes``: AlterConfigs and IncrementalAlterConfigs, resource by resource
 * ``config_entries``: settings as DescribeConfigs shows them
 * ``group_configs``: settings of single groups

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mainstem.broker.configs.broker_configs import ALL_NODES, CHANGEABLE, BrokerConfigs
-from mainstem.broker.configs.broker_settings import SETTINGS, scaled
+from mainstem.broker.configs.broker_config import SETTINGS, scaled
+from mainstem.broker.configs.dynamic_configs import ALL_NODES, CHANGEABLE, DynamicConfigs
 from mainstem.broker.configs.group_configs import GROUP_CONFIGS, GroupConfigs
 from mainstem.broker.error_codes import refusal
 from mainstem.log.partition.config import CONFIGS
@@ -88,7 +88,7 @@ class ConfigEntry:
         return self.type == _TYPES["password"]
 
 
-def topic_entries(configs: BrokerConfigs, overrides: Mapping[str, str]) -> list[ConfigEntry]:
+def topic_entries(configs: DynamicConfigs, overrides: Mapping[str, str]) -> list[ConfigEntry]:
     """Return every config of a topic with these overrides."""
     entries = []
     for name, definition in CONFIGS.items():
@@ -108,7 +108,7 @@ def topic_entries(configs: BrokerConfigs, overrides: Mapping[str, str]) -> list[
     return entries
 
 
-def group_entries(broker_configs: BrokerConfigs, configs: GroupConfigs, group_id: str) -> list[ConfigEntry]:
+def group_entries(broker_configs: DynamicConfigs, configs: GroupConfigs, group_id: str) -> list[ConfigEntry]:
     """Return every config of a group."""
     overrides = configs.overrides(group_id)
     entries = []
@@ -125,7 +125,7 @@ def group_entries(broker_configs: BrokerConfigs, configs: GroupConfigs, group_id
     return entries
 
 
-def broker_entries(configs: BrokerConfigs, place: str) -> list[ConfigEntry]:
+def broker_entries(configs: DynamicConfigs, place: str) -> list[ConfigEntry]:
     """Return every setting of the node; for ``ALL_NODES`` only those that are set for all nodes."""
     entries = []
     for name, setting in SETTINGS.items():
@@ -141,7 +141,7 @@ def broker_entries(configs: BrokerConfigs, place: str) -> list[ConfigEntry]:
     return entries
 
 
-def _broker_synonyms(configs: BrokerConfigs, name: str) -> list[Synonym]:
+def _broker_synonyms(configs: DynamicConfigs, name: str) -> list[Synonym]:
     synonyms = []
     for place, text in configs.levels(name):
         if place is None:
@@ -158,7 +158,7 @@ def _effective(first: Synonym, scale: int = 1) -> str:
     return first.value if setting is None else scaled(first.value, setting.scale // scale)
 
 
-def _coarser(configs: BrokerConfigs, name: str) -> list[Synonym]:
+def _coarser(configs: DynamicConfigs, name: str) -> list[Synonym]:
     """Return the setting in coarser units (``log.retention.hours`` for ``log.retention.ms``), if set at the start."""
     setting = SETTINGS[name]
     if setting.topic_config is None or setting.scale != 1:

@@ -15,7 +15,7 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, Final
 
-from mainstem.broker.configs.broker_settings import BrokerConfig
+from mainstem.broker.configs.broker_config import BrokerConfig
 from mainstem.broker.error_codes import refusal
 from mainstem.errors import ConfigError
 from mainstem.log.node.metadata import Metadata

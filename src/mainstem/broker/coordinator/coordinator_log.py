@@ -8,8 +8,8 @@
    client sees state that a power cut can undo.
 
 When the disk refuses in 2, nothing is applied: the memory stays what the log says, and the client is refused
-(``error_codes.coordinator_code``). When the flush fails in 4, the log keeps the records or not. The partition then takes
-no writes and ``partition_refusal`` refuses every request for its keys, until the next start replays the log.
+(``error_codes.coordinator_code``). When the flush fails in 4, the log may keep the records or lose them. The partition
+then takes no writes and ``partition_refusal`` refuses every request for its keys, until the next start replays the log.
 
 The topic is created when the first key needs it. Concurrency: the event loop only.
 """

@@ -17,7 +17,7 @@ from mainstem.broker.security.principal import ANONYMOUS, USER, Principal
 from mainstem.errors import AuthenticationError, ConfigError
 
 if TYPE_CHECKING:
-    from mainstem.broker.configs.broker_settings import BrokerConfig
+    from mainstem.broker.configs.broker_config import BrokerConfig
 
 _SHORT: Final = {
     "commonName": "CN",

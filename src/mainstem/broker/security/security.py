@@ -20,7 +20,7 @@ from mainstem.broker.security.session import Session
 from mainstem.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mainstem.broker.configs.broker_settings import BrokerConfig
+    from mainstem.broker.configs.broker_config import BrokerConfig
     from mainstem.clock import Clock
     from mainstem.log.node.metadata import Metadata
 

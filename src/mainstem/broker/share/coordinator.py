@@ -32,7 +32,7 @@ from mainstem.protocol.messages.share_group_heartbeat import ShareGroupHeartbeat
 
 if TYPE_CHECKING:
     from mainstem.broker.call import Call
-    from mainstem.broker.configs.broker_settings import BrokerConfig
+    from mainstem.broker.configs.broker_config import BrokerConfig
     from mainstem.broker.configs.group_configs import GroupConfigs
     from mainstem.broker.coordinator.effects import StateRecord
     from mainstem.broker.groups.coordinator import GroupCoordinator

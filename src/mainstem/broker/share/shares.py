@@ -12,7 +12,7 @@ from mainstem.broker.share.state_log import ShareStateLog
 from mainstem.broker.share.state_records import ShareKey
 
 if TYPE_CHECKING:
-    from mainstem.broker.configs.broker_settings import BrokerConfig
+    from mainstem.broker.configs.broker_config import BrokerConfig
     from mainstem.broker.configs.group_configs import GroupConfigs
     from mainstem.broker.groups.coordinator import GroupCoordinator
     from mainstem.broker.storage.delayed_fetch import DelayedFetches

@@ -38,7 +38,7 @@ from mainstem.log.partition.checkpoints import decode_offsets, encode_offsets
 from mainstem.model import TopicPartition
 
 if TYPE_CHECKING:
-    from mainstem.broker.configs.broker_settings import BrokerConfig
+    from mainstem.broker.configs.broker_config import BrokerConfig
     from mainstem.clock import Clock
     from mainstem.log.node.node_log import NodeLog
     from mainstem.log.partition.config import LogConfig

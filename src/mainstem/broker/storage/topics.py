@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from mainstem.broker.configs.broker_settings import BrokerConfig
+from mainstem.broker.configs.broker_config import BrokerConfig
 from mainstem.broker.error_codes import refusal
 from mainstem.broker.storage.topic_partitions import TopicPartitions
 from mainstem.errors import PartitionOfflineError, StorageError, TopicExistsError, UnknownTopicError

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from mainstem.broker.configs.broker_settings import SETTINGS, BrokerConfig
+from mainstem.broker.configs.broker_config import SETTINGS, BrokerConfig
 from mainstem.broker.error_codes import refusal
 from mainstem.errors import ConfigError
 from mainstem.log.node.metadata import Metadata
@@ -36,7 +36,7 @@ class Level(NamedTuple):
     text: str
 
 
-class BrokerConfigs:
+class DynamicConfigs:
     """The settings of one node. ``changed`` is called after every change."""
 
     def __init__(self, config: BrokerConfig, metadata: Metadata, changed: Callable[[], None]) -> None:

@@ -20,7 +20,7 @@ from mainstem.broker.apis import APIS
 from mainstem.broker.call import Call
 from mainstem.broker.configs.broker_config import BrokerConfig
 from mainstem.broker.server import Broker
-from mainstem.log.partition.append_check import check_batches
+from mainstem.log.partition.batch_validation import check_batches
 from mainstem.protocol.codec import decode_request, encode_request, encode_response
 from mainstem.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from mainstem.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -22,7 +22,6 @@ SHARED_NAMES: dict[str, int] = {
     "Change": 2,
     "Column": 2,
     "KeyOffsets": 2,
-    "LogPlace": 2,
     "NewRecord": 2,
     "Now": 2,
     "OffsetChange": 2,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mainstem.log.partition.append_check import with_log_append_time
+from mainstem.log.partition.batch_validation import with_log_append_time
 from mainstem.record.constants import Compression, ControlType
 from mainstem.record.header import HEADER, read_header
 from mainstem.record.writer import (

@@ -23,12 +23,12 @@ from mainstem.broker.network.unread_answers import UnreadAnswers
 from mainstem.broker.quotas.quotas import Quotas, Windows
 from mainstem.broker.security.security import Security
 from mainstem.broker.share.shares import Shares
-from mainstem.broker.storage.append_checks import AppendChecks
 from mainstem.broker.storage.compaction import Compaction
 from mainstem.broker.storage.delayed_fetch import DelayedFetches
 from mainstem.broker.storage.fetch_sessions import FetchSessions
 from mainstem.broker.storage.group_commit import GroupCommit
 from mainstem.broker.storage.topics import Topic, Topics
+from mainstem.broker.storage.validation_threads import AppendChecks
 from mainstem.broker.transactions.coordinator import TransactionCoordinator, TransactionSettings
 from mainstem.broker.transactions.markers import Markers
 from mainstem.errors import ConfigError

@@ -20,7 +20,7 @@ from mainstem.addresses import parse_bootstrap
 from mainstem.client.admin.cluster_admin import ClusterAdmin
 from mainstem.client.admin.group_admin import GroupAdmin
 from mainstem.client.append.append_options import AppendOptions
-from mainstem.client.append.appending import Appender, LogPlace
+from mainstem.client.append.appending import Appender, ClientSettings
 from mainstem.client.append.transaction import Transaction
 from mainstem.client.read.key_reader import KeyReader
 from mainstem.client.read.reader import FETCH_BYTES, BoundedReader, Follower
@@ -112,8 +112,8 @@ class Log:
             security = Security.from_environment()
         self.security = security if isinstance(security, Security) else Security.of(security)
         self._pool = Pool(self._wire_client)
-        place = LogPlace(bootstrap, client_id, timeout_s, self.security)
-        self._appender = Appender(place, self._wire_client, self._clock)
+        settings = ClientSettings(bootstrap, client_id, timeout_s, self.security)
+        self._appender = Appender(settings, self._wire_client, self._clock)
 
     # ---- appending
 

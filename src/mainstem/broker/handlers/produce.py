@@ -6,8 +6,8 @@ Apache Kafka: after the answer, the producer can read its records below the high
 Versions 0–2 are listed, as Apache Kafka 4 does for librdkafka, and refused: their record formats are not supported.
 Records of a transaction are written after the transaction's log durably names their partition. From version 12 on the
 request itself adds the partition; before, it must have been added already (see ``transactions.producing``).
-Every record is checked before anything is appended (``append_checks``, ``log/append_records``). While a thread checks
-a request's records, later requests on its connection wait, so that the order of appends is kept.
+Every record is checked before anything is appended (``validation_threads``, ``append_validation``). While a thread
+checks a request's records, later requests on its connection wait, so that the order of appends is kept.
 A refusal carries the log start offset where Kafka's does: not when the request itself or the disk is the reason.
 Deliberate: ``error_message`` is always set; Kafka sets it together with ``record_errors`` only. At most 1,000 records
 are named there. ``timeout_ms`` is not needed, having no replicas to wait for. Internal topics take no records from
@@ -25,12 +25,12 @@ from mainstem.broker.access import record_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Answer, Call
 from mainstem.broker.error_codes import error_code, refusal
-from mainstem.broker.storage.append_checks import Outcome, RequestRefusal, only_batch
 from mainstem.broker.storage.topics import Topic
+from mainstem.broker.storage.validation_threads import Outcome, RequestRefusal, only_batch
 from mainstem.broker.transactions.producing import ADDS_FROM, admit_records, transactional_producer
 from mainstem.broker.transactions.state import Producer
 from mainstem.errors import FrameError, InvalidRecordError, InvalidTimestampError, MainstemError
-from mainstem.log.partition.append_records import AppendCheck, CheckedAppend
+from mainstem.log.partition.append_validation import AppendCheck, CheckedAppend
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.model import TopicPartition
 from mainstem.protocol.errors import ErrorCode

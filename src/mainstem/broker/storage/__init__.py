@@ -2,7 +2,7 @@
 
 * ``topics``: topics by name and by id, and changes of them
 * ``topic_partitions``: a topic's partitions, opened on first use
-* ``append_checks``: checks the records of a Produce request, in a thread when it is long
+* ``validation_threads``: checks the records of a Produce request, in a thread when it is long
 * ``group_commit``: collects appends so that many share one fdatasync
 * ``flush_policy``: where the next fdatasync runs: on the event loop or in a thread
 * ``delayed_fetch``: fetches that wait for data

@@ -47,8 +47,8 @@ _MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 _MAX_MESSAGE_BYTES_DEFAULT: Final = 1_048_588
 
 
-class LogPlace(NamedTuple):
-    """Which log, and as whom; ``timeout_s`` is how long to wait for it."""
+class ClientSettings(NamedTuple):
+    """How a client reaches the log, and as whom; ``timeout_s`` is how long it waits for the log."""
 
     bootstrap: str
     client_id: str
@@ -57,10 +57,10 @@ class LogPlace(NamedTuple):
 
 
 class Appender:
-    """Appends to the log at ``place``."""
+    """Appends to the log that ``settings`` names."""
 
-    def __init__(self, place: LogPlace, make_client: Callable[[], WireClient], clock: Clock) -> None:
-        self._place = place
+    def __init__(self, settings: ClientSettings, make_client: Callable[[], WireClient], clock: Clock) -> None:
+        self._settings = settings
         self._clock = clock
         self._sessions = Pool(lambda: AppendSession(make_client(), clock))
         self._clients = Pool(make_client)
@@ -144,7 +144,7 @@ class Appender:
                 idle = self._transactions.get(timeout_s) if transactional_id is None else None
                 if idle:
                     return idle.pop()
-            name = transactional_id or f"{self._place.client_id}-{uuid.uuid4()}"
+            name = transactional_id or f"{self._settings.client_id}-{uuid.uuid4()}"
             return TransactionSession(self._make_client(), self._clock, name, timeout_s)
 
         def give_back(session: TransactionSession) -> None:
@@ -173,7 +173,7 @@ class Appender:
         for session in itertools.chain.from_iterable(transactions):
             session.close()
         for producer in producers:
-            producer.close(self._place.timeout_s)
+            producer.close(self._settings.timeout_s)
 
     @contextmanager
     def _explaining(self, topic: str) -> Iterator[None]:
@@ -220,7 +220,7 @@ class Appender:
                 raise LogUnavailableError("the client is closed")
             producer = self._producers.get(batch_bytes)
             if producer is None:
-                options = ProducerOptions(*self._place)
+                options = ProducerOptions(*self._settings)
                 producer = self._producers[batch_bytes] = BulkProducer(options, self._clock, batch_bytes)
             return producer
 

@@ -2,8 +2,8 @@
 
 * ``partition_log``: the log of one partition: owner of all of its state
 * ``partition_reads``: reads: fetch, offsets by time, ends
-* ``append_check``: checks the headers of batches, and gives them their offsets and timestamps
-* ``append_records``: checks the records of an append
+* ``batch_validation``: checks the headers of batches, and gives them their offsets and timestamps
+* ``append_validation``: checks the records of an append
 * ``producer_state``: sequence numbers and epochs of producers (idempotence, transactions)
 * ``producer_snapshot``: producer state in Kafka's snapshot files
 * ``leader_epochs``: leader epochs and their start offsets

@@ -27,8 +27,8 @@ from mainstem.errors import OffsetOutOfRangeError, PartitionOfflineError, Storag
 from mainstem.log.cleaning.cleaning import Cleaning
 from mainstem.log.files.disk import Buffer
 from mainstem.log.files.names import LEADER_EPOCH_CHECKPOINT, LOG, offset_file
-from mainstem.log.partition.append_check import empty_batch, stamp_batches
-from mainstem.log.partition.append_records import AppendCheck, CheckedAppend
+from mainstem.log.partition.append_validation import AppendCheck, CheckedAppend
+from mainstem.log.partition.batch_validation import empty_batch, stamp_batches
 from mainstem.log.partition.checkpoints import encode_leader_epochs
 from mainstem.log.partition.config import LogConfig
 from mainstem.log.partition.flush import Flush

@@ -27,7 +27,7 @@ from mainstem.errors import (
     RecordListTooLargeError,
     RecordTooLargeError,
 )
-from mainstem.log.partition.append_check import check_batches
+from mainstem.log.partition.batch_validation import check_batches
 from mainstem.log.partition.config import LogConfig
 from mainstem.record.compress import DecompressedSizeError, compress, decompress
 from mainstem.record.constants import (

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from mainstem.broker.error_codes import refusal
 from mainstem.errors import CorruptBatchError, InvalidRecordError, MainstemError
-from mainstem.log.partition.append_records import AppendCheck, CheckedAppend
+from mainstem.log.partition.append_validation import AppendCheck, CheckedAppend
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.protocol.errors import ErrorCode
 from mainstem.record.constants import (

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from mainstem.errors import InvalidRecordError, InvalidTimestampError, RecordTooLargeError
-from mainstem.log.partition.append_records import AppendCheck
+from mainstem.log.partition.append_validation import AppendCheck
 from mainstem.log.partition.config import LogConfig
 from mainstem.record.constants import Compression
 from mainstem.record.header import iter_headers, read_header, verify

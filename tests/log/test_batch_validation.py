@@ -8,7 +8,7 @@ from mainstem.errors import (
     InvalidTimestampError,
     RecordTooLargeError,
 )
-from mainstem.log.partition.append_check import check_batches, stamp_batches
+from mainstem.log.partition.batch_validation import check_batches, stamp_batches
 from mainstem.log.partition.config import LogConfig
 from mainstem.record.constants import ControlType
 from mainstem.record.header import read_header, verify

@@ -126,7 +126,7 @@ class Log:
         headers: HeadersLike = (),
         partition: int | None = None,
         timestamp_ms: int | None = None,
-        **asks: Unpack[AppendOptions],
+        **options: Unpack[AppendOptions],
     ) -> Position:
         """Append one record; returns the position just after it, once it is durable.
 
@@ -141,8 +141,8 @@ class Log:
         OutcomeUnknownError when the record may have been appended), and RemoteError.
         """
         record = EncodedRecord(value_bytes(value), key_bytes(key), encoded_headers(headers), partition, timestamp_ms)
-        if asks:
-            return self._appender.append_asking(topic, record, asks)
+        if options:
+            return self._appender.append_with_options(topic, record, options)
         return self._appender.append_at_once(topic, [record])
 
     def append_many(self, topic: str, records: Iterable[Any]) -> Position:

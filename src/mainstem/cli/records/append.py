@@ -53,14 +53,18 @@ def append(  # noqa: PLR0913 - a command's options are its parameters
     if tombstone and (value is not None or key is None):
         raise InputError("--tombstone needs --key, and takes no VALUE: a tombstone is a record without a value")
     headers = tuple(_header(text) for text in header or ())
-    asks: AppendOptions = {
+    append_options: AppendOptions = {
         "expect_key_offset": expect_key_offset,
         "expect_end": expect_end,
         "idempotency_key": idempotency_key,
     }
-    if any(ask is not None for ask in asks.values()):
-        _append_asking(
-            topic, NewRecord(value, key, headers, partition), asks, bootstrap, _Wanted(tombstone, validate, json)
+    if any(option is not None for option in append_options.values()):
+        _append_with_options(
+            topic,
+            NewRecord(value, key, headers, partition),
+            append_options,
+            bootstrap,
+            _Wanted(tombstone, validate, json),
         )
         return
     values: Iterable[bytes | None] = [None] if tombstone else [value.encode()] if value is not None else _lines()
@@ -80,7 +84,9 @@ class _Wanted(NamedTuple):
     json: bool
 
 
-def _append_asking(topic: str, record: NewRecord, asks: AppendOptions, bootstrap: str, wanted: _Wanted) -> None:
+def _append_with_options(
+    topic: str, record: NewRecord, options: AppendOptions, bootstrap: str, wanted: _Wanted
+) -> None:
     """Append one record under conditions, or with an idempotency key."""
     if record.value is None and not wanted.tombstone:
         raise InputError("conditions and idempotency keys are for one record: give a VALUE, or --tombstone")
@@ -88,7 +94,7 @@ def _append_asking(topic: str, record: NewRecord, asks: AppendOptions, bootstrap
         if wanted.validate:
             list(_fitting(log, topic, [record.value], has_lines=False))
         position = log.append(
-            topic, record.value, key=record.key, headers=record.headers, partition=record.partition, **asks
+            topic, record.value, key=record.key, headers=record.headers, partition=record.partition, **options
         )
     _show(topic, 1, position, as_json=wanted.json)
 

@@ -37,18 +37,18 @@ class AppendOptions(TypedDict, total=False):
     idempotency_key: str | bytes | None
 
 
-def option_headers(asks: AppendOptions) -> Headers:
+def option_headers(options: AppendOptions) -> Headers:
     """The headers of the options. Raises InputError for an invalid value."""
     headers: list[tuple[str, bytes | None]] = []
     for name, value in (
-        (EXPECT_KEY_OFFSET, asks.get("expect_key_offset")),
-        (EXPECT_END, asks.get("expect_end")),
+        (EXPECT_KEY_OFFSET, options.get("expect_key_offset")),
+        (EXPECT_END, options.get("expect_end")),
     ):
         if value is not None:
             if value < -1:
                 raise InputError(f"invalid expected offset {value}: use 0 or more, or -1 for a key without records")
             headers.append((name, str(value).encode()))
-    key = asks.get("idempotency_key")
+    key = options.get("idempotency_key")
     if key is not None:
         data = value_bytes(key) or b""
         if not 0 < len(data) <= IDEMPOTENCY_KEY_BYTES_MAX:
@@ -66,14 +66,14 @@ class TopicFeatures:
         self._lock = threading.Lock()
         self._known: dict[str, tuple[dict[str, str | None], float]] = {}
 
-    def check(self, topic: str, asks: AppendOptions) -> None:
+    def check(self, topic: str, options: AppendOptions) -> None:
         """Prove that the log will obey. Raises UnsupportedFeatureError, UnknownTopicError."""
         configs = self._configs(topic)
-        if asks.get("expect_key_offset") is not None or asks.get("expect_end") is not None:
+        if options.get("expect_key_offset") is not None or options.get("expect_end") is not None:
             self._require(topic, configs, CONDITIONAL_APPEND, "true")
-        if asks.get("expect_key_offset") is not None:
+        if options.get("expect_key_offset") is not None:
             self._require(topic, configs, KEY_INDEX, "true")
-        if asks.get("idempotency_key") is not None:
+        if options.get("idempotency_key") is not None:
             self._require(topic, configs, IDEMPOTENCY_WINDOW, "86400000")
 
     def _require(self, topic: str, configs: dict[str, str | None], name: str, example: str) -> None:

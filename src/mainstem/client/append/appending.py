@@ -87,25 +87,25 @@ class Appender:
         with self._explaining(topic), self._sessions.borrow() as session:
             return session.append(topic, records)
 
-    def append_asking(self, topic: str, record: EncodedRecord, asks: AppendOptions) -> Position:
-        """Append one record under conditions, or with an idempotency key: ``asks`` says which.
+    def append_with_options(self, topic: str, record: EncodedRecord, options: AppendOptions) -> Position:
+        """Append one record under conditions, or with an idempotency key: ``options`` names them.
 
         With a key no outcome is unknown for long: to append again is to ask what became of it.
         Raises ConditionFailedError, UnsupportedFeatureError, InputError, and what an append raises.
         """
-        headers = option_headers(asks)
+        headers = option_headers(options)
         if not headers:
             return self.append_at_once(topic, [record])
         with self._explaining(topic):
-            self._features.check(topic, asks)
+            self._features.check(topic, options)
         partition = record.partition
         key = dict(headers).get(IDEMPOTENCY_KEY)
         if partition is None and record.key is None and key is not None:
             with self._clients.borrow() as client:  # a retry has to come to the same partition
                 partition = partition_for(key, client.partition_count(topic))
-        asking = replace(record, headers=(*record.headers, *headers), partition=partition)
+        with_headers = replace(record, headers=(*record.headers, *headers), partition=partition)
         try:
-            return self.append_at_once(topic, [asking])
+            return self.append_at_once(topic, [with_headers])
         except OutcomeUnknownError as error:
             if key is None:
                 raise

@@ -50,7 +50,7 @@ class PreparedRequest(NamedTuple):
     secret: bytes
     reply_topic: str
     reply_from: int
-    asks: AppendOptions
+    options: AppendOptions
 
     @property
     def correlation_id(self) -> str:
@@ -67,25 +67,25 @@ class Requests:
         self._lock = threading.Lock()
         self._retention: dict[str, tuple[int, float]] = {}
 
-    def prepare(self, topic: str, body: RequestBody, asks: AppendOptions) -> PreparedRequest:
+    def prepare(self, topic: str, body: RequestBody, options: AppendOptions) -> PreparedRequest:
         """Make sure of the topics. Raises UnknownTopicError, InputError for a topic that takes no requests."""
         reserved = {CORRELATION_ID, REPLY_TOPIC} & set(body.headers)
         if reserved:
             raise InputError(f"the header {min(reserved)} is set by the gateway: leave it out")
         reply_topic = reply_topic_of(topic)
         self._log.end(topic)  # raises UnknownTopicError
-        option_headers(asks)  # refuses an idempotency key that is too long
-        key = asks.get("idempotency_key")
+        option_headers(options)  # refuses an idempotency key that is too long
+        key = options.get("idempotency_key")
         reply_from = self._floor(reply_topic)
         if key is None:
-            return PreparedRequest(fresh_secret(), reply_topic, reply_from, asks)
+            return PreparedRequest(fresh_secret(), reply_topic, reply_from, options)
         # A repeat gets the first request's reply, however old, so the secret is derived from the key. The log stores
         # only a hash of the key: a reader of the log must not be able to ask for the reply.
         # Both use the same parts: a request that the log treats as a repeat has the first one's correlation id.
         parts = (topic, str(key), repr(body.key))
         secret = repeatable_secret("secret", *parts)
         hashed = repeatable_secret("idempotency key", *parts).hex()
-        return PreparedRequest(secret, reply_topic, 0, {**asks, "idempotency_key": hashed})
+        return PreparedRequest(secret, reply_topic, 0, {**options, "idempotency_key": hashed})
 
     def append(self, topic: str, body: RequestBody, prepared: PreparedRequest) -> tuple[RequestId, Position]:
         """Append the request; its id, and the position just after it. Raises what an append raises."""
@@ -94,7 +94,7 @@ class Requests:
             CORRELATION_ID: prepared.correlation_id,
             REPLY_TOPIC: prepared.reply_topic,
         }
-        position = self._log.append(topic, body.value, key=body.key, headers=headers, **prepared.asks)
+        position = self._log.append(topic, body.value, key=body.key, headers=headers, **prepared.options)
         [(tp, next_offset)] = position.items()
         return RequestId(prepared.secret, topic, tp.partition, next_offset - 1, prepared.reply_from), position
 

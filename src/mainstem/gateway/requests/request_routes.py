@@ -93,14 +93,14 @@ class RequestRoutes:
         return router
 
     async def _ask(self, http: Request, topic: str, body: RequestBody, timeout_s: float) -> Response:
-        asks = append_options_of(http.headers, 1)
-        prepared = await self._workers.run(self._requests.prepare, topic, body, asks)
+        options = append_options_of(http.headers, 1)
+        prepared = await self._workers.run(self._requests.prepare, topic, body, options)
         if timeout_s == 0:
             request, position = await self._workers.run(self._requests.append, topic, body, prepared)
             return _pending(request, position)
         async with self._replies.expecting(prepared.reply_topic, prepared.correlation_id) as expected:
             request, position = await self._workers.run(self._requests.append, topic, body, prepared)
-            reply = await self._workers.run(self._requests.reply, request) if "idempotency_key" in asks else None
+            reply = await self._workers.run(self._requests.reply, request) if "idempotency_key" in options else None
             reply = reply or await self._wait(http, request, expected, timeout_s)
         return _pending(request, position) if reply is None else _answered(request, reply)
 

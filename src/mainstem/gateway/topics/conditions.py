@@ -22,7 +22,7 @@ _ABSENT: Final = -1
 
 def append_options_of(headers: Mapping[str, str], record_count: int) -> AppendOptions:
     """The append options in a request's headers, for ``record_count`` records. Raises InputError."""
-    asks: AppendOptions = {}
+    options: AppendOptions = {}
     match, none_match = headers.get("if-match"), headers.get("if-none-match")
     if match is not None and none_match is not None:
         raise InputError("If-Match and If-None-Match: send one of them")
@@ -30,22 +30,22 @@ def append_options_of(headers: Mapping[str, str], record_count: int) -> AppendOp
         tag = _TAG.fullmatch(match.strip())
         if tag is None:
             raise InputError("If-Match takes one entity tag as a key's read gives it: an offset in quotation marks")
-        asks["expect_key_offset"] = int(tag[1])
+        options["expect_key_offset"] = int(tag[1])
     if none_match is not None:
         if none_match.strip() != "*":
             raise InputError("If-None-Match takes * alone: the key has no record")
-        asks["expect_key_offset"] = _ABSENT
+        options["expect_key_offset"] = _ABSENT
     end = headers.get("mainstem-expect-end")
     if end is not None:
         if _OFFSET.fullmatch(end.strip()) is None:
             raise InputError("Mainstem-Expect-End takes an offset in decimal digits")
-        asks["expect_end"] = int(end)
+        options["expect_end"] = int(end)
     key = headers.get("idempotency-key")
     if key is not None:
-        asks["idempotency_key"] = key
-    if asks and record_count != 1:
+        options["idempotency_key"] = key
+    if options and record_count != 1:
         raise InputError(f"conditions and idempotency keys are for an append of one record, not of {record_count}")
-    return asks
+    return options
 
 
 def entity_tag(last_offset: int) -> str:

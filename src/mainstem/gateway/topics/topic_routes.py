@@ -104,10 +104,10 @@ def _add_append(router: Routes, log: Log) -> None:
     async def append(http: Request, topic: str, query: Annotated[AppendQuery, Query()]) -> Response:
         check_name(topic)
         body = await read_json(http, AppendBody)
-        asks = append_options_of(http.headers, len(body.records))
+        options = append_options_of(http.headers, len(body.records))
         if query.validate_:
             await appenders.run(validator().require, topic, *(record.value for record in body.records))
-        position = await appenders.run(append_records, log, topic, body, asks)
+        position = await appenders.run(append_records, log, topic, body, options)
         return json_response({"position": str(position), "records": len(body.records)}, status=201, position=position)
 
 
@@ -133,15 +133,15 @@ def _read(log: Log, what: BoundedRead, *, is_of_key: bool = False) -> Response:
     return response
 
 
-def append_records(log: Log, topic: str, body: AppendBody, asks: AppendOptions) -> Position:
-    """Append, in order for each partition; with ``asks``, the one record.
+def append_records(log: Log, topic: str, body: AppendBody, options: AppendOptions) -> Position:
+    """Append, in order for each partition; with ``options``, the one record.
 
     Raises UnknownTopicError, RecordTooLargeError, ConditionFailedError, UnsupportedFeatureError.
     """
-    if asks:
+    if options:
         [one] = body.records
         placed: dict[str, Any] = {"partition": one.partition, "timestamp_ms": one.timestamp_ms}
-        return log.append(topic, one.value, key=one.key, headers=one.headers, **placed, **asks)
+        return log.append(topic, one.value, key=one.key, headers=one.headers, **placed, **options)
     return log.append_many(topic, (_new_record(record) for record in body.records))
 
 

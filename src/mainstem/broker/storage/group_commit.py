@@ -131,7 +131,7 @@ class GroupCommit:
         """Drop a deleted partition: every request that waits for it gets an error."""
         queue = self._queues.pop(log, None)
         if queue is not None:
-            self._tell(queue, PartitionOfflineError(f"{log.topic_partition} was deleted"))
+            self._fail_all(queue, PartitionOfflineError(f"{log.topic_partition} was deleted"))
 
     async def stop(self) -> None:
         """Flush what remains, complete all waiting requests, and end the threads."""
@@ -150,12 +150,12 @@ class GroupCommit:
 
     def _start(self, queue: _Queue) -> None:
         if queue.log not in self._queues:
-            self._rest(queue)
+            self._unschedule(queue)
             return
         log = queue.log
         flush = log.start_flush()
         if flush is not None and self._scheduled == 1 and flush.is_small and self._policy.is_quick(time.monotonic()):
-            self._run_here(queue, flush)
+            self._run_on_loop(queue, flush)
         elif flush is not None:
             worker = min(self._workers, key=_pending_of)
             worker.pending += 1
@@ -163,17 +163,19 @@ class GroupCommit:
         elif log.is_flushing and not self._is_stopping:
             self._loop.call_later(_ANOTHER_FLUSH_CHECK_S, self._start, queue)
         else:
-            self._rest(queue)
-            self._tell_reached(queue)
-            self._tell(queue, PartitionOfflineError(f"{log.topic_partition}: {log.offline_reason or 'the log stops'}"))
+            self._unschedule(queue)
+            self._complete_durable(queue)
+            self._fail_all(
+                queue, PartitionOfflineError(f"{log.topic_partition}: {log.offline_reason or 'the log stops'}")
+            )
 
-    def _run_here(self, queue: _Queue, flush: Flush) -> None:
+    def _run_on_loop(self, queue: _Queue, flush: Flush) -> None:
         """Run the flush on the event loop: no other partition waits, and a fast disk takes less time than a thread."""
         began_s = time.monotonic()
         error = _run(queue.log, flush)
         ended_s = time.monotonic()
         self._policy.ran(ended_s - began_s, ended_s)
-        self._settle(queue, flush, error, ended_s - began_s)
+        self._finish_flush(queue, flush, error, ended_s - began_s)
 
     def _run_flushes(self, worker: _Worker) -> None:
         """Run one thread: it runs flushes and nothing else."""
@@ -188,44 +190,44 @@ class GroupCommit:
         while self._finished:
             worker, queue, flush, error, seconds = self._finished.popleft()
             worker.pending -= 1
-            self._settle(queue, flush, error, seconds)
+            self._finish_flush(queue, flush, error, seconds)
 
-    def _settle(self, queue: _Queue, flush: Flush, error: StorageError | None, seconds: float) -> None:
+    def _finish_flush(self, queue: _Queue, flush: Flush, error: StorageError | None, seconds: float) -> None:
         """Process the end of a flush, wherever it ran."""
         self._meters.flushed(seconds, failed=error is not None)
         log = queue.log
         log.finish_flush(flush, error)
         if log not in self._queues:
-            self._rest(queue)
+            self._unschedule(queue)
         elif error is not None:
-            self._rest(queue)
-            self._tell(queue, PartitionOfflineError(f"{log.topic_partition}: {error}"))
+            self._unschedule(queue)
+            self._fail_all(queue, PartitionOfflineError(f"{log.topic_partition}: {error}"))
         else:
-            self._reached(queue)
+            self._on_durable(queue)
 
-    def _reached(self, queue: _Queue) -> None:
+    def _on_durable(self, queue: _Queue) -> None:
         log = queue.log
-        self._tell_reached(queue)
+        self._complete_durable(queue)
         self._advanced(log)
         if log.log_end_offset > log.high_watermark:
             self._loop.call_soon(self._start, queue)
         else:
-            self._rest(queue)
+            self._unschedule(queue)
 
-    def _rest(self, queue: _Queue) -> None:
+    def _unschedule(self, queue: _Queue) -> None:
         queue.is_scheduled = False
         self._scheduled -= 1
         if self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
 
     @staticmethod
-    def _tell_reached(queue: _Queue) -> None:
+    def _complete_durable(queue: _Queue) -> None:
         waiting, high_watermark = queue.waiting, queue.log.high_watermark
         while waiting and waiting[0][0] <= high_watermark:
             waiting.popleft()[1](None)
 
     @staticmethod
-    def _tell(queue: _Queue, error: MainstemError) -> None:
+    def _fail_all(queue: _Queue, error: MainstemError) -> None:
         waiting, queue.waiting = queue.waiting, deque()
         for _, done in waiting:
             done(error)

@@ -36,7 +36,6 @@ SHARED_NAMES: dict[str, int] = {
     "TopicMetadata": 2,
     "Transaction": 2,
     "View": 2,
-    "Wanted": 2,
 }
 
 

@@ -84,7 +84,7 @@ def _partition(
         partition = node.share.state.get(key)
         if partition is not None:
             log = topic.partition(number)
-            node.share.deliveries.refresh(partition, log)
+            node.share.partitions.refresh(partition, log)
             state = partition.in_flight
             answer.start_offset, answer.leader_epoch = state.start_offset, log.leader_epoch
             answer.lag = max(0, log.high_watermark - state.start_offset - state.delivery_complete_count)

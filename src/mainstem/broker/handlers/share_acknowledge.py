@@ -51,7 +51,7 @@ async def handle(node: Node, call: Call) -> Answer:
     await settled(node, key, outcomes)
     return ShareAcknowledgeResponse(
         error_code=ErrorCode.NONE,
-        acquisition_lock_timeout_ms=node.share.deliveries.lock_duration_ms(key.group_id),
+        acquisition_lock_timeout_ms=node.share.partitions.lock_duration_ms(key.group_id),
         responses=_responses(outcomes),
         node_endpoints=[],
     )

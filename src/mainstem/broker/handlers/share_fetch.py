@@ -20,9 +20,9 @@ from mainstem.broker.api import Api
 from mainstem.broker.call import Answer, Call
 from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.share.acknowledging import acknowledge, find_log, session_key, settled
-from mainstem.broker.share.deliveries import Delivered, Wanted
-from mainstem.broker.share.delivery import AcquireMode
+from mainstem.broker.share.acquisition import AcquireMode
 from mainstem.broker.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionKey, SharedPartition, ShareSession
+from mainstem.broker.share.share_partition_manager import ShareAcquiredRecords, ShareFetchParams
 from mainstem.broker.share.state_records import ShareKey
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from mainstem.broker.node import Node
     from mainstem.log.partition.partition_log import PartitionLog
 
-_NOTHING: Final = Delivered()
+_NOTHING: Final = ShareAcquiredRecords()
 
 
 def handle(node: Node, call: Call) -> Answer | Awaitable[Answer]:
@@ -105,7 +105,7 @@ async def _serve(node: Node, body: ShareFetchRequest, session: ShareSession) -> 
         data.acknowledge_error_code, data.acknowledge_error_message = outcome.code, outcome.message
     return ShareFetchResponse(
         error_code=ErrorCode.NONE,
-        acquisition_lock_timeout_ms=node.share.deliveries.lock_duration_ms(key.group_id),
+        acquisition_lock_timeout_ms=node.share.partitions.lock_duration_ms(key.group_id),
         responses=_responses(found),
         node_endpoints=[],
     )
@@ -132,15 +132,15 @@ def _look(
     left_bytes = max(0, min(body.max_bytes, node.fetch_bytes_max))
     left_records = body.max_records
     mode = AcquireMode(body.share_acquire_mode)
-    limits = node.share.deliveries.limits(group_id)
+    limits = node.share.partitions.limits(group_id)
     for partition in session.in_turn():
         try:
             log = find_log(node, partition)
             if left_records <= 0 or (left_bytes <= 0 and found):
                 continue  # an unknown partition is answered at once all the same, as in Kafka
-            share_partition = node.share.deliveries.open(ShareKey(group_id, *partition), log)
-            wanted = Wanted(member_id, left_records, max(1, body.batch_size), mode)
-            delivered = node.share.deliveries.acquire(share_partition, log, wanted, limits, left_bytes)
+            share_partition = node.share.partitions.open(ShareKey(group_id, *partition), log)
+            wanted = ShareFetchParams(member_id, left_records, max(1, body.batch_size), mode)
+            delivered = node.share.partitions.acquire(share_partition, log, wanted, limits, left_bytes)
         except MainstemError as error:
             found[partition] = _data(partition, code=error_code(error), message=str(error))
             continue
@@ -154,7 +154,7 @@ def _look(
 
 def _data(
     partition: SharedPartition,
-    delivered: Delivered = _NOTHING,
+    delivered: ShareAcquiredRecords = _NOTHING,
     *,
     code: ErrorCode = ErrorCode.NONE,
     message: str | None = None,

@@ -4,9 +4,9 @@
 * ``coordinator``, ``group``, ``group_steps``, ``group_records``: members and assignments
 * ``assignor``: which member reads which partitions
 * ``in_flight``: the records of a share partition that are being delivered
-* ``delivery``: pure steps: acquire, acknowledge, release, time out
-* ``deliveries``: runs these steps
-* ``batches``: the fetched batches behind them
+* ``acquisition``: pure steps: acquire, acknowledge, release, time out
+* ``share_partition_manager``: runs these steps, and keeps the locks of members
+* ``batches``: the fetched batches that hold the acquired records
 * ``sessions``, ``acknowledging``: share sessions, and acknowledgements in requests
 * ``state_log``, ``state_records``: ``__share_group_state``
 """

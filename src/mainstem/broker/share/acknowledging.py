@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from uuid import UUID
 
 from mainstem.broker.error_codes import error_code, refusal
-from mainstem.broker.share.delivery import Acknowledgement
+from mainstem.broker.share.acquisition import Acknowledgement
 from mainstem.broker.share.group_steps import check_member_id
 from mainstem.broker.share.sessions import SessionKey, SharedPartition
 from mainstem.broker.share.state_records import ShareKey
@@ -90,7 +90,7 @@ def _acknowledge(
         if share_partition is None:
             raise refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the group shares no such partition")
         words = [Acknowledgement(batch.first_offset, batch.last_offset, batch.acknowledge_types) for batch in batches]
-        node.share.deliveries.acknowledge(share_partition, log, key.member_id, words, may_renew=may_renew)
+        node.share.partitions.acknowledge(share_partition, log, key.member_id, words, may_renew=may_renew)
     except MainstemError as error:
         return Outcome(error_code(error), str(error))
     return Outcome()

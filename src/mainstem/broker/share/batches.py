@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from mainstem.broker.share.delivery import Acquired, Extent
+from mainstem.broker.share.acquisition import Acquired, Extent
 from mainstem.log.segments.transactions import AbortedTransaction
 from mainstem.record.header import BatchHeader, iter_headers
 from mainstem.record.reader import read_records

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mainstem.broker.configs.group_configs import GroupConfigs
     from mainstem.broker.coordinator.effects import StateRecord
     from mainstem.broker.groups.coordinator import GroupCoordinator
-    from mainstem.broker.share.deliveries import Deliveries
+    from mainstem.broker.share.share_partition_manager import SharePartitionManager
     from mainstem.broker.share.state_log import SharePartition, ShareStateLog
     from mainstem.broker.storage.topics import Topic, Topics
     from mainstem.clock import Clock
@@ -58,7 +58,7 @@ class ShareCoordinator:
         config: BrokerConfig,
         configs: GroupConfigs,
         state: ShareStateLog,
-        deliveries: Deliveries,
+        partition_manager: SharePartitionManager,
     ) -> None:
         self._log = groups.log
         self._registry = groups.registry
@@ -66,7 +66,7 @@ class ShareCoordinator:
         self._clock = clock
         self._configs = configs
         self._state = state
-        self._deliveries = deliveries
+        self._partition_manager = partition_manager
         self._members_max = int(config.get("group.share.max.size"))
         self._timers = GroupTimers(clock, self._expire)
 
@@ -108,7 +108,7 @@ class ShareCoordinator:
     def _compare(self, partition: SharePartition, log: PartitionLog | None) -> None:
         try:
             if log is not None:
-                self._deliveries.cut_to(partition, log)
+                self._partition_manager.cut_to(partition, log)
         except MainstemError as error:
             _LOG.error("%s: the state of lost records could not be removed: %s", partition.key.text, error)
 
@@ -201,7 +201,7 @@ class ShareCoordinator:
             for number in new:
                 if topic.partitions[number] is not None:
                     key = ShareKey(group.group_id, topic.topic_id, number)
-                    self._deliveries.open(key, topic.partition(number))
+                    self._partition_manager.open(key, topic.partition(number))
                     keys.append(key)
             if new:
                 shared[topic.topic_id] = SharedTopic(name, tuple(range(len(topic.partitions))))
@@ -225,7 +225,7 @@ class ShareCoordinator:
             if topic is None:
                 continue
             key = ShareKey(group.group_id, topic_id, number)
-            self._state.reset(self._deliveries.open(key, topic.partition(number)), offset)
+            self._state.reset(self._partition_manager.open(key, topic.partition(number)), offset)
             keys.append(key)
             before = group.shared.get(topic_id)
             numbers = {number, *(before.partitions if before is not None else ())}

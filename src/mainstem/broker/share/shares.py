@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from mainstem.broker.groups.group_types import GroupType
 from mainstem.broker.share.coordinator import ShareCoordinator
-from mainstem.broker.share.deliveries import Deliveries
 from mainstem.broker.share.sessions import ShareSession, ShareSessions
+from mainstem.broker.share.share_partition_manager import SharePartitionManager
 from mainstem.broker.share.state_log import ShareStateLog
 from mainstem.broker.share.state_records import ShareKey
 
@@ -36,18 +36,18 @@ class Shares:
     ) -> None:
         updates = int(config.get("share.coordinator.snapshot.update.records.per.snapshot"))
         self.state = ShareStateLog(topics, commit, clock, updates)
-        self.deliveries = Deliveries(topics, fetches, clock, configs, self.state)
+        self.partitions = SharePartitionManager(topics, fetches, clock, configs, self.state)
         self.sessions = ShareSessions(int(config.get("group.share.max.share.sessions")), self._session_ended)
-        self.coordinator = ShareCoordinator(groups, topics, clock, config, configs, self.state, self.deliveries)
+        self.coordinator = ShareCoordinator(groups, topics, clock, config, configs, self.state, self.partitions)
         groups.register(GroupType.SHARE, self.coordinator)
 
     def _session_ended(self, session: ShareSession) -> None:
         """Release the records that the member holds in the partitions of its session."""
         group_id, member_id = session.key
         held = (self.state.get(ShareKey(group_id, *partition)) for partition in session.partitions)
-        self.deliveries.release([partition for partition in held if partition is not None], member_id)
+        self.partitions.release([partition for partition in held if partition is not None], member_id)
 
     def stop(self) -> None:
         """Forget all timers."""
         self.coordinator.stop()
-        self.deliveries.stop()
+        self.partitions.stop()

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mainstem.broker.share import delivery
-from mainstem.broker.share.delivery import (
+from mainstem.broker.share import acquisition
+from mainstem.broker.share.acquisition import (
     Acknowledgement,
     AcknowledgeType,
     Acquired,
     AcquireMode,
+    AcquireParams,
     AcquisitionLimits,
     Extent,
-    Taker,
 )
 from mainstem.broker.share.in_flight import UNKNOWN_BATCH, InFlight, RecordState, Run
 from mainstem.errors import RemoteError
@@ -49,22 +49,22 @@ class Driver:
     ) -> list[Acquired]:
         offset = self.state.next_fetch_offset
         mode = AcquireMode.RECORD_LIMIT if exact else AcquireMode.BATCH_OPTIMIZED
-        taker = Taker(member, records_max, batch_size, mode, self.now_s + self.limits.lock_duration_s)
+        params = AcquireParams(member, records_max, batch_size, mode, self.now_s + self.limits.lock_duration_s)
         read = [extent for extent in self.extents if extent.last >= offset]
-        changes, acquired = delivery.acquire(self.state, offset, read, taker, self.limits)
+        changes, acquired = acquisition.acquire(self.state, offset, read, params, self.limits)
         self.apply(changes)
         return acquired
 
     def acknowledge(self, member: str, first: int, last: int, *types: int) -> None:
         batch = Acknowledgement(first, last, types)
-        self.apply(delivery.acknowledge(self.state, member, [batch], self.limits, self.now_s))
+        self.apply(acquisition.acknowledge(self.state, member, [batch], self.limits, self.now_s))
 
     def release(self, member: str) -> None:
-        self.apply(delivery.release_member(self.state, member, self.limits))
+        self.apply(acquisition.release_member(self.state, member, self.limits))
 
     def expire(self, after_s: float = 0.0) -> None:
         self.now_s += after_s
-        self.apply(delivery.expire(self.state, self.now_s, self.limits))
+        self.apply(acquisition.expire(self.state, self.now_s, self.limits))
 
 
 def refused(driver: Driver, *arguments: Any) -> ErrorCode:
@@ -310,23 +310,23 @@ class Witness:
             member, records_max, exact, batch_size = arguments
             offset = before.next_fetch_offset
             mode = AcquireMode.RECORD_LIMIT if exact else AcquireMode.BATCH_OPTIMIZED
-            taker = Taker(member, records_max, batch_size, mode, driver.now_s + 30.0)
+            params = AcquireParams(member, records_max, batch_size, mode, driver.now_s + 30.0)
             read = [extent for extent in driver.extents if extent.last >= offset]
-            changes, acquired = delivery.acquire(before, offset, read, taker, driver.limits)
+            changes, acquired = acquisition.acquire(before, offset, read, params, driver.limits)
             self.delivered(acquired, records_max if exact else None)
         elif name == "acknowledge":
             member, first, types = arguments
             batch = Acknowledgement(first, first + len(types) - 1, types)
             try:
-                changes = delivery.acknowledge(before, member, [batch], driver.limits, driver.now_s)
+                changes = acquisition.acknowledge(before, member, [batch], driver.limits, driver.now_s)
             except RemoteError:
                 return
             self.done.update(first + index for index, type_ in enumerate(types) if type_ in (ACCEPT, REJECT, GAP))
         elif name == "release":
-            changes = delivery.release_member(before, arguments[0], driver.limits)
+            changes = acquisition.release_member(before, arguments[0], driver.limits)
         elif name == "expire":
             driver.now_s += arguments[0]
-            changes = delivery.expire(before, driver.now_s, driver.limits)
+            changes = acquisition.expire(before, driver.now_s, driver.limits)
         elif name == "log start":
             log_start = arguments[0]
         elif name == "compact":

@@ -57,7 +57,7 @@ class Extent(NamedTuple):
     deliverable: bool = True
 
 
-class Taker(NamedTuple):
+class AcquireParams(NamedTuple):
     """The member that acquires, how much it may acquire, and until when it may hold it."""
 
     member_id: str
@@ -95,7 +95,7 @@ class _Acquisition:
     """The progress of an acquire."""
 
     state: InFlight
-    taker: Taker
+    params: AcquireParams
     limits: AcquisitionLimits
     changes: list[Run] = field(default_factory=list)
     acquired: list[Acquired] = field(default_factory=list)
@@ -107,12 +107,12 @@ class _Acquisition:
 
     @property
     def is_exact(self) -> bool:
-        return self.taker.mode is AcquireMode.RECORD_LIMIT
+        return self.params.mode is AcquireMode.RECORD_LIMIT
 
     def begin(self, batch: int) -> None:
         """Go on with records of this in-flight batch. One that is begun is taken whole, unless records are counted."""
         if self.is_exact or batch != self.batch or batch == UNKNOWN_BATCH:
-            self.is_over = self.is_over or self.count >= self.taker.records_max
+            self.is_over = self.is_over or self.count >= self.params.records_max
         self.batch = batch
 
     def archive(self, run: Run) -> None:
@@ -121,8 +121,8 @@ class _Acquisition:
     def take(self, run: Run) -> None:
         """Acquire these records: with those before them, if they are of one in-flight batch."""
         count = run.delivery_count + 1
-        taker, before = self.taker, self.changes[-1] if self.changes else None
-        acquired = Run(run.first, run.last, _ACQUIRED, count, taker.member_id, taker.deadline_s, run.batch)
+        params, before = self.params, self.changes[-1] if self.changes else None
+        acquired = Run(run.first, run.last, _ACQUIRED, count, params.member_id, params.deadline_s, run.batch)
         self.changes.append(acquired)
         self.count += run.size
         if before is not None and acquired.follows(before):
@@ -137,21 +137,21 @@ class _Acquisition:
             before is None
             or before.last + 1 != first
             or self.changes[-1].batch != self.new_from
-            or (not self.is_exact and before.size >= self.taker.batch_size)
+            or (not self.is_exact and before.size >= self.params.batch_size)
         ):
             self.new_from = first
         return self.new_from
 
 
 def acquire(
-    state: InFlight, fetch_offset: int, extents: Sequence[Extent], taker: Taker, limits: AcquisitionLimits
+    state: InFlight, fetch_offset: int, extents: Sequence[Extent], params: AcquireParams, limits: AcquisitionLimits
 ) -> tuple[list[Run], list[Acquired]]:
     """Acquire the available records of the batches that were read from ``fetch_offset`` on.
 
     Offsets between the batches have no records any more. Those that no member holds are archived, like batches that are
     not deliverable.
     """
-    work = _Acquisition(state, taker, limits, end_offset=state.end_offset)
+    work = _Acquisition(state, params, limits, end_offset=state.end_offset)
     position = max(fetch_offset, state.start_offset)
     for extent in extents:
         if extent.last < position:
@@ -210,7 +210,7 @@ def _take_again(work: _Acquisition, run: Run) -> None:
         is_last_try = limit > 2 and run.delivery_count == limit - 1
         size = 1 if is_last_try else max(1, size >> (run.delivery_count - threshold + 1))
     if work.is_exact:
-        size = min(size, work.taker.records_max - work.count)
+        size = min(size, work.params.records_max - work.count)
     work.take(run.cut(run.first, run.first + size - 1))
     work.is_over = is_suspicious or size < run.size
 
@@ -221,7 +221,7 @@ def _take_new(work: _Acquisition, first: int, last: int) -> None:
         work.is_over = True
         return
     size = last - first + 1
-    taken = min(size, room, work.taker.records_max - work.count) if work.is_exact else size
+    taken = min(size, room, work.params.records_max - work.count) if work.is_exact else size
     new = Run(first, last, _AVAILABLE, 0, batch=work.new_batch(first))
     work.take(new.cut(first, first + taken - 1))
     if taken < size:  # the rest of the batch is in flight, and for the next

@@ -12,9 +12,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mainstem.broker.coordinator.timers import NEVER, GroupTimers
-from mainstem.broker.share import delivery
+from mainstem.broker.share import acquisition
+from mainstem.broker.share.acquisition import Acknowledgement, Acquired, AcquireMode, AcquireParams, AcquisitionLimits
 from mainstem.broker.share.batches import holding, read_batches
-from mainstem.broker.share.delivery import Acknowledgement, Acquired, AcquireMode, AcquisitionLimits, Taker
 from mainstem.broker.share.in_flight import InFlight, RecordState, Run
 from mainstem.broker.share.state_records import ShareKey
 from mainstem.errors import MainstemError
@@ -32,7 +32,7 @@ _PASSES_MAX: Final = 16
 """How often one fetch reads on when nothing that it read is deliverable."""
 
 
-class Wanted(NamedTuple):
+class ShareFetchParams(NamedTuple):
     """The parameters of a member's fetch."""
 
     member_id: str
@@ -41,7 +41,7 @@ class Wanted(NamedTuple):
     mode: AcquireMode
 
 
-class Delivered(NamedTuple):
+class ShareAcquiredRecords(NamedTuple):
     """The records that a member got of one partition: whole batches, and which of their records it acquired."""
 
     buffers: Sequence[memoryview] = ()
@@ -56,8 +56,8 @@ class Delivered(NamedTuple):
         return sum(acquired.size for acquired in self.acquired)
 
 
-class Deliveries:
-    """The deliveries of all share partitions of the node: which member holds which records."""
+class SharePartitionManager:
+    """All share partitions of the node: which member holds which records, and until when."""
 
     def __init__(
         self, topics: Topics, fetches: DelayedFetches, clock: Clock, configs: GroupConfigs, state: ShareStateLog
@@ -117,7 +117,7 @@ class Deliveries:
             state = partition.in_flight
         now_s = self._clock.monotonic_s()
         if state.next_deadline_s <= now_s:
-            self._state.change(partition, delivery.expire(state, now_s, self.limits(partition.key.group_id)))
+            self._state.change(partition, acquisition.expire(state, now_s, self.limits(partition.key.group_id)))
 
     def cut_to(self, partition: SharePartition, log: PartitionLog) -> None:
         """Forget what is said of offsets that the log has no records for: it lost its end in a power cut, which a topic
@@ -132,12 +132,17 @@ class Deliveries:
     # ---- what members do
 
     def acquire(
-        self, partition: SharePartition, log: PartitionLog, wanted: Wanted, limits: AcquisitionLimits, max_bytes: int
-    ) -> Delivered:
+        self,
+        partition: SharePartition,
+        log: PartitionLog,
+        wanted: ShareFetchParams,
+        limits: AcquisitionLimits,
+        max_bytes: int,
+    ) -> ShareAcquiredRecords:
         """Give a member what is available, as far as it wants. ``limits`` are the group's. Raises the log's errors."""
         committed = limits.reads_committed
         deadline_s = self._clock.monotonic_s() + limits.lock_duration_s
-        taker = Taker(wanted.member_id, wanted.records_max, wanted.batch_size, wanted.mode, deadline_s)
+        params = AcquireParams(wanted.member_id, wanted.records_max, wanted.batch_size, wanted.mode, deadline_s)
         self.refresh(partition, log)
         for _ in range(_PASSES_MAX):
             state = partition.in_flight
@@ -147,14 +152,14 @@ class Deliveries:
                 break
             result = log.read(offset, max_bytes, committed=committed)
             batches = read_batches(result.buffers, result.aborted)
-            runs, acquired = delivery.acquire(state, offset, [batch.extent for batch in batches], taker, limits)
+            runs, acquired = acquisition.acquire(state, offset, [batch.extent for batch in batches], params, limits)
             if not runs:
                 break
             self._state.change(partition, runs)
             if acquired:
                 self._watch(partition)
-                return Delivered(holding(batches, acquired), acquired)
-        return Delivered()
+                return ShareAcquiredRecords(holding(batches, acquired), acquired)
+        return ShareAcquiredRecords()
 
     def acknowledge(
         self,
@@ -170,7 +175,7 @@ class Deliveries:
         limits = self.limits(partition.key.group_id)
         limits = replace(limits, may_renew=limits.may_renew and may_renew)
         before = partition.in_flight
-        runs = delivery.acknowledge(before, member_id, batches, limits, self._clock.monotonic_s())
+        runs = acquisition.acknowledge(before, member_id, batches, limits, self._clock.monotonic_s())
         self._state.change(partition, runs)
         self._watch(partition)
         if before.size >= limits.locks_max or any(run.state is RecordState.AVAILABLE for run in runs):
@@ -180,7 +185,7 @@ class Deliveries:
         """Give back all that a member holds in these."""
         for partition in partitions:
             limits = self.limits(partition.key.group_id)
-            self._give_back(partition, delivery.release_member(partition.in_flight, member_id, limits))
+            self._give_back(partition, acquisition.release_member(partition.in_flight, member_id, limits))
 
     # ---- the clock
 
@@ -197,7 +202,7 @@ class Deliveries:
         if self._state.get(partition.key) is not partition:
             return  # it was removed
         limits = self.limits(partition.key.group_id)
-        if self._give_back(partition, delivery.expire(partition.in_flight, self._clock.monotonic_s(), limits)):
+        if self._give_back(partition, acquisition.expire(partition.in_flight, self._clock.monotonic_s(), limits)):
             self._watch(partition)
 
     def _give_back(self, partition: SharePartition, runs: Sequence[Run]) -> bool:

@@ -23,7 +23,6 @@ SHARED_NAMES: dict[str, int] = {
     "Column": 2,
     "KeyOffsets": 2,
     "NewRecord": 2,
-    "Now": 2,
     "OffsetChange": 2,
     "PendingOffsets": 2,
     "Producer": 2,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from mainstem.broker.access.authorizer import Authorizer
 from mainstem.broker.configs.dynamic_configs import DynamicConfigs
 from mainstem.broker.configs.group_configs import GroupConfigs
-from mainstem.broker.groups.classic.classic_steps import Settings
+from mainstem.broker.groups.classic.classic_steps import ClassicSettings
 from mainstem.broker.groups.consumer.consumer_steps import ConsumerSettings
 from mainstem.broker.groups.coordinator import GroupCoordinator
 from mainstem.broker.metrics.meters import Meters
@@ -194,8 +194,8 @@ def _consumer_settings(config: BrokerConfig, group_configs: GroupConfigs) -> Cal
     return settings_of
 
 
-def _group_settings(config: BrokerConfig) -> Settings:
-    return Settings(
+def _group_settings(config: BrokerConfig) -> ClassicSettings:
+    return ClassicSettings(
         session_timeout_ms_min=int(config.get("group.min.session.timeout.ms")),
         session_timeout_ms_max=int(config.get("group.max.session.timeout.ms")),
         initial_rebalance_delay_ms=int(config.get("group.initial.rebalance.delay.ms")),

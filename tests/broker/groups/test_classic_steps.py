@@ -18,14 +18,14 @@ class Driver:
     def __init__(self, delay_ms: int = 0, members_max: int = 100) -> None:
         self.group = ClassicGroup("g")
         self.time_s = 0.0
-        self.settings = steps.Settings(initial_rebalance_delay_ms=delay_ms, members_max=members_max)
+        self.settings = steps.ClassicSettings(initial_rebalance_delay_ms=delay_ms, members_max=members_max)
         self.answers: dict[str, Any] = {}
         self.records = 0
         self._ids = 0
 
     @property
-    def now(self) -> steps.Now:
-        return steps.Now(self.time_s, int(self.time_s * 1000), self.settings)
+    def now(self) -> steps.ClassicNow:
+        return steps.ClassicNow(self.time_s, int(self.time_s * 1000), self.settings)
 
     def run(self, effects: Any) -> None:
         self.records += len(effects.records)

@@ -70,8 +70,8 @@ class Driver:
         self.hidden: set[str] = set()
 
     @property
-    def now(self) -> steps.Moment:
-        return steps.Moment(self.time_s, int(self.time_s * 1000), self.settings, self.topics, self.may_see)
+    def now(self) -> steps.ConsumerNow:
+        return steps.ConsumerNow(self.time_s, int(self.time_s * 1000), self.settings, self.topics, self.may_see)
 
     def may_see(self, topic: str) -> bool:
         return topic not in self.hidden

@@ -41,8 +41,8 @@ class World:
         self._expires_at_s = NEVER
 
     @property
-    def now(self) -> steps.Now:
-        return steps.Now(self.time_s, int(self.time_s * 1000), steps.Settings())
+    def now(self) -> steps.ClassicNow:
+        return steps.ClassicNow(self.time_s, int(self.time_s * 1000), steps.ClassicSettings())
 
     def later(self, delay_s: float, action: Callable[[], None]) -> None:
         heapq.heappush(self._events, (self.time_s + delay_s, next(self._number), action))

@@ -15,7 +15,7 @@ from mainstem.broker.coordinator.timers import NEVER
 from mainstem.broker.share import group_records, group_steps
 from mainstem.broker.share.assignor import TopicShape
 from mainstem.broker.share.group import ShareGroup
-from mainstem.broker.share.group_steps import GroupEffects, GroupLimits, Now
+from mainstem.broker.share.group_steps import GroupEffects, GroupLimits, ShareNow
 from mainstem.errors import RemoteError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
@@ -35,8 +35,8 @@ class Driver:
         self.epochs: dict[str, int] = {}
 
     @property
-    def now(self) -> Now:
-        return Now(self.time_s, int(self.time_s * 1000), self.limits)
+    def now(self) -> ShareNow:
+        return ShareNow(self.time_s, int(self.time_s * 1000), self.limits)
 
     def _run(self, effects: GroupEffects) -> GroupEffects:
         self.log += effects.records

@@ -39,7 +39,7 @@ from mainstem.protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
     from mainstem.broker.coordinator.effects import StateRecord
-    from mainstem.broker.groups.classic.classic_steps import Settings
+    from mainstem.broker.groups.classic.classic_steps import ClassicSettings
     from mainstem.broker.groups.consumer.consumer_steps import ConsumerSettings
     from mainstem.broker.storage.group_commit import GroupCommit
     from mainstem.broker.storage.topics import Topics
@@ -58,7 +58,7 @@ class GroupCoordinator:
         topics: Topics,
         commit: GroupCommit,
         clock: Clock,
-        settings: Settings,
+        settings: ClassicSettings,
         consumer_settings_of: Callable[[str], ConsumerSettings],
     ) -> None:
         self.log = GroupLog(topics, commit, clock)

@@ -24,7 +24,7 @@ from mainstem.broker.share import group_records, group_steps
 from mainstem.broker.share.assignor import TopicShape
 from mainstem.broker.share.group import ShareGroup
 from mainstem.broker.share.group_records import SharedTopic
-from mainstem.broker.share.group_steps import GroupEffects, GroupLimits, Now
+from mainstem.broker.share.group_steps import GroupEffects, GroupLimits, ShareNow
 from mainstem.broker.share.state_records import ShareKey
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
@@ -268,13 +268,13 @@ class ShareCoordinator:
 
     # ---- the clock
 
-    def _now(self, group_id: str) -> Now:
+    def _now(self, group_id: str) -> ShareNow:
         limits = GroupLimits(
             self._members_max,
             self._configs.get(group_id, "share.heartbeat.interval.ms"),
             self._configs.get(group_id, "share.session.timeout.ms"),
         )
-        return Now(self._clock.monotonic_s(), self._clock.time_ms(), limits)
+        return ShareNow(self._clock.monotonic_s(), self._clock.time_ms(), limits)
 
     def _watch(self, group: ShareGroup) -> None:
         self._timers.watch(group.group_id, group.next_deadline_s)

@@ -1,7 +1,7 @@
 """The steps of a share group: a member's heartbeat (it joins, stays or leaves), and what the clock brings.
 
 Each step changes the group and returns the records to write. The answer is sent when they are durable. No I/O, no
-clock: ``Now`` brings the time, ``topics`` the existing topics.
+clock: ``ShareNow`` brings the time, ``topics`` the existing topics.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class GroupLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Now:
-    """The moment a step happens at, and what it obeys."""
+class ShareNow:
+    """The time of a step, and the settings that it obeys."""
 
     monotonic_s: float
     time_ms: int
@@ -78,7 +78,7 @@ def heartbeat(
     request: ShareGroupHeartbeatRequest,
     sender: tuple[str, str],
     topics: Mapping[str, TopicShape],
-    now: Now,
+    now: ShareNow,
 ) -> GroupEffects:
     """A member says that it is there. ``sender``: its client's id and host. Raises RemoteError."""
     if request.member_epoch == LEAVE_EPOCH:
@@ -107,7 +107,9 @@ def heartbeat(
     return effects
 
 
-def _member(group: ShareGroup, request: ShareGroupHeartbeatRequest, sender: tuple[str, str], now: Now) -> ShareMember:
+def _member(
+    group: ShareGroup, request: ShareGroupHeartbeatRequest, sender: tuple[str, str], now: ShareNow
+) -> ShareMember:
     member = group.members.get(request.member_id)
     if request.member_epoch == JOIN_EPOCH:
         if member is None and len(group.members) >= now.limits.members_max:
@@ -131,7 +133,7 @@ def _update(member: ShareMember, request: ShareGroupHeartbeatRequest, sender: tu
         member.topics = tuple(sorted(set(request.subscribed_topic_names)))
 
 
-def _leave(group: ShareGroup, member_id: str, topics: Mapping[str, TopicShape], now: Now) -> GroupEffects:
+def _leave(group: ShareGroup, member_id: str, topics: Mapping[str, TopicShape], now: ShareNow) -> GroupEffects:
     if member_id not in group.members:
         raise refusal(ErrorCode.UNKNOWN_MEMBER_ID)
     effects = _remove(group, [member_id], topics, now)
@@ -141,13 +143,13 @@ def _leave(group: ShareGroup, member_id: str, topics: Mapping[str, TopicShape], 
     return effects
 
 
-def expire(group: ShareGroup, topics: Mapping[str, TopicShape], now: Now) -> GroupEffects:
+def expire(group: ShareGroup, topics: Mapping[str, TopicShape], now: ShareNow) -> GroupEffects:
     """Put out the members that were silent for too long."""
     silent = [member.member_id for member in group.members.values() if member.session_deadline_s <= now.monotonic_s]
     return _remove(group, silent, topics, now) if silent else GroupEffects()
 
 
-def _remove(group: ShareGroup, gone: Sequence[str], topics: Mapping[str, TopicShape], now: Now) -> GroupEffects:
+def _remove(group: ShareGroup, gone: Sequence[str], topics: Mapping[str, TopicShape], now: ShareNow) -> GroupEffects:
     effects = GroupEffects()
     for member_id in gone:
         del group.members[member_id]
@@ -158,7 +160,12 @@ def _remove(group: ShareGroup, gone: Sequence[str], topics: Mapping[str, TopicSh
 
 
 def _maybe_rebalance(
-    group: ShareGroup, topics: Mapping[str, TopicShape], now: Now, effects: GroupEffects, *, has_changed: bool
+    group: ShareGroup,
+    topics: Mapping[str, TopicShape],
+    now: ShareNow,
+    effects: GroupEffects,
+    *,
+    has_changed: bool,
 ) -> None:
     """Make a new target if members, subscriptions or topics are not what they were."""
     metadata_hash = hash_of(group.topics, topics)

@@ -55,7 +55,7 @@ class ClassicCoordinator:
         groups: GroupRegistry,
         offsets: OffsetStore,
         clock: Clock,
-        settings: classic_steps.Settings,
+        settings: classic_steps.ClassicSettings,
     ) -> None:
         self._log = log
         self._groups = groups
@@ -230,8 +230,8 @@ class ClassicCoordinator:
 
     # ---- running steps
 
-    def _now(self) -> classic_steps.Now:
-        return classic_steps.Now(self._clock.monotonic_s(), self._clock.time_ms(), self._settings)
+    def _now(self) -> classic_steps.ClassicNow:
+        return classic_steps.ClassicNow(self._clock.monotonic_s(), self._clock.time_ms(), self._settings)
 
     def _run(self, group: ClassicGroup, step: _Step, *, writes: bool) -> MainstemError | None:
         """Run a step, write its records, and then let the group be what the step made of it; an error if it stays.

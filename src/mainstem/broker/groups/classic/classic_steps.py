@@ -1,8 +1,8 @@
 """The steps of a classic group: join, sync, heartbeat, leave, and what the clock brings.
 
 Each step changes the group. It returns the records to write, and the answers to send when the records are durable. No
-I/O, no clock, no randomness: ``Now`` brings the time, the caller brings new member ids. The protocol is Kafka's newest
-group protocol; older versions differ only in the fields of their messages, and by ``Now.settings``.
+I/O, no clock, no randomness: ``ClassicNow`` brings the time, the caller brings new member ids. The protocol is Kafka's
+newest group protocol; older versions differ only in the fields of their messages, and by ``ClassicNow.settings``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _STABLE: Final = GroupState.STABLE
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ClassicSettings:
     """The broker settings that the steps obey."""
 
     session_timeout_ms_min: int = 6000
@@ -40,12 +40,12 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Now:
-    """The moment a step happens at, and what it obeys."""
+class ClassicNow:
+    """The time of a step, and the settings that it obeys."""
 
     monotonic_s: float
     time_ms: int
-    settings: Settings
+    settings: ClassicSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Joiner:
 # ---- join
 
 
-def check_session(request: JoinGroupRequest, settings: Settings) -> None:
+def check_session(request: JoinGroupRequest, settings: ClassicSettings) -> None:
     """Whether a session may be as long as a joiner asks for; whatever the group is. Raises RemoteError."""
     low, high = settings.session_timeout_ms_min, settings.session_timeout_ms_max
     if not low <= request.session_timeout_ms <= high:
@@ -72,7 +72,7 @@ def check_session(request: JoinGroupRequest, settings: Settings) -> None:
         )
 
 
-def join(group: ClassicGroup, request: JoinGroupRequest, joiner: Joiner, reply: Reply, now: Now) -> Effects:
+def join(group: ClassicGroup, request: JoinGroupRequest, joiner: Joiner, reply: Reply, now: ClassicNow) -> Effects:
     """A member wants to be in the next generation. Its answer comes when that generation begins."""
     effects = Effects()
     names = [protocol.name for protocol in request.protocols]
@@ -89,7 +89,7 @@ def join(group: ClassicGroup, request: JoinGroupRequest, joiner: Joiner, reply: 
     return effects
 
 
-def _check_joiner(group: ClassicGroup, request: JoinGroupRequest, names: list[str], settings: Settings) -> None:
+def _check_joiner(group: ClassicGroup, request: JoinGroupRequest, names: list[str], settings: ClassicSettings) -> None:
     if group.state is GroupState.DEAD:
         raise refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     known = request.member_id in group.members or request.member_id in group.pending_members
@@ -100,7 +100,12 @@ def _check_joiner(group: ClassicGroup, request: JoinGroupRequest, names: list[st
 
 
 def _join_without_id(
-    group: ClassicGroup, request: JoinGroupRequest, joiner: Joiner, reply: Reply, now: Now, effects: Effects
+    group: ClassicGroup,
+    request: JoinGroupRequest,
+    joiner: Joiner,
+    reply: Reply,
+    now: ClassicNow,
+    effects: Effects,
 ) -> None:
     instance_id = request.group_instance_id
     if instance_id is not None and instance_id in group.static_members:
@@ -119,7 +124,7 @@ def _add(
     joiner: Joiner,
     member_id: str,
     reply: Reply,
-    now: Now,
+    now: ClassicNow,
     effects: Effects,
 ) -> None:
     member = Member(
@@ -142,7 +147,7 @@ def _add(
     _rebalance_or_complete(group, now, effects)
 
 
-def _rejoin(group: ClassicGroup, request: JoinGroupRequest, reply: Reply, now: Now, effects: Effects) -> None:
+def _rejoin(group: ClassicGroup, request: JoinGroupRequest, reply: Reply, now: ClassicNow, effects: Effects) -> None:
     member = group.member(request.member_id, request.group_instance_id)
     if group.state is _EMPTY:
         raise refusal(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -166,7 +171,12 @@ def _update(member: Member, request: JoinGroupRequest, reply: Reply, effects: Ef
 
 
 def _replace_static(
-    group: ClassicGroup, request: JoinGroupRequest, joiner: Joiner, reply: Reply, now: Now, effects: Effects
+    group: ClassicGroup,
+    request: JoinGroupRequest,
+    joiner: Joiner,
+    reply: Reply,
+    now: ClassicNow,
+    effects: Effects,
 ) -> None:
     """A static member came back without its id: it gets a new one, and its old self is fenced."""
     assert request.group_instance_id is not None
@@ -197,14 +207,14 @@ def _replace_static(
         _rebalance_or_complete(group, now, effects)
 
 
-def _rebalance_or_complete(group: ClassicGroup, now: Now, effects: Effects) -> None:
+def _rebalance_or_complete(group: ClassicGroup, now: ClassicNow, effects: Effects) -> None:
     if group.is_in(_EMPTY, _STABLE, _COMPLETING):
         _prepare_rebalance(group, now, effects)
     elif group.state is _PREPARING and group.previous_state is not _EMPTY and group.have_all_joined:
         _complete_join(group, now, effects)
 
 
-def _prepare_rebalance(group: ClassicGroup, now: Now, effects: Effects) -> None:
+def _prepare_rebalance(group: ClassicGroup, now: ClassicNow, effects: Effects) -> None:
     if group.state is _COMPLETING:
         for member in group.members.values():
             member.assignment = b""
@@ -225,7 +235,7 @@ def _prepare_rebalance(group: ClassicGroup, now: Now, effects: Effects) -> None:
         group.rebalance_deadline_s = now.monotonic_s + group.rebalance_timeout_ms / 1000
 
 
-def _complete_join(group: ClassicGroup, now: Now, effects: Effects) -> None:
+def _complete_join(group: ClassicGroup, now: ClassicNow, effects: Effects) -> None:
     """Remove dynamic members that have not joined (static members stay); the rest form the next generation."""
     group.rebalance_deadline_s = NEVER
     for member in list(group.members.values()):
@@ -302,14 +312,14 @@ def _rebalance_timeout_ms(request: JoinGroupRequest) -> int:
     return request.rebalance_timeout_ms if request.rebalance_timeout_ms >= 0 else request.session_timeout_ms
 
 
-def _extend_session(member: Member, now: Now) -> None:
+def _extend_session(member: Member, now: ClassicNow) -> None:
     member.session_deadline_s = now.monotonic_s + member.session_timeout_ms / 1000
 
 
 # ---- sync
 
 
-def sync(group: ClassicGroup, request: SyncGroupRequest, reply: Reply, now: Now) -> Effects:
+def sync(group: ClassicGroup, request: SyncGroupRequest, reply: Reply, now: ClassicNow) -> Effects:
     """A member asks for its assignment; the leader brings everyone's."""
     effects = Effects()
     try:
@@ -356,7 +366,7 @@ def _check_sync(group: ClassicGroup, request: SyncGroupRequest) -> Member:
     return member
 
 
-def _answer_syncs(group: ClassicGroup, code: ErrorCode, now: Now, effects: Effects) -> None:
+def _answer_syncs(group: ClassicGroup, code: ErrorCode, now: ClassicNow, effects: Effects) -> None:
     for member in group.members.values():
         if member.sync_reply is None:
             continue
@@ -382,7 +392,9 @@ def _sync_error(code: ErrorCode) -> SyncGroupResponse:
 # ---- heartbeat, leave
 
 
-def heartbeat(group: ClassicGroup, member_id: str, instance_id: str | None, generation_id: int, now: Now) -> ErrorCode:
+def heartbeat(
+    group: ClassicGroup, member_id: str, instance_id: str | None, generation_id: int, now: ClassicNow
+) -> ErrorCode:
     """A member says that it lives; the answer says whether it should join again."""
     try:
         if group.state is GroupState.DEAD:
@@ -399,7 +411,12 @@ def heartbeat(group: ClassicGroup, member_id: str, instance_id: str | None, gene
 
 
 def leave(
-    group: ClassicGroup, request: LeaveGroupRequest, reply: Reply, now: Now, *, leaves_alone: bool = False
+    group: ClassicGroup,
+    request: LeaveGroupRequest,
+    reply: Reply,
+    now: ClassicNow,
+    *,
+    leaves_alone: bool = False,
 ) -> Effects:
     """Members leave, or are removed by their instance ids; the rest share their work again.
 
@@ -447,14 +464,14 @@ def _remove(group: ClassicGroup, member: Member, effects: Effects) -> None:
     group.remove(member.member_id)
 
 
-def _after_removal(group: ClassicGroup, now: Now, effects: Effects) -> None:
+def _after_removal(group: ClassicGroup, now: ClassicNow, effects: Effects) -> None:
     if group.is_in(_STABLE, _COMPLETING):
         _prepare_rebalance(group, now, effects)
     else:
         _maybe_complete(group, now, effects)
 
 
-def _maybe_complete(group: ClassicGroup, now: Now, effects: Effects) -> None:
+def _maybe_complete(group: ClassicGroup, now: ClassicNow, effects: Effects) -> None:
     """Complete the join if all members have joined. Pending ids that were never used are not in the generation."""
     # A new group goes on waiting for more members, unless it has none left.
     waits_for_more = group.previous_state is _EMPTY and group.members
@@ -465,7 +482,7 @@ def _maybe_complete(group: ClassicGroup, now: Now, effects: Effects) -> None:
 # ---- time
 
 
-def expire(group: ClassicGroup, now: Now) -> Effects:
+def expire(group: ClassicGroup, now: ClassicNow) -> Effects:
     """Do what the clock asks for: end sessions, forget unused pending ids, end a phase of a rebalance."""
     effects = Effects()
     removed = False
@@ -494,7 +511,7 @@ def _expire_member(group: ClassicGroup, member: Member, effects: Effects) -> boo
     return True
 
 
-def _expire_phase(group: ClassicGroup, now: Now, effects: Effects) -> None:
+def _expire_phase(group: ClassicGroup, now: ClassicNow, effects: Effects) -> None:
     group.rebalance_deadline_s = NEVER
     if group.state is _PREPARING:
         delay_ms = now.settings.initial_rebalance_delay_ms

@@ -210,9 +210,9 @@ class ConsumerCoordinator:
 
     # ---- time
 
-    def _now(self, group_id: str) -> steps.Moment:
+    def _now(self, group_id: str) -> steps.ConsumerNow:
         settings = self._settings_of(group_id)
-        return steps.Moment(self._clock.monotonic_s(), self._clock.time_ms(), settings, self._catalog)
+        return steps.ConsumerNow(self._clock.monotonic_s(), self._clock.time_ms(), settings, self._catalog)
 
     def _expire(self, group_id: str) -> None:
         group = self._groups.get(group_id)

@@ -70,7 +70,7 @@ class ConsumerSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class ConsumerNow:
     """The time, settings and topics of a step. ``may_see`` says which topics a pattern may match for the caller.
     Without it (a member leaves, or a deadline passes) patterns keep their last matches.
     """
@@ -94,7 +94,7 @@ class Step:
     """The result of a step: the group's next state, the records of the change, and the answer."""
 
     group: ConsumerGroup
-    now: Moment
+    now: ConsumerNow
     records: list[StateRecord] = field(default_factory=list)
     answer: ConsumerGroupHeartbeatResponse | None = None
 
@@ -132,7 +132,7 @@ def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
         raise refusal(ErrorCode.INVALID_REQUEST, "a member that joins must say what it subscribes to")
 
 
-def heartbeat(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, caller: Caller, now: Moment) -> Step:
+def heartbeat(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, caller: Caller, now: ConsumerNow) -> Step:
     """A member lives, joins, subscribes to something else or has given partitions up. Raises RemoteError."""
     if request.member_epoch in (LEAVES, LEAVES_FOR_NOW):
         return _leave(group, request, now)
@@ -163,7 +163,7 @@ def _brings_nothing(
     member: ConsumerMember,
     request: ConsumerGroupHeartbeatRequest,
     caller: Caller,
-    now: Moment,
+    now: ConsumerNow,
 ) -> bool:
     return (
         request.member_epoch == member.member_epoch
@@ -356,14 +356,14 @@ def _reconcile(
 ) -> ConsumerMember:
     group, now = step.group, step.now
     infos = (now.catalog.topic(name) for name in group.subscription(member))
-    aim = reconcile.Aim(
+    goal = reconcile.MemberTarget(
         epoch=group.assignment_epoch,
         target=group.targets.get(member.member_id, _NOTHING),
         topic_ids=frozenset(info.topic_id for info in infos if info is not None),
         is_free=lambda topic_id, number: (topic_id, number) not in group.owners,
         subscription_changed=changed,
     )
-    reconciled = reconcile.next_member(member, aim, _owned(request))
+    reconciled = reconcile.next_member(member, goal, _owned(request))
     if reconciled == member:
         return member
     group.put(reconciled)
@@ -386,7 +386,7 @@ def _extend(step: Step, member: ConsumerMember) -> None:
     step.group.sessions[member.member_id] = step.now.monotonic_s + step.now.settings.session_timeout_ms / 1000
 
 
-def _answer(member: ConsumerMember, now: Moment, *, with_assignment: bool) -> ConsumerGroupHeartbeatResponse:
+def _answer(member: ConsumerMember, now: ConsumerNow, *, with_assignment: bool) -> ConsumerGroupHeartbeatResponse:
     assignment = None
     if with_assignment:
         given = [
@@ -406,7 +406,7 @@ def _answer(member: ConsumerMember, now: Moment, *, with_assignment: bool) -> Co
 # ---- leave, time
 
 
-def _leave(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now: Moment) -> Step:
+def _leave(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now: ConsumerNow) -> Step:
     if request.instance_id is not None:
         _check_instance(group, request.instance_id, request.member_id)
     member = group.member(request.member_id)
@@ -437,7 +437,9 @@ def _check_instance(group: ConsumerGroup, instance_id: str, member_id: str) -> s
     return held_by
 
 
-def remove(group: ConsumerGroup, asked: Iterable[tuple[str, str | None]], now: Moment) -> tuple[Step, list[ErrorCode]]:
+def remove(
+    group: ConsumerGroup, asked: Iterable[tuple[str, str | None]], now: ConsumerNow
+) -> tuple[Step, list[ErrorCode]]:
     """An admin removes members, by member id, by instance id (the member id is empty then) or both; a code for each."""
     codes: list[ErrorCode] = []
     found: dict[str, None] = {}
@@ -457,7 +459,7 @@ def remove(group: ConsumerGroup, asked: Iterable[tuple[str, str | None]], now: M
     return step, codes
 
 
-def expire(group: ConsumerGroup, now: Moment) -> Step:
+def expire(group: ConsumerGroup, now: ConsumerNow) -> Step:
     """Remove members without a heartbeat for a session, and those that kept partitions over a rebalance time-out."""
     late = [member_id for member_id, deadline_s in group.sessions.items() if deadline_s <= now.monotonic_s]
     late += [

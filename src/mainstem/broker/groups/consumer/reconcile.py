@@ -15,7 +15,7 @@ from mainstem.broker.groups.consumer.consumer_group import ConsumerMember, Membe
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
+class MemberTarget:
     """The target of a member, the epoch of that target, and the topics that the member subscribes to now.
 
     ``is_free`` says whether no other member owns a partition.
@@ -28,20 +28,20 @@ class Aim:
     subscription_changed: bool = False
 
 
-def next_member(member: ConsumerMember, aim: Aim, owned: Assignment | None) -> ConsumerMember:
+def next_member(member: ConsumerMember, goal: MemberTarget, owned: Assignment | None) -> ConsumerMember:
     """The member after a heartbeat with ``owned``; the same one when it cannot go on yet."""
     if member.state is MemberState.STABLE:
-        if member.member_epoch != aim.epoch:
-            return _towards(member, aim, owned)
-        return _without_unsubscribed(member, aim, owned) if aim.subscription_changed else member
+        if member.member_epoch != goal.epoch:
+            return _towards(member, goal, owned)
+        return _without_unsubscribed(member, goal, owned) if goal.subscription_changed else member
     if member.state is MemberState.UNREVOKED_PARTITIONS and _holds(owned, member.pending_revocation):
-        return _without_unsubscribed(member, aim, owned) if aim.subscription_changed else member
-    return _towards(member, aim, owned)
+        return _without_unsubscribed(member, goal, owned) if goal.subscription_changed else member
+    return _towards(member, goal, owned)
 
 
-def _towards(member: ConsumerMember, aim: Aim, owned: Assignment | None) -> ConsumerMember:
+def _towards(member: ConsumerMember, goal: MemberTarget, owned: Assignment | None) -> ConsumerMember:
     """Nearer to its target; it stays at its epoch while there is more to give up, as in Kafka 4.3."""
-    target = {topic_id: numbers for topic_id, numbers in aim.target.items() if topic_id in aim.topic_ids}
+    target = {topic_id: numbers for topic_id, numbers in goal.target.items() if topic_id in goal.topic_ids}
     kept = _both(member.assigned, target)
     given_up = _minus(member.assigned, kept)
     if given_up and _holds(owned, given_up):
@@ -59,21 +59,21 @@ def _towards(member: ConsumerMember, aim: Aim, owned: Assignment | None) -> Cons
             free := frozenset(
                 number
                 for number in numbers
-                if aim.is_free(topic_id, number) or number in member.pending_revocation.get(topic_id, ())
+                if goal.is_free(topic_id, number) or number in member.pending_revocation.get(topic_id, ())
             )
         )
     }
     return replace(
-        member.at_epoch(aim.epoch),
+        member.at_epoch(goal.epoch),
         state=MemberState.STABLE if ready == wanted else MemberState.UNRELEASED_PARTITIONS,
         assigned=_plus(kept, ready),
         pending_revocation={},
     )
 
 
-def _without_unsubscribed(member: ConsumerMember, aim: Aim, owned: Assignment | None) -> ConsumerMember:
+def _without_unsubscribed(member: ConsumerMember, goal: MemberTarget, owned: Assignment | None) -> ConsumerMember:
     """Take away partitions of unsubscribed topics before a new target exists; the member's epoch stays."""
-    kept = {topic_id: numbers for topic_id, numbers in member.assigned.items() if topic_id in aim.topic_ids}
+    kept = {topic_id: numbers for topic_id, numbers in member.assigned.items() if topic_id in goal.topic_ids}
     if len(kept) == len(member.assigned):
         return member
     given_up = _plus(member.pending_revocation, _minus(member.assigned, kept))

@@ -11,7 +11,7 @@ from typing import ClassVar
 from mainstem.broker.coordinator.effects import StateRecord
 from mainstem.broker.error_codes import refusal
 from mainstem.broker.groups.group_types import GroupRegistry, GroupType
-from mainstem.broker.groups.member_bytes import Bearer
+from mainstem.broker.groups.member_bytes import CountedMember
 from mainstem.broker.node import Node
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -31,7 +31,7 @@ class OtherGroup:
     protocol_type = "other"
     state_name = "Empty"
     is_empty = True
-    members: ClassVar[Mapping[str, Bearer]] = {}
+    members: ClassVar[Mapping[str, CountedMember]] = {}
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -89,7 +89,7 @@ async def with_other(client: Client, group_id: str = "other") -> OtherKind:
     node.groups.register(GroupType.SHARE, kind)
     node.groups.registry.put(OtherGroup(group_id))
     node.groups.log.change(group_id, [StateRecord(key_of(group_id), b"here")])
-    await node.groups.log.settled(group_id)
+    await node.groups.log.until_durable(group_id)
     return kind
 
 

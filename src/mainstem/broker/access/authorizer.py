@@ -73,7 +73,7 @@ class Authorizer:
         self._allowed: set[tuple[Principal, str, int, int, str]] = set()
         self._allowed_bytes = 0
         for key in metadata.entries(ACLS):
-            self._keep(Acl(*cast("tuple[int, str, int, str, str, int, int]", key)))
+            self._store(Acl(*cast("tuple[int, str, int, str, str, int, int]", key)))
 
     # ---- judging
 
@@ -82,32 +82,32 @@ class Authorizer:
         key = (principal, host, operation, resource, name)
         if key in self._allowed:
             return True
-        if not self._judge(*key):
+        if not self._decide(*key):
             return False
         size_bytes = _ENTRY_BYTES + 4 * len(name)
         if self._allowed_bytes + size_bytes > _ALLOWED_BYTES_MAX:
-            self._forget()
+            self._clear_cache()
         self._allowed.add(key)
         self._allowed_bytes += size_bytes
         return True
 
-    def _forget(self) -> None:
+    def _clear_cache(self) -> None:
         self._allowed.clear()
         self._allowed_bytes = 0
 
-    def _judge(self, principal: Principal, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+    def _decide(self, principal: Principal, host: str, operation: Operation, resource: Resource, name: str) -> bool:
         if principal in self._super_users:
             return True
-        about = list(self._about(resource, name))
-        if not about:
+        matching = list(self._matching_acls(resource, name))
+        if not matching:
             return self._allows_unlisted
-        mine = [acl for acl in about if _is_for(acl, principal, host)]
+        mine = [acl for acl in matching if _is_for(acl, principal, host)]
         if any(acl.permission == Permission.DENY and acl.operation in (operation, Operation.ALL) for acl in mine):
             return False
         enough = (operation, Operation.ALL, *_IMPLIED_BY.get(operation, ()))
         return any(acl.permission == Permission.ALLOW and acl.operation in enough for acl in mine)
 
-    def _about(self, resource: Resource, name: str) -> Iterator[Acl]:
+    def _matching_acls(self, resource: Resource, name: str) -> Iterator[Acl]:
         yield from self._literal.get((resource, name), ())
         if name != WILDCARD:
             yield from self._literal.get((resource, WILDCARD), ())
@@ -145,13 +145,13 @@ class Authorizer:
         checked = [acl.checked() for acl in acls]
         self._metadata.put_entries(ACLS, {tuple(acl): {} for acl in checked})
         for acl in checked:
-            self._keep(acl)
+            self._store(acl)
 
     def remove(self, acls: Iterable[Acl]) -> None:
         """Remove bindings; durable when it returns. Raises StorageError."""
         gone = list(acls)
         self._metadata.put_entries(ACLS, {tuple(acl): None for acl in gone})
-        self._forget()
+        self._clear_cache()
         for acl in gone:
             index = self._index(acl)
             key = (acl.resource_type, acl.resource_name)
@@ -161,8 +161,8 @@ class Authorizer:
                 if index is self._prefixed:
                     self._count_prefix(acl, -1)
 
-    def _keep(self, acl: Acl) -> None:
-        self._forget()
+    def _store(self, acl: Acl) -> None:
+        self._clear_cache()
         index = self._index(acl)
         key = (acl.resource_type, acl.resource_name)
         if index is self._prefixed and key not in index:

@@ -4,8 +4,8 @@
    pure: they change no state that others see.
 2. ``change`` appends the records, all or none, to the partition of the internal topic that keeps the state's key.
 3. ``change`` then applies the new state.
-4. The reply leaves when all records that the partition held when it was made are durable (``settled``, ``run``). So no
-   client sees state that a power cut can undo.
+4. The reply leaves when all records that the partition held when it was made are durable (``until_durable``, ``run``).
+   So no client sees state that a power cut can undo.
 
 When the disk refuses in 2, nothing is applied: the memory stays what the log says, and the client is refused
 (``error_codes.coordinator_code``). When the flush fails in 4, the log may keep the records or lose them. The partition
@@ -118,7 +118,7 @@ class CoordinatorLog:
             apply()
         return next_offset
 
-    async def settled(self, *keys: str) -> None:
+    async def until_durable(self, *keys: str) -> None:
         """Return when all that the partitions of these keys hold now is durable. Raises the log's errors."""
         for log in dict.fromkeys(map(self.find, keys)):
             if log is not None:
@@ -136,7 +136,7 @@ class CoordinatorLog:
             _refuse(effects, error)
             return error
 
-        def settled(error: MainstemError | None) -> None:
+        def flushed(error: MainstemError | None) -> None:
             if error is not None:
                 _refuse(effects, error)
             else:
@@ -144,9 +144,9 @@ class CoordinatorLog:
                     reply(answer)
 
         if log is None or not effects.answers:
-            settled(None)
+            flushed(None)
         else:
-            self._commit.when_durable(log, log.log_end_offset, settled)
+            self._commit.when_durable(log, log.log_end_offset, flushed)
         return None
 
 

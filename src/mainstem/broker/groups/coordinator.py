@@ -157,8 +157,8 @@ class GroupCoordinator:
     async def commit_offsets(self, group_id: str, committed: Mapping[tuple[str, int], CommittedOffset]) -> None:
         """Keep offsets; returns when they are durable. Raises the log's errors: then nothing is kept."""
         self._change_offsets(group_id, offset_changes(group_id, committed))
-        self.know(group_id)
-        await self.log.settled(group_id)
+        self.ensure_group(group_id)
+        await self.log.until_durable(group_id)
 
     def _change_offsets(self, group_id: str, changes: Sequence[OffsetChange], more: Sequence[StateRecord] = ()) -> None:
         """Set or remove committed offsets of a group, and write more of its records. Raises the log's errors."""
@@ -170,7 +170,7 @@ class GroupCoordinator:
             self._offsets.apply(change)
             self.transactional.pending.overtake([change.key])
 
-    def know(self, group_id: str) -> None:
+    def ensure_group(self, group_id: str) -> None:
         """A group is known from its first offset on, also while that is part of an open transaction."""
         if self.registry.get(group_id) is None:
             self.classic.create(group_id)
@@ -186,7 +186,7 @@ class GroupCoordinator:
             group.check_fetch(member_id, member_epoch)
         held = dict(self._offsets.of_group(group_id))
         if held:
-            await self.log.settled(group_id)
+            await self.log.until_durable(group_id)
         return held
 
     def committed(self) -> Iterator[tuple[str, Mapping[tuple[str, int], CommittedOffset]]]:
@@ -198,7 +198,7 @@ class GroupCoordinator:
         """Remove committed offsets; returns when that is durable."""
         for group_id, of_group in _by_group(keys).items():
             self._remove(group_id, of_group)
-            await self.log.settled(group_id)
+            await self.log.until_durable(group_id)
 
     async def topic_deleted(self, topic: str) -> None:
         """Forget what was committed in a deleted topic; returns when that is durable, or refused.
@@ -209,7 +209,7 @@ class GroupCoordinator:
         keys = {*self._offsets.keys_of_topic(topic), *self.transactional.pending.keys_of_topic(topic)}
         for group_id in self._forget(keys):
             try:
-                await self.log.settled(group_id)
+                await self.log.until_durable(group_id)
             except MainstemError as error:
                 _LOG.warning("offsets of group %r in deleted topic %s stay in the log: %s", group_id, topic, error)
 
@@ -275,7 +275,7 @@ class GroupCoordinator:
         if not group.is_empty:
             return ErrorCode.NON_EMPTY_GROUP
         self._delete(group)
-        await self.log.settled(group_id)
+        await self.log.until_durable(group_id)
         return ErrorCode.NONE
 
     def _delete(self, group: Group) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from mainstem.broker.coordinator.effects import StateRecord
-from mainstem.broker.groups.member_bytes import Bearer, MemberBytes
+from mainstem.broker.groups.member_bytes import CountedMember, MemberBytes
 
 
 class GroupType(enum.Enum):
@@ -60,7 +60,7 @@ class Group(Protocol):
         """When the retention of an offset in ``topic`` began; None while the offset is in use and cannot expire."""
 
     @property
-    def members(self) -> Mapping[str, Bearer]:
+    def members(self) -> Mapping[str, CountedMember]:
         """Its members by their ids."""
 
     def tombstones(self) -> Sequence[StateRecord]:

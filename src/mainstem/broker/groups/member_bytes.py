@@ -30,18 +30,18 @@ def check_member_bytes(held: Iterable[Any], bytes_max: int) -> None:
         )
 
 
-class Held(NamedTuple):
+class HeldMetadata(NamedTuple):
     """Of one member: its names or metadata, an object that is only ever replaced; and the bytes of the rest."""
 
     names: Iterable[Any]
     other_bytes: int
 
 
-class Bearer(Protocol):
+class CountedMember(Protocol):
     """A member of a group of any type."""
 
     @property
-    def held(self) -> Held:
+    def held(self) -> HeldMetadata:
         """The metadata that the member brought."""
 
 

@@ -55,7 +55,7 @@ async def _describe(node: Node, asked: DescribeShareGroupOffsetsRequestGroup) ->
         else:
             wanted = [(topic.topic_name, tuple(topic.partitions)) for topic in asked.topics]
         answer.topics = [_topic(node, asked.group_id, name, numbers) for name, numbers in wanted]
-        await node.share.state.settled(partition.key for partition in node.share.state.of_group(asked.group_id))
+        await node.share.state.until_durable(partition.key for partition in node.share.state.of_group(asked.group_id))
     except MainstemError as error:
         answer.topics, answer.error_code, answer.error_message = [], coordinator_code(error), str(error)
     return answer

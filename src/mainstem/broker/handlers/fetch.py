@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 _BY_ID_FROM: Final = 13
 _READ_COMMITTED: Final = 1
 _UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-_PARTED: Final = -2
+_DIVERGED: Final = -2
 """The end offset for a reader whose log has diverged from this one."""
 
 
@@ -151,7 +151,7 @@ class _Fetch:
             else:
                 if not got_bytes and partition.asked.fetch_offset >= end:
                     session.has_read(partition)
-                has_failed |= end == _PARTED
+                has_failed |= end == _DIVERGED
             size_bytes += got_bytes
             self._found[partition] = data
         return size_bytes, has_failed
@@ -178,9 +178,9 @@ class _Fetch:
         if asked.current_leader_epoch > log.leader_epoch:
             raise refusal(ErrorCode.UNKNOWN_LEADER_EPOCH)
         if asked.last_fetched_epoch >= 0:
-            parting = _parting(log, asked)
-            if parting is not None:
-                return parting, 0, _PARTED
+            divergence = _divergence(log, asked)
+            if divergence is not None:
+                return divergence, 0, _DIVERGED
         committed = self._committed
         max_bytes = asked.partition_max_bytes if asked.partition_max_bytes < left_bytes else left_bytes
         result = log.read(
@@ -204,7 +204,7 @@ class _Fetch:
         fenced = False
         is_session = self._body.session_epoch != FINAL_EPOCH
         for partition, data in self._found.items():
-            if is_session and not self._tell(partition, data):
+            if is_session and not self._report(partition, data):
                 continue
             if data.records and partition.log is not None:
                 size_bytes = sum(len(buffer) for buffer in cast("list[memoryview]", data.records))
@@ -220,7 +220,7 @@ class _Fetch:
             response.node_endpoints = [NodeEndpoint(node_id=self._node.node_id, host=host, port=port)]
         return response
 
-    def _tell(self, partition: SessionPartition, data: PartitionData) -> bool:
+    def _report(self, partition: SessionPartition, data: PartitionData) -> bool:
         """Store the result in the session; return whether the response includes the partition."""
         reported = None
         if data.error_code == 0 and data.diverging_epoch.epoch < 0:
@@ -256,7 +256,7 @@ def _topic_response(key: TopicKey, partitions: list[PartitionData]) -> Fetchable
     return FetchableTopicResponse(topic_id=key, partitions=partitions)
 
 
-def _parting(log: PartitionLog, asked: FetchPartition) -> PartitionData | None:
+def _divergence(log: PartitionLog, asked: FetchPartition) -> PartitionData | None:
     """Return where the reader's log diverges from this one, if its last epoch does not match (KIP-595)."""
     epoch, end_offset = log.end_offset_for_epoch(asked.last_fetched_epoch)
     if epoch < 0:

@@ -37,14 +37,14 @@ async def handle(node: Node, call: Call) -> InitProducerIdResponse:
             raise refusal(ErrorCode.INVALID_REQUEST, "a producer id and its epoch are given together")
         if body.transactional_id is None:
             return _answer(Producer(node.next_producer_id(), 0))
-        transaction = await node.transactions.init(body.transactional_id, _wish(node, body))
+        transaction = await node.transactions.init(body.transactional_id, _parsed(node, body))
     except MainstemError as error:
         code = coordinator_code(error, knows_fenced=call.api_version >= _FENCED_FROM)
         return InitProducerIdResponse(error_code=code, producer_epoch=NO_EPOCH)
     return _answer(transaction.client, transaction if transaction.is_kept else None)
 
 
-def _wish(node: Node, body: InitProducerIdRequest) -> Init:
+def _parsed(node: Node, body: InitProducerIdRequest) -> Init:
     """Return the request as an ``Init``. Raises RemoteError for invalid fields."""
     settings = node.transactions.settings
     expected = None

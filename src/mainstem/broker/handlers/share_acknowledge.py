@@ -15,7 +15,7 @@ from mainstem.broker.access.guards import in_turn, on_topics, reads_group
 from mainstem.broker.api import Api
 from mainstem.broker.call import Answer, Call
 from mainstem.broker.error_codes import error_code, refusal
-from mainstem.broker.share.acknowledging import Outcome, acknowledge, session_key, settled
+from mainstem.broker.share.acknowledging import Outcome, acknowledge, session_key, until_durable
 from mainstem.broker.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SharedPartition
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
@@ -48,7 +48,7 @@ async def handle(node: Node, call: Call) -> Answer:
         node.share.sessions.end(session)
     else:
         session.advance()
-    await settled(node, key, outcomes)
+    await until_durable(node, key, outcomes)
     return ShareAcknowledgeResponse(
         error_code=ErrorCode.NONE,
         acquisition_lock_timeout_ms=node.share.partitions.lock_duration_ms(key.group_id),

@@ -19,7 +19,7 @@ from mainstem.broker.access import record_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Answer, Call
 from mainstem.broker.error_codes import error_code, refusal
-from mainstem.broker.share.acknowledging import acknowledge, find_log, session_key, settled
+from mainstem.broker.share.acknowledging import acknowledge, find_log, session_key, until_durable
 from mainstem.broker.share.acquisition import AcquireMode
 from mainstem.broker.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionKey, SharedPartition, ShareSession
 from mainstem.broker.share.share_partition_manager import ShareAcquiredRecords, ShareFetchParams
@@ -96,7 +96,7 @@ async def _serve(node: Node, body: ShareFetchRequest, session: ShareSession) -> 
         node.share.sessions.end(session)
     elif not body.is_renew_ack:
         found = await _fetch(node, body, session)
-    await settled(node, key, outcomes)
+    await until_durable(node, key, outcomes)
     for partition in session.untold:
         found.setdefault(partition, _data(partition))
     session.untold = {partition for partition, data in found.items() if data.error_code} & session.partitions.keys()

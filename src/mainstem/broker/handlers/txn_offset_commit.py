@@ -80,7 +80,7 @@ async def _commit(
         code = ErrorCode.INVALID_TXN_STATE
     if code:
         raise refusal(code)
-    node.groups.know(body.group_id)
+    node.groups.ensure_group(body.group_id)
     await node.groups.transactional.commit(body.group_id, body.producer_id, body.producer_epoch, kept)
 
 

@@ -54,7 +54,7 @@ async def metrics_page(broker: Broker) -> AsyncIterator[str]:
     partitions: list[_Partition] = []
     open_logs = list(node.log.directory.partitions.values())
     for start in range(0, len(open_logs), _SLICE):
-        partitions += [_stand(log) for log in open_logs[start : start + _SLICE]]
+        partitions += [_partition_state(log) for log in open_logs[start : start + _SLICE]]
         await asyncio.sleep(0)
     for families in (_topics(node, partitions, most), _partitions(node, partitions, most)):
         for family in families:
@@ -136,7 +136,7 @@ def _fetches(node: Node) -> Iterator[str]:
     yield counter("mainstem_fetch_session_evictions_total", "Sessions evicted.", _one(sessions["evictions"]))
 
 
-def _stand(log: PartitionLog) -> _Partition:
+def _partition_state(log: PartitionLog) -> _Partition:
     return _Partition(
         log.topic_partition,
         log.log_start_offset,

@@ -71,7 +71,7 @@ def find_log(node: Node, partition: SharedPartition) -> PartitionLog:
 def acknowledge(
     node: Node, key: SessionKey, topics: Iterable[AcknowledgedTopic], *, may_renew: bool
 ) -> dict[SharedPartition, Outcome]:
-    """Take a member's word, for each partition on its own; what is taken is durable when ``settled`` returns."""
+    """Take a member's word, for each partition on its own; what is taken is durable when ``until_durable`` returns."""
     outcomes = {}
     for topic in topics:
         for item in topic.partitions:
@@ -96,11 +96,11 @@ def _acknowledge(
     return Outcome()
 
 
-async def settled(node: Node, key: SessionKey, outcomes: dict[SharedPartition, Outcome]) -> None:
+async def until_durable(node: Node, key: SessionKey, outcomes: dict[SharedPartition, Outcome]) -> None:
     """Wait until what was taken is durable; what cannot be made so has failed."""
     for partition, outcome in outcomes.items():
         if outcome.code == ErrorCode.NONE:
             try:
-                await node.share.state.settled([ShareKey(key.group_id, *partition)])
+                await node.share.state.until_durable([ShareKey(key.group_id, *partition)])
             except MainstemError as error:
                 outcomes[partition] = Outcome(error_code(error), str(error))

@@ -173,8 +173,8 @@ class ShareCoordinator:
             effects = group_steps.heartbeat(group, request, sender, self._shapes(names), self._now(group.group_id))
             keys, shared = self._share(group)
             self._run(group, effects, [*effects.records, *shared])
-            await self._state.settled(keys)
-            await self._log.settled(group.group_id)
+            await self._state.until_durable(keys)
+            await self._log.until_durable(group.group_id)
         except MainstemError as error:
             return _refused(error)
         assert effects.answer is not None
@@ -233,8 +233,8 @@ class ShareCoordinator:
         if keys:
             records.append(group_records.shared_record(group.group_id, group.shared))
         self._log.change(group.group_id, records, lambda: self._apply(group))
-        await self._state.settled(keys)
-        await self._log.settled(group.group_id)
+        await self._state.until_durable(keys)
+        await self._log.until_durable(group.group_id)
 
     async def delete_offsets(self, group: ShareGroup, topics: Iterable[Topic]) -> None:
         """Forget the state of topics in an empty group; returns when that is durable. Raises RemoteError, the log's
@@ -247,8 +247,8 @@ class ShareCoordinator:
         changed = group.without_topics(gone)
         record = group_records.shared_record(group.group_id, changed.shared)
         self._log.change(group.group_id, [record], lambda: self._registry.put(changed))
-        await self._state.settled(partition.key for partition in partitions)
-        await self._log.settled(group.group_id)
+        await self._state.until_durable(partition.key for partition in partitions)
+        await self._log.until_durable(group.group_id)
 
     def topic_deleted(self, topic_id: UUID) -> None:
         """The state of a deleted topic is gone with it; what cannot be written now is removed at the next start."""

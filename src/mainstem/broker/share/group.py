@@ -19,7 +19,7 @@ from mainstem.broker.coordinator.effects import StateRecord
 from mainstem.broker.coordinator.timers import NEVER
 from mainstem.broker.error_codes import refusal
 from mainstem.broker.groups.group_types import GroupType
-from mainstem.broker.groups.member_bytes import Held
+from mainstem.broker.groups.member_bytes import HeldMetadata
 from mainstem.broker.share import group_records
 from mainstem.broker.share.assignor import Assignment
 from mainstem.broker.share.group_records import SharedTopic
@@ -45,9 +45,9 @@ class ShareMember:
     session_deadline_s: float = NEVER
 
     @property
-    def held(self) -> Held:
+    def held(self) -> HeldMetadata:
         """The metadata that the member brought."""
-        return Held(self.topics, 0)
+        return HeldMetadata(self.topics, 0)
 
 
 @dataclass(slots=True)

@@ -163,9 +163,9 @@ class ShareStateLog:
             record = snapshot_record(ShareSnapshot(partition.key, partition.epochs, None, -1), 0)
             self._log.change(partition.key.text, [record], partial(self._forget, partition.key))
 
-    async def settled(self, keys: Iterable[ShareKey]) -> None:
+    async def until_durable(self, keys: Iterable[ShareKey]) -> None:
         """Return when all that was written of these share partitions is durable. Raises the log's errors."""
-        await self._log.settled(*(key.text for key in keys))
+        await self._log.until_durable(*(key.text for key in keys))
 
     # ---- the log
 

@@ -195,7 +195,7 @@ class Compaction:
                     self._directory.get(name)
             except MainstemError as error:
                 _LOG.warning("%s cannot be compacted: %s", name, error)
-            turn_ends_s = await self._give_way(turn_ends_s)
+            turn_ends_s = await self._yield_when_due(turn_ends_s)
 
     def _may_be_dirty(self, name: TopicPartition) -> bool:
         files = map(parse_offset_file, self._directory.disk.list(self._directory.path / partition_directory(name)))
@@ -209,7 +209,7 @@ class Compaction:
         turn_ends_s = loop.time() + _TURN_S
         best: tuple[PartitionLog, Dirty] | None = None
         for name, log in list(self._directory.partitions.items()):
-            turn_ends_s = await self._give_way(turn_ends_s)
+            turn_ends_s = await self._yield_when_due(turn_ends_s)
             if not log.config.is_compacted or self._must_wait(name, loop.time()):
                 continue
             try:
@@ -232,7 +232,7 @@ class Compaction:
         return cleaned.offset if cleaned is not None and cleaned.topic_id in (None, log.topic_id) else 0
 
     @staticmethod
-    async def _give_way(turn_ends_s: float) -> float:
+    async def _yield_when_due(turn_ends_s: float) -> float:
         """Yield the event loop when this turn is over; return when the next turn ends."""
         loop = asyncio.get_running_loop()
         if loop.time() < turn_ends_s:

@@ -106,7 +106,7 @@ class TransactionCoordinator:
         """Replay ``__transaction_state``, and carry out what it decides. A transaction has the time left to it that
         the wall clock says, and never more than all of it.
         """
-        self._log.load(self._take, "transactions")
+        self._log.load(self._replay, "transactions")
         for transaction in list(self._transactions.values()):
             if self.refusal(transaction.transactional_id):
                 continue
@@ -116,7 +116,7 @@ class TransactionCoordinator:
                 self._set_deadline(transaction)
         self._expiration_timer = Timer.after(self.settings.expiration_check_s, self.expire_ids)
 
-    def _take(self, _log: PartitionLog, _header: BatchHeader, records: Sequence[DecodedRecord]) -> None:
+    def _replay(self, _log: PartitionLog, _header: BatchHeader, records: Sequence[DecodedRecord]) -> None:
         for record in records:
             transactional_id, transaction = read_transaction(record.key or b"", record.value) or ("", None)
             if transaction is None:
@@ -152,9 +152,9 @@ class TransactionCoordinator:
         for _ in range(2):
             before = self._transactions.get(transactional_id)
             after = steps.init(before, transactional_id, request, self._clock.time_ms(), self._new_producer_id)
-            self._keep(after)
+            self._write(after)
             if after.state not in ENDING:
-                await self._log.settled(transactional_id)
+                await self._log.until_durable(transactional_id)
                 return after
             await self._end_of(transactional_id)
         raise refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -167,8 +167,8 @@ class TransactionCoordinator:
         before = self._transactions.get(transactional_id)
         after = steps.add(before, producer, partitions, version, self._clock.time_ms())
         if after is not before:
-            self._keep(after)
-        await self._log.settled(transactional_id)
+            self._write(after)
+        await self._log.until_durable(transactional_id)
 
     def admit(
         self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition], *, adds: bool
@@ -182,7 +182,7 @@ class TransactionCoordinator:
         if adds:
             after = steps.add(before, producer, partitions, steps.EPOCH_BUMP_FROM, self._clock.time_ms())
             if after is not before:
-                self._keep(after)
+                self._write(after)
             codes: Mapping[TopicPartition, ErrorCode] = dict.fromkeys(partitions, ErrorCode.NONE)
         else:
             codes = steps.verify(before, producer, partitions)
@@ -205,9 +205,9 @@ class TransactionCoordinator:
         before = self._transactions.get(transactional_id)
         after = steps.end(before, producer, version, self._clock.time_ms(), self._new_producer_id, commit=commit)
         if after is before:
-            await self._log.settled(transactional_id)
+            await self._log.until_durable(transactional_id)
         else:
-            self._keep(after)
+            self._write(after)
             await self._end_of(transactional_id)
         return after.client
 
@@ -219,7 +219,7 @@ class TransactionCoordinator:
         transaction = self._transactions.get(transactional_id)
         if transaction is None:
             raise refusal(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
-        await self._log.settled(transactional_id)
+        await self._log.until_durable(transactional_id)
         return transaction
 
     async def all(self) -> list[Transaction]:
@@ -242,7 +242,7 @@ class TransactionCoordinator:
             transaction = self._transactions[transactional_id]
             _LOG.info("transaction of %r timed out after %d ms", transactional_id, transaction.timeout_ms)
             try:
-                self._keep(steps.time_out(transaction, self._clock.time_ms()))
+                self._write(steps.time_out(transaction, self._clock.time_ms()))
             except MainstemError as error:
                 _LOG.error("transaction of %r timed out and cannot be aborted: %s", transactional_id, error)
                 self._deadlines_s[transactional_id] = now_s + _RETRY_S
@@ -297,8 +297,8 @@ class TransactionCoordinator:
 
     def _begin_end(self, transaction: Transaction) -> None:
         first_try = asyncio.get_running_loop().create_future()
-        first_try.add_done_callback(_note)
-        task = asyncio.get_running_loop().create_task(self._carry_out_surely(transaction, first_try))
+        first_try.add_done_callback(_retrieve_exception)
+        task = asyncio.get_running_loop().create_task(self._carry_out_until_done(transaction, first_try))
         self._ending[transaction.transactional_id] = _Ending(task, first_try)
 
     async def _end_of(self, transactional_id: str) -> None:
@@ -307,7 +307,7 @@ class TransactionCoordinator:
         if ending is not None:
             await asyncio.shield(ending.first_try)
 
-    async def _carry_out_surely(self, transaction: Transaction, first_try: asyncio.Future[None]) -> None:
+    async def _carry_out_until_done(self, transaction: Transaction, first_try: asyncio.Future[None]) -> None:
         """Carry a decision out, and begin again after an error of any kind: readers wait for its markers."""
         while True:
             try:
@@ -352,7 +352,7 @@ class TransactionCoordinator:
 
     def _complete(self, transaction: Transaction) -> bool:
         try:
-            self._keep(steps.complete(transaction, self._clock.time_ms()))
+            self._write(steps.complete(transaction, self._clock.time_ms()))
         except MainstemError as error:
             _LOG.error("%r is ended, but that cannot be written yet: %s", transaction.transactional_id, error)
             return False
@@ -365,7 +365,7 @@ class TransactionCoordinator:
         if code := self.refusal(transactional_id):
             raise refusal(code)
 
-    def _keep(self, after: Transaction) -> None:
+    def _write(self, after: Transaction) -> None:
         """Write what a transactional id has become, and act on it. Raises the log's errors: then nothing changed."""
         transactional_id = after.transactional_id
         record = StateRecord(transaction_key(transactional_id), transaction_value(after))
@@ -383,7 +383,7 @@ class TransactionCoordinator:
             self._begin_end(after)
 
 
-def _note(first_try: asyncio.Future[None]) -> None:
+def _retrieve_exception(first_try: asyncio.Future[None]) -> None:
     """Retrieve the exception, so that asyncio does not log it when no caller waits."""
     if not first_try.cancelled():
         first_try.exception()

@@ -25,7 +25,7 @@ from mainstem.broker.coordinator.timers import NEVER
 from mainstem.broker.error_codes import refusal
 from mainstem.broker.groups.classic.subscription import subscribed_topics
 from mainstem.broker.groups.group_types import GroupType
-from mainstem.broker.groups.member_bytes import Held
+from mainstem.broker.groups.member_bytes import HeldMetadata
 from mainstem.broker.groups.records import group_tombstone
 from mainstem.protocol.errors import ErrorCode
 
@@ -61,9 +61,9 @@ class Member:
     session_deadline_s: float = NEVER
 
     @property
-    def held(self) -> Held:
+    def held(self) -> HeldMetadata:
         """The metadata that the member brought."""
-        return Held(self.protocols, len(self.assignment))
+        return HeldMetadata(self.protocols, len(self.assignment))
 
     @property
     def is_static(self) -> bool:

@@ -18,7 +18,7 @@ from mainstem.broker.groups.classic.classic_group import ClassicGroup
 from mainstem.broker.groups.consumer import consumer_steps as steps
 from mainstem.broker.groups.consumer.consumer_group import ConsumerGroup
 from mainstem.broker.groups.consumer.consumer_records import KEYS, read_record
-from mainstem.broker.groups.consumer.consumer_replay import replay_into, settle
+from mainstem.broker.groups.consumer.consumer_replay import finish_replay, replay_into
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.consumer_group_heartbeat import (
@@ -91,7 +91,7 @@ class ConsumerCoordinator:
         now_s = self._clock.monotonic_s()
         for group in self._groups:
             if isinstance(group, ConsumerGroup):
-                settle(group)
+                finish_replay(group)
                 session_s = self._settings_of(group.group_id).session_timeout_ms / 1000
                 for member in group.members.values():
                     group.sessions[member.member_id] = now_s + session_s
@@ -115,7 +115,7 @@ class ConsumerCoordinator:
         try:
             await self._resolve_patterns(request)
             step = self._step(request, call, may_see)
-            await self._log.settled(request.group_id)
+            await self._log.until_durable(request.group_id)
         except MainstemError as error:
             return ConsumerGroupHeartbeatResponse(
                 error_code=coordinator_code(error), error_message=str(error), member_epoch=0, heartbeat_interval_ms=0
@@ -135,7 +135,7 @@ class ConsumerCoordinator:
             assert isinstance(group, ConsumerGroup)
             step, codes = steps.remove(group, asked, self._now(request.group_id))
             self._keep(step, [])
-            await self._log.settled(request.group_id)
+            await self._log.until_durable(request.group_id)
         except MainstemError as error:
             return LeaveGroupResponse(error_code=coordinator_code(error))
         members = [

@@ -27,7 +27,7 @@ from mainstem.broker.error_codes import refusal
 from mainstem.broker.groups.consumer.assignors import Assignment
 from mainstem.broker.groups.consumer.consumer_records import epoch_tombstone, pattern_tombstone, target_epoch_tombstone
 from mainstem.broker.groups.group_types import GroupType
-from mainstem.broker.groups.member_bytes import Held
+from mainstem.broker.groups.member_bytes import HeldMetadata
 from mainstem.protocol.errors import ErrorCode
 
 LEAVES: Final = -1
@@ -67,9 +67,9 @@ class ConsumerMember:
     pending_revocation: Assignment = field(default_factory=dict)
 
     @property
-    def held(self) -> Held:
+    def held(self) -> HeldMetadata:
         """The metadata that the member brought."""
-        return Held(self.topic_names, len(self.topic_regex or ""))
+        return HeldMetadata(self.topic_names, len(self.topic_regex or ""))
 
     @property
     def pattern(self) -> str | None:

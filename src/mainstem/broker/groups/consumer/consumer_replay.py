@@ -23,7 +23,7 @@ _LOG: Final = logging.getLogger("mainstem.broker.groups")
 
 
 def replay_into(group: ConsumerGroup, key: Any, value: Any) -> None:
-    """Take a record in, a tombstone where ``value`` is None. Who owns what is found by ``settle``, when all are in.
+    """Apply one record; ``value`` None is a tombstone. ``finish_replay`` finds the owners of partitions at the end.
 
     Raises FrameError for a value that cannot be.
     """
@@ -99,7 +99,7 @@ def _assignment(items: Any) -> Assignment:
     return assignment_of((item.topic_id, item.partitions) for item in items)
 
 
-def settle(group: ConsumerGroup) -> None:
+def finish_replay(group: ConsumerGroup) -> None:
     """After the last record: compute the owners of partitions, and the static members.
 
     A member whose partition has another owner, which a correct log never contains, is left out: it has to join again.

@@ -55,7 +55,7 @@ class TransactionalOffsets:
         records = [offset_record(change.key, change.committed) for change in changes]
         stamp = ProducerStamp(producer_id, producer_epoch, NO_SEQUENCE, is_transactional=True)
         self._log.change(group_id, records, apply, producer=stamp)
-        await self._log.settled(group_id)
+        await self._log.until_durable(group_id)
 
     def replay(self, partition: int, producer_id: int, key: bytes, value: bytes | None) -> None:
         """A record that counts if its transaction commits: transactions commit offsets and nothing else."""

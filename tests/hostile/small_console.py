@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from mainstem.console import door, process
+from mainstem.console import console_mount, process
 
 if __name__ == "__main__":
-    door.PAGES_MAX, door.UNSEEN_S = 4, 600.0  # type: ignore[misc]
+    console_mount.PAGES_MAX, console_mount.UNSEEN_S = 4, 600.0  # type: ignore[misc]
     sys.exit(process.main())

@@ -1,4 +1,4 @@
-"""The layout of the source: rooms of a size that a reader can take in, each with a map at its door."""
+"""The layout of the source: rooms of a size that a reader can take in, each with a map in its __init__."""
 
 from __future__ import annotations
 

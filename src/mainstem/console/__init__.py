@@ -1,7 +1,7 @@
 """The web page over the gateway's JSON.
 
 * ``process``: the gateway process with the console
-* ``door``: sends the console's paths to the console and all others to the API
+* ``console_mount``: sends the console's paths to the console and all others to the API
 * ``site``: the app and its table of pages
 * ``pages``: one module for each page
 * ``query_boxes``: one module for each kind of view

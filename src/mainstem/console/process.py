@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from mainstem.console.door import mount_console
+from mainstem.console.console_mount import mount_console
 from mainstem.gateway.server import process
 
 

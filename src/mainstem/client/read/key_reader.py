@@ -121,7 +121,7 @@ class KeyReader(BoundedReader):
         wanted = super()._wanted()
         if self._scan_reason is None and wanted:
             end = self._end[self._tp]
-            self._chunks.jump(self._tp, self._offsets.next_from(wanted[self._tp], end))
+            self._chunks.skip_to(self._tp, self._offsets.next_from(wanted[self._tp], end))
             wanted = super()._wanted()
         return wanted
 

@@ -54,15 +54,15 @@ class _Chunks:
             offsets[tp] = max(offsets[tp], current.next_offset)  # it may have been dropped just now
         return offsets
 
-    def begin(self, tp: TopicPartition) -> None:
+    def add_partition(self, tp: TopicPartition) -> None:
         """Take in a partition that was not there before."""
         self._offsets.setdefault(tp, 0)
 
-    def jump(self, tp: TopicPartition, offset: int) -> None:
+    def skip_to(self, tp: TopicPartition, offset: int) -> None:
         """Go on at ``offset``: nothing before it is wanted."""
         self._offsets[tp] = max(self._offsets[tp], offset)
 
-    def take_up(self, tp: TopicPartition, part: FetchedPartition, start: int) -> None:
+    def add_fetched(self, tp: TopicPartition, part: FetchedPartition, start: int) -> None:
         """Take in what a fetch from ``start`` on brought. Raises its error, unless it heals or may be stepped over."""
         if isinstance(part.error, DamagedRecordsError):
             self._step_over(part.error)
@@ -77,7 +77,7 @@ class _Chunks:
             raise damage
         tp, behind = damage.topic_partition, damage.last_offset + 1
         self.damaged.append(DamagedRecordsError(tp, damage.first_offset, damage.last_offset, damage.reason))
-        self.jump(tp, min(behind, self._end.get(tp, behind)))
+        self.skip_to(tp, min(behind, self._end.get(tp, behind)))
 
     def next_record(self) -> Record | None:
         """The next record, or None when another fetch is needed. A fetch that cannot be read on is dropped."""
@@ -165,7 +165,7 @@ class BoundedReader(Iterator[Record]):
         with self._pool.borrow() as client:
             fetched = client.fetch(wanted, partition_max_bytes=self._partition_bytes(), max_bytes=self._fetch_bytes)
         for tp, part in fetched.items():
-            self._chunks.take_up(tp, part, wanted[tp])
+            self._chunks.add_fetched(tp, part, wanted[tp])
         return True
 
     def _wanted(self) -> Offsets:
@@ -269,12 +269,12 @@ class Follower(Iterator[Record]):
                 return
             raise
         for tp, part in fetched.items():
-            self._chunks.take_up(tp, part, wanted[tp])
+            self._chunks.add_fetched(tp, part, wanted[tp])
 
     def _look_for_partitions(self) -> None:
         now_s = self._clock.monotonic_s()
         if now_s - self._looked_s < _NEW_PARTITIONS_S:
             return
         for tp in partitions_of(self._client, self._topics):
-            self._chunks.begin(tp)
+            self._chunks.add_partition(tp)
         self._looked_s = now_s

@@ -53,7 +53,7 @@ class Cors:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         origin = _header(scope, b"origin") if scope["type"] == "http" else None
-        if origin is None or not self._limits.lets_in(origin):
+        if origin is None or not self._limits.allows_origin(origin):
             await self._app(scope, receive, send)
             return
         if scope["method"] == "OPTIONS" and _header(scope, b"access-control-request-method") is not None:

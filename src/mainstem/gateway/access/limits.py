@@ -31,7 +31,7 @@ class GatewayLimits:
     host_names: frozenset[str] | None = LOOPBACK_NAMES
     origins: frozenset[str] = frozenset()
 
-    def lets_in(self, origin: str) -> bool:
+    def allows_origin(self, origin: str) -> bool:
         """Whether pages of another origin may do what others may."""
         return "*" in self.origins or origin in self.origins
 

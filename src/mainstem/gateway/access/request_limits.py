@@ -46,7 +46,7 @@ _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _UPGRADE = "websocket"  # treated like an unsafe method
 
 
-class Guard:
+class RequestLimits:
     """ASGI middleware that keeps ``GatewayLimits``."""
 
     def __init__(self, app: AsgiApp, limits: GatewayLimits) -> None:
@@ -82,7 +82,7 @@ class Guard:
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Accept a websocket only from our own pages, because a page that opens one can also send on it."""
-        refusal = _ambiguous(scope) or self._stranger(_UPGRADE, _headers(scope)) or _unreadable(scope)
+        refusal = _ambiguous(scope) or self._wrong_origin(_UPGRADE, _headers(scope)) or _unreadable(scope)
         if refusal is None and self._websockets >= self._limits.websockets_max:
             refusal = HttpError(
                 503, f"{self._websockets} websockets are open already; close a page, or try again later"
@@ -100,9 +100,9 @@ class Guard:
     def _refusal(self, scope: Scope, headers: dict[str, str]) -> HttpError | None:
         """Why this request is not even looked at; None when it may pass."""
         limits, method = self._limits, scope["method"]
-        stranger = self._stranger(method, headers) or self._embedded(scope["path"], headers)
-        if stranger is not None:
-            return stranger
+        refusal = self._wrong_origin(method, headers) or self._cross_site_read(scope["path"], headers)
+        if refusal is not None:
+            return refusal
         length = headers.get("content-length", "0")
         if method in _SAFE_METHODS and (length.strip("0") or "transfer-encoding" in headers):
             return HttpError(400, f"{method} takes no body; what is asked for stands in the path and the query")
@@ -124,7 +124,7 @@ class Guard:
         else:
             self._requests += change
 
-    def _stranger(self, method: str, headers: dict[str, str]) -> HttpError | None:
+    def _wrong_origin(self, method: str, headers: dict[str, str]) -> HttpError | None:
         """Why a request under another name, or out of another page, is refused."""
         host = _host_name(headers.get("host", ""))
         if self._limits.host_names is not None and host not in self._limits.host_names:
@@ -132,16 +132,16 @@ class Guard:
         origin = headers.get("origin")
         if origin is None or method in _SAFE_METHODS or not _is_foreign(origin, headers):
             return None
-        if method == _UPGRADE or not self._limits.lets_in(origin):
+        if method == _UPGRADE or not self._limits.allows_origin(origin):
             return HttpError(403, f"a page of {origin[:100]!r} may not change anything here")
         return None
 
-    def _embedded(self, path: str, headers: dict[str, str]) -> HttpError | None:
+    def _cross_site_read(self, path: str, headers: dict[str, str]) -> HttpError | None:
         """Why data is refused to a page of another site, as its browser says."""
         origin = headers.get("origin")
         if headers.get("sec-fetch-site") not in _OTHER_SITES or _DATA.fullmatch(path) is None:
             return None
-        if origin is not None and self._limits.lets_in(origin):
+        if origin is not None and self._limits.allows_origin(origin):
             return None
         return HttpError(403, "a page of another site may not ask for data here; name its origin with --cors-origin")
 
@@ -164,7 +164,7 @@ class Guard:
         self._answers_bytes += answer_bytes
         return True
 
-    def let_go(self, answer_bytes: int) -> None:
+    def release(self, answer_bytes: int) -> None:
         """Give the room of a part of an answer back."""
         self._answers_bytes -= answer_bytes
 
@@ -177,8 +177,8 @@ class Guard:
 class _CountedBody:
     """One request's body on its way in."""
 
-    def __init__(self, guard: Guard, receive: Receive) -> None:
-        self._guard = guard
+    def __init__(self, limits: RequestLimits, receive: Receive) -> None:
+        self._limits = limits
         self._receive = receive
         self._complete = False
         self.size_bytes = 0
@@ -187,11 +187,11 @@ class _CountedBody:
         if self._complete:
             return await self._receive()  # from now on only a disconnect can come
         try:
-            message = await asyncio.wait_for(self._receive(), self._guard.body_pause_s)
+            message = await asyncio.wait_for(self._receive(), self._limits.body_pause_s)
         except TimeoutError:
-            raise HttpError(408, f"nothing of the body came for {self._guard.body_pause_s:g} s") from None
+            raise HttpError(408, f"nothing of the body came for {self._limits.body_pause_s:g} s") from None
         more_bytes = len(message.get("body", b""))
-        self._guard.admit(self.size_bytes + more_bytes, more_bytes)
+        self._limits.admit(self.size_bytes + more_bytes, more_bytes)
         self.size_bytes += more_bytes
         self._complete = not message.get("more_body", False)
         return message
@@ -200,8 +200,8 @@ class _CountedBody:
 class _CountedAnswer:
     """One request's answer on its way out. Its head waits for the first part of its body, which may be refused."""
 
-    def __init__(self, guard: Guard, scope: Scope, receive: Receive, send: Send) -> None:
-        self._guard = guard
+    def __init__(self, limits: RequestLimits, scope: Scope, receive: Receive, send: Send) -> None:
+        self._limits = limits
         self._scope = scope
         self._receive = receive
         self._send = send
@@ -216,11 +216,11 @@ class _CountedAnswer:
         if message["type"] != "http.response.body" or self._is_refused:
             if not self._is_refused:
                 await self._send(message)
-        elif self._guard.hold(len(content)):
+        elif self._limits.hold(len(content)):
             try:
                 await self._send_in_pieces(content, more=message.get("more_body", False))
             finally:
-                self._guard.let_go(len(content))
+                self._limits.release(len(content))
         else:
             await self._refuse()
 

@@ -32,7 +32,7 @@ def grants_of(scope: Mapping[str, Any]) -> Grants:
     return found
 
 
-class Gate:
+class TokenAuth:
     """ASGI middleware that asks for tokens, if there are any."""
 
     def __init__(self, app: AsgiApp, tokens: TokenFile | None, rules: AccessRules) -> None:

@@ -66,7 +66,7 @@ class Replies:
             key = correlation_id.encode()
             future = follower.expect(key)
             if self._is_ending:
-                follower.let_go()
+                follower.resolve_all()
             try:
                 yield future
             finally:
@@ -78,7 +78,7 @@ class Replies:
         """Resolve all futures, now and later, because the process stops. Idempotent."""
         self._is_ending = True
         for follower in self._followers.values():
-            follower.let_go()
+            follower.resolve_all()
 
     async def close(self) -> None:
         """End all followers."""
@@ -171,9 +171,9 @@ class _Follower:
 
     def _end(self) -> None:
         self.has_ended = True
-        self.let_go()
+        self.resolve_all()
 
-    def let_go(self) -> None:
+    def resolve_all(self) -> None:
         """Resolve all futures with None: the waiting requests look into the log instead."""
         for futures in self._expected.values():
             for future in futures:

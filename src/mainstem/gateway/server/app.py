@@ -12,9 +12,9 @@ from fastapi import FastAPI
 import mainstem
 from mainstem.gateway.access.cors import Cors
 from mainstem.gateway.access.limits import GatewayLimits
-from mainstem.gateway.access.request_limits import Guard
+from mainstem.gateway.access.request_limits import RequestLimits
 from mainstem.gateway.access.routes import Routes, answers_of, rules_of
-from mainstem.gateway.access.token_auth import Gate
+from mainstem.gateway.access.token_auth import TokenAuth
 from mainstem.gateway.access.tokens import TokenFile
 from mainstem.gateway.http.description import completed
 from mainstem.gateway.http.problem_pages import problem_pages_router
@@ -98,8 +98,8 @@ def assemble(
         app.include_router(router)
     install(app)
     # The last one added is the first that a request meets.
-    app.add_middleware(Gate, tokens=tokens, rules=rules_of(routers))
-    app.add_middleware(Guard, limits=limits)
+    app.add_middleware(TokenAuth, tokens=tokens, rules=rules_of(routers))
+    app.add_middleware(RequestLimits, limits=limits)
     app.add_middleware(Cors, limits=limits)
     _describe_truly(app, routers)
     return app

@@ -103,7 +103,7 @@ class KeyIndex:
 
     # Opening
 
-    def take_up(self) -> None:
+    def open(self) -> None:
         """Find what the store has, and catch up from the log, if that is little; else it wants a build."""
         try:
             meta = layout.decode_meta(self._store.get(self._meta_key))

@@ -66,7 +66,7 @@ class LogFeatures:
         if self._store is None:
             self._store = self._open_store()
         index = self._indexes[log] = KeyIndex(self._store, log, self._clock, self._new_generation)
-        index.take_up()
+        index.open()
         return index
 
     def _drop(self, log: PartitionLog) -> None:

@@ -88,7 +88,7 @@ class LogDirectory:
         self._flushes = BackgroundFlushes()
         self._offsets: dict[TopicPartition, PartitionOffsets] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
-        self._unsettled: dict[PartitionLog, None] = {}
+        self._not_checkpointed: dict[PartitionLog, None] = {}
         self._waiting: set[TopicPartition] = set()
         self._unmade: set[TopicPartition] = set()
         self._unopened: dict[TopicPartition, str] = {}
@@ -322,7 +322,7 @@ class LogDirectory:
             if partition is not None:
                 self.features.deleted(partition)
                 partition.abandon()
-                self._unsettled.pop(partition, None)
+                self._not_checkpointed.pop(partition, None)
                 self._removal.forget(partition)
             self._offsets.pop(topic_partition, None)
             self._high_watermarks.pop(topic_partition, None)
@@ -341,13 +341,15 @@ class LogDirectory:
         self._flushes.finish()
         self.features.tick()
         touched = [each for each in self._partitions.values() if each.needs_checkpoint]
-        quiet = [each for each in self._unsettled if not each.needs_checkpoint and each.needs_recovery_checkpoint]
+        quiet = [
+            each for each in self._not_checkpointed if not each.needs_checkpoint and each.needs_recovery_checkpoint
+        ]
         for partition in quiet[:_RECOVERY_CHECKPOINTS_AT_ONCE]:
             partition.write_recovery_checkpoint()
         for partition in touched:
             self._note(partition)
-        flushes = self._flushes.start(self._unsettled, everything=self._context.open_files.is_over())
-        self._unsettled = {each: None for each in self._unsettled if not each.is_settled}
+        flushes = self._flushes.start(self._not_checkpointed, everything=self._context.open_files.is_over())
+        self._not_checkpointed = {each: None for each in self._not_checkpointed if not each.is_checkpointed}
         to_remove, self._to_remove = [*self._to_remove, *self._removal.set_aside(self._writer.written)], []
         self._removal.wait_for(self._writer.next_number, touched)
         checkpoint = NodeCheckpoint(self.leader_epoch, dict(self._offsets))
@@ -358,7 +360,7 @@ class LogDirectory:
         name = partition.topic_partition
         self._offsets[name] = PartitionOffsets(partition.topic_id, partition.recovery_point, partition.log_start_offset)
         self._high_watermarks[name] = partition.high_watermark
-        self._unsettled[partition] = None
+        self._not_checkpointed[partition] = None
         partition.needs_checkpoint = False
 
     def write_checkpoints(self) -> None:

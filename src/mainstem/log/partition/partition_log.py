@@ -475,7 +475,7 @@ class PartitionLog(PartitionReads):
         self._segments.remember(offset, place)
 
     @property
-    def is_settled(self) -> bool:
+    def is_checkpointed(self) -> bool:
         """Whether everything is synced, and a start has nothing to walk again."""
         return not self._dirty and self._flush_in_flight is None and not self.needs_recovery_checkpoint
 

@@ -1,8 +1,8 @@
 """Routes requests between request limits and token authentication: the console's paths go to the console, others on.
 
 1. The first request for a path of the console loads NiceGUI, in a thread, while the API goes on answering.
-2. From then on the console's own app answers. It asks the API through the whole gateway, guard included, as any client
-   would: it has no other way to the log.
+2. From then on the console's own app answers. It asks the API as any client would, through the whole gateway with its
+   request limits. It has no other way to the log.
 3. When the gateway stops, the console stops.
 4. Where the gateway asks for tokens, pages and websockets need a session (`console.sign_in`); only files that never
    change are open.
@@ -26,8 +26,8 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 
 from mainstem.console.sign_in import SIGN_IN, Sessions, sign_in_page
-from mainstem.gateway.access.request_limits import AsgiApp, Guard, Message, Receive, Scope, Send
-from mainstem.gateway.access.token_auth import Gate
+from mainstem.gateway.access.request_limits import AsgiApp, Message, Receive, RequestLimits, Scope, Send
+from mainstem.gateway.access.token_auth import TokenAuth
 from mainstem.gateway.http.problem_responses import http_problem
 
 _PAGES = ("/console/", "/_nicegui/", "/_nicegui_ws/")
@@ -54,11 +54,13 @@ def is_console_path(path: str) -> bool:
 
 
 def mount_console(app: FastAPI) -> None:
-    """Put the console in front of the API of ``app``, behind its guard and before its gate."""
-    gate = next(each for each in app.user_middleware if cast(Any, each.cls) is Gate)
-    console = LazyConsole(app, Sessions(cast(Any, gate.kwargs["tokens"])))
-    guard = next(number for number, each in enumerate(app.user_middleware) if cast(Any, each.cls) is Guard)
-    app.user_middleware.insert(guard + 1, Middleware(Door, console=console))  # the list goes from the outside in
+    """Put the console in front of the API of ``app``, behind its request limits and before its token authentication."""
+    token_auth = next(each for each in app.user_middleware if cast(Any, each.cls) is TokenAuth)
+    console = LazyConsole(app, Sessions(cast(Any, token_auth.kwargs["tokens"])))
+    limits = next(number for number, each in enumerate(app.user_middleware) if cast(Any, each.cls) is RequestLimits)
+    app.user_middleware.insert(
+        limits + 1, Middleware(ConsoleRouter, console=console)
+    )  # the list goes from the outside in
     serve = app.router.lifespan_context
 
     @asynccontextmanager
@@ -99,7 +101,7 @@ class LazyConsole:
             await self._running.__aexit__(None, None, None)
 
 
-class Door:
+class ConsoleRouter:
     """ASGI middleware that routes the console's paths to the console's app."""
 
     def __init__(self, app: AsgiApp, console: LazyConsole) -> None:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
 from mainstem.gateway.access.limits import GatewayLimits
-from mainstem.gateway.access.request_limits import Guard, Message, Receive, Scope, Send
+from mainstem.gateway.access.request_limits import Message, Receive, RequestLimits, Scope, Send
 from mainstem.gateway.http.problem_responses import HttpError, http_problem
 
 
@@ -58,24 +58,24 @@ async def echo_size(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def test_a_body_within_the_limit_passes() -> None:
-    guard = Guard(echo_size, GatewayLimits(body_bytes_max=10))
+    guard = RequestLimits(echo_size, GatewayLimits(body_bytes_max=10))
     assert asyncio.run(Client(guard, [b"12345", b"67890"]).run()) == (200, b"10")
 
 
 def test_a_body_that_turns_out_too_large_is_cut_off_while_it_comes() -> None:
-    guard = Guard(echo_size, GatewayLimits(body_bytes_max=10))
+    guard = RequestLimits(echo_size, GatewayLimits(body_bytes_max=10))
     status, problem = asyncio.run(Client(guard, [b"12345", b"678901"]).run())
     assert (status, problem["type"]) == (413, "/problems/body-too-large")
 
 
 def test_a_declared_length_over_the_limit_is_refused_before_the_body_is_read() -> None:
-    guard = Guard(echo_size, GatewayLimits(body_bytes_max=10))
+    guard = RequestLimits(echo_size, GatewayLimits(body_bytes_max=10))
     status, _ = asyncio.run(Client(guard, [], {"content-length": "11"}).run())
     assert status == 413
 
 
 def test_bodies_together_are_bounded_and_their_room_comes_back() -> None:
-    guard = Guard(echo_size, GatewayLimits(body_bytes_max=10, bodies_bytes_max=15))
+    guard = RequestLimits(echo_size, GatewayLimits(body_bytes_max=10, bodies_bytes_max=15))
 
     async def scenario() -> list[int]:
         slow = Client(guard, [b"1234567890"])
@@ -96,14 +96,14 @@ def test_bodies_together_are_bounded_and_their_room_comes_back() -> None:
 @pytest.mark.parametrize("headers", [{"content-length": "5"}, {"transfer-encoding": "chunked"}])
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_what_only_reads_takes_no_body_and_holds_no_room(method: str, headers: dict[str, str]) -> None:
-    guard = Guard(echo_size, GatewayLimits(bodies_bytes_max=5))
+    guard = RequestLimits(echo_size, GatewayLimits(bodies_bytes_max=5))
     status, problem = asyncio.run(Client(guard, [b"12345"], headers).run(method, "/topics/t/stream"))
     assert (status, problem["type"]) == (400, "/problems/input")
     assert asyncio.run(Client(guard, [b""], {"content-length": "0"}).run(method)) == (200, b"0")
 
 
 def test_requests_at_once_are_bounded() -> None:
-    guard = Guard(echo_size, GatewayLimits(requests_max=1))
+    guard = RequestLimits(echo_size, GatewayLimits(requests_max=1))
 
     async def scenario() -> list[int]:
         waiting = Client(guard, [])
@@ -120,7 +120,7 @@ def test_requests_at_once_are_bounded() -> None:
 
 
 def test_a_body_that_pauses_too_long_is_given_up() -> None:
-    guard = Guard(echo_size, GatewayLimits(body_pause_s=0.01))
+    guard = RequestLimits(echo_size, GatewayLimits(body_pause_s=0.01))
     status, problem = asyncio.run(Client(guard, []).run())
     assert (status, problem["type"]) == (408, "/problems/request-timeout")
 
@@ -133,7 +133,7 @@ def cancelled(method: str, path: str) -> tuple[int, dict[str, Any], dict[bytes, 
     """What a request gets that the server cancels."""
 
     async def scenario() -> tuple[int, dict[str, Any], dict[bytes, bytes]]:
-        guard = Guard(hang, GatewayLimits())
+        guard = RequestLimits(hang, GatewayLimits())
         client = Client(guard, [b""])
         task = asyncio.create_task(client.run(method, path))
         while guard._requests < 1:
@@ -179,7 +179,7 @@ def opened(headers: dict[str, str], limits: GatewayLimits | None = None) -> list
             "query_string": b"",
             "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
         }
-        await Guard(accept, limits or GatewayLimits())(scope, receive, send)
+        await RequestLimits(accept, limits or GatewayLimits())(scope, receive, send)
 
     asyncio.run(run())
     return sent
@@ -206,7 +206,7 @@ def test_websockets_are_bounded() -> None:
 
 def embedded(headers: dict[str, str], path: str = "/views/names/search", **limits: Any) -> int:
     """The status of a GET that a browser describes by ``headers``."""
-    guard = Guard(echo_size, GatewayLimits(**limits))
+    guard = RequestLimits(echo_size, GatewayLimits(**limits))
     return asyncio.run(Client(guard, [b""], headers).run("GET", path))[0]
 
 
@@ -234,5 +234,5 @@ def test_a_header_that_decides_stands_once(name: str) -> None:
     async def send(message: Message) -> None:
         client.sent.append(message)
 
-    asyncio.run(Guard(echo_size, GatewayLimits())(scope, client._messages.get, send))
+    asyncio.run(RequestLimits(echo_size, GatewayLimits())(scope, client._messages.get, send))
     assert client.sent[0]["status"] == 400

@@ -21,7 +21,7 @@ from mainstem.broker.groups.consumer import consumer_steps as steps
 from mainstem.broker.groups.consumer.assignors import Assignment
 from mainstem.broker.groups.consumer.consumer_group import ConsumerGroup, assignment_of
 from mainstem.broker.groups.consumer.consumer_records import current_record, member_record, read_record
-from mainstem.broker.groups.consumer.consumer_replay import replay_into, settle
+from mainstem.broker.groups.consumer.consumer_replay import finish_replay, replay_into
 from mainstem.errors import RemoteError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, RequestTopicPartitions
@@ -100,7 +100,7 @@ class Driver:
         group = ConsumerGroup("g")
         for key, value in self.log:
             replay_into(group, key, value)
-        settle(group)
+        finish_replay(group)
         return group
 
 

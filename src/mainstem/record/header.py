@@ -36,6 +36,7 @@ from mainstem.record.constants import (
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 _STAMP = struct.Struct(">qii")
+_new_tuple = tuple.__new__
 assert HEADER.size == HEADER_BYTES
 assert ATTRIBUTES_AT == CRC_COVERS_FROM
 
@@ -125,7 +126,7 @@ def read_header(buffer: Buffer, file_position: int = 0) -> BatchHeader:
     """
     if file_position < 0 or len(buffer) - file_position < HEADER_BYTES:
         raise CorruptBatchError(f"record batch at file position {file_position}: its header is cut off")
-    header = BatchHeader._make(HEADER.unpack_from(buffer, file_position))
+    header = _new_tuple(BatchHeader, HEADER.unpack_from(buffer, file_position))  # as ``_make`` does, in half the time
     if header.magic != MAGIC:
         raise CorruptBatchError(f"record batch at file position {file_position}: {other_magic(header.magic)}")
     if header.batch_length < BATCH_LENGTH_MIN:
@@ -195,6 +196,11 @@ def iter_headers(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
             return
         yield file_position, header
         file_position += header.size_bytes
+
+
+def stamped_header(sent: BatchHeader, base_offset: int, leader_epoch: int) -> BatchHeader:
+    """The header as the log stores it: with the batch's offset and the leader's epoch."""
+    return _new_tuple(BatchHeader, (base_offset, sent[1], leader_epoch, *sent[3:]))
 
 
 def stamped_prefix(base_offset: int, batch_length: int, leader_epoch: int) -> bytes:

@@ -40,7 +40,7 @@ class Flushes:
             worker.work.put(None)
             worker.thread.join()
             worker.work = _Inline(worker, self._waiting.append)  # type: ignore[assignment]
-        self._commit._place = _NeverQuick()
+        self._commit._policy = _NeverQuick()
         self._task = asyncio.create_task(self._run())
 
     async def _run(self) -> None:

@@ -257,6 +257,14 @@ def _says_durable(original: Any) -> Any:
     return init
 
 
+def _flushes_later(original: Callable[..., None]) -> Callable[..., None]:
+    def derive(self: LogConfig) -> None:
+        original(self)
+        object.__setattr__(self, "flushes_before_commit", False)
+
+    return derive
+
+
 def _make_unsynced(disk: Disk, path: Any) -> None:
     disk.make_directory(path)
 
@@ -267,7 +275,7 @@ DURABILITY: Final = (
     Mutant("a flush syncs no directories", setter(Flush, "run", _run_without_directories)),
     Mutant(
         "the high watermark does not wait for the flush",
-        setter(LogConfig, "flushes_before_commit", property(lambda self: False)),
+        wrapper(LogConfig, "__post_init__", _flushes_later),
     ),
     Mutant("after a failed sync the partition goes on", setter(PartitionLog, "_go_offline", nothing)),
     Mutant("a failed write leaves its bytes", setter(PartitionLog, "_undo_write", nothing)),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mainstem.errors import PartitionOfflineError
+from mainstem.errors import PartitionOfflineError, UnknownTopicError
 from mainstem.log.node.directory import LogDirectory
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.model import TopicPartition
@@ -38,6 +38,18 @@ class TopicPartitions(Sequence["PartitionLog | None"]):
             except PartitionOfflineError:
                 return None
             self._logs[number] = log
+        return log
+
+    def require(self, number: int) -> PartitionLog:
+        """Return the log. Raises UnknownTopicError, PartitionOfflineError."""
+        log = self._logs.get(number)
+        if log is None:
+            if not 0 <= number < self._count:
+                raise UnknownTopicError(f"topic {self._topic!r} has no partition {number}")
+            log = self[number]
+            if log is None:
+                place = f"{self._topic}/{number}"
+                raise PartitionOfflineError(f"{place} could not be opened; the log of the node says why")
         return log
 
     def opened(self) -> list[PartitionLog]:

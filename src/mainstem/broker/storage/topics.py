@@ -16,7 +16,7 @@ from uuid import UUID
 from mainstem.broker.configs.broker_config import BrokerConfig
 from mainstem.broker.error_codes import refusal
 from mainstem.broker.storage.topic_partitions import TopicPartitions
-from mainstem.errors import PartitionOfflineError, StorageError, TopicExistsError, UnknownTopicError
+from mainstem.errors import StorageError, TopicExistsError, UnknownTopicError
 from mainstem.log.node.metadata import METADATA_PARTITION, PARTITIONS_MAX, TopicMetadata
 from mainstem.log.node.node_log import NodeLog
 from mainstem.log.partition.config import check_changed_configs
@@ -58,11 +58,7 @@ class Topic:
 
     def partition(self, number: int) -> PartitionLog:
         """Return one partition. Raises UnknownTopicError, PartitionOfflineError."""
-        self.require(number)
-        log = self.partitions[number]
-        if log is None:
-            raise PartitionOfflineError(f"{self.name}/{number} could not be opened; the log of the node says why")
-        return log
+        return self.partitions.require(number)
 
 
 class Topics:

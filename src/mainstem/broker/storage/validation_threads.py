@@ -19,7 +19,7 @@ import struct
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from mainstem.broker.error_codes import refusal
 from mainstem.errors import CorruptBatchError, InvalidRecordError, MainstemError
@@ -48,13 +48,10 @@ _PLAIN_RECORDS: Final = 2_000
 """After so many records the native walker is compiled if this machine has none; it takes some seconds, once."""
 
 
-class RequestRefusal(NamedTuple):
-    """An error for a partition of a request that no log has checked: the request itself is wrong."""
+_OFFSET_0: Final = bytes(BATCH_LENGTH_AT)
 
-    error: MainstemError
-
-
-Outcome: TypeAlias = CheckedAppend | RequestRefusal | MainstemError
+T = TypeVar("T")
+Outcome: TypeAlias = CheckedAppend | MainstemError
 
 
 class AppendChecks:
@@ -62,24 +59,24 @@ class AppendChecks:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="append-check")
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._plain_records = 0
-        self._is_loading = False
         load_kept()
+        self._may_load = not is_native_loaded()
 
     def begin(self, log: PartitionLog, records: memoryview) -> Outcome | AppendCheck:
         """Check the records if that is fast; else return the check, for ``finish``."""
-        if any(records[:BATCH_LENGTH_AT]):
+        if records[:BATCH_LENGTH_AT] != _OFFSET_0:
             return InvalidRecordError("a produced record batch begins at offset 0: the log assigns the offsets")
         try:
             check = log.start_append(records)
             checked = check.run_if_quick()
         except MainstemError as error:
             return error
-        if not is_native_loaded() and not self._is_loading:
+        if self._may_load:
             self._plain_records += _PLAIN_RECORDS if checked is None else checked.sent[0].record_count
             if self._plain_records >= _PLAIN_RECORDS:
-                self._is_loading = True
+                self._may_load = False
                 threading.Thread(target=load_native, name="append-check-load", daemon=True).start()
         return check if checked is None else checked
 
@@ -90,11 +87,15 @@ class AppendChecks:
         except MainstemError as error:
             return error
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run work that follows a check, even if its connection ends meanwhile."""
+    def shielded(self, work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
+        """Run the rest of a request that has slow checks. It goes on if its connection ends, which cancels the result.
+
+        So records that were sent with acks=0 are appended, although their producer has closed the connection.
+        """
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return asyncio.shield(task)
 
     async def stop(self) -> None:
         """Drop checks that have not begun, and wait for the rest."""
@@ -107,8 +108,7 @@ def only_batch(records: object, version: int) -> memoryview:
 
     Raises InvalidRecordError, CorruptBatchError, RemoteError (UNSUPPORTED_COMPRESSION_TYPE).
     """
-    size = _batch_bytes(records) if isinstance(records, memoryview) else None
-    if not isinstance(records, memoryview) or size is None:
+    if not isinstance(records, memoryview) or (size := _batch_bytes(records)) is None:
         raise InvalidRecordError("a produce request holds one whole record batch for each partition, but there is none")
     if records[MAGIC_AT] != MAGIC:
         raise InvalidRecordError(f"record batches have magic {MAGIC}, not {records[MAGIC_AT]}")
@@ -119,7 +119,7 @@ def only_batch(records: object, version: int) -> memoryview:
         raise refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce version {_ZSTD_FROM} or later")
     if size < len(records) and _batch_bytes(records[size:]) is not None:
         raise InvalidRecordError("a produce request holds one record batch for each partition, but there are several")
-    return records[:size]
+    return records if size == len(records) else records[:size]
 
 
 def _batch_bytes(records: memoryview) -> int | None:

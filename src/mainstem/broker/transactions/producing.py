@@ -7,7 +7,6 @@ Pure except for the coordinator's writes. Concurrency: the event loop only.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -16,14 +15,13 @@ from mainstem.broker.transactions.state import Producer
 from mainstem.errors import CorruptBatchError, MainstemError
 from mainstem.model import TopicPartition
 from mainstem.protocol.errors import ErrorCode
-from mainstem.record.constants import ATTRIBUTES_AT, BATCH_LENGTH_AT, HEADER_BYTES, LENGTH_PREFIX, TRANSACTIONAL_BIT
-from mainstem.record.header import iter_headers, read_header
+from mainstem.record.constants import ATTRIBUTES_AT, HEADER_BYTES, TRANSACTIONAL_BIT
+from mainstem.record.header import read_header
 
 if TYPE_CHECKING:
     from mainstem.broker.transactions.coordinator import TransactionCoordinator
     from mainstem.log.partition.partition_log import PartitionLog
 
-_LENGTH_AND_ATTRIBUTES: Final = struct.Struct(f">{BATCH_LENGTH_AT}xi{ATTRIBUTES_AT - BATCH_LENGTH_AT - 4}xh")
 _ABORTABLE_FROM: Final = 11
 ADDS_FROM: Final = 12
 """The version of Produce from which it adds partitions to the transaction."""
@@ -36,22 +34,20 @@ class ProduceAdmission(NamedTuple):
     wait: tuple[PartitionLog, int] | None
 
 
-def transactional_producer(records: memoryview) -> Producer | None:
-    """Whose transaction these record batches belong to; None when they belong to none, or are damaged."""
-    if len(records) >= HEADER_BYTES:  # most often there is one batch, and it is of no transaction
-        batch_length, attributes = _LENGTH_AND_ATTRIBUTES.unpack_from(records)
-        if not attributes & TRANSACTIONAL_BIT and LENGTH_PREFIX + batch_length == len(records):
-            return None
+def transactional_producer(records: object) -> Producer | None:
+    """Whose transaction the record batch belongs to; None when it belongs to none, or is not a whole batch.
+
+    As in Kafka, only the first batch counts: a request with several is refused.
+    """
+    if not isinstance(records, memoryview) or len(records) < HEADER_BYTES:
+        return None
+    if not records[ATTRIBUTES_AT + 1] & TRANSACTIONAL_BIT:
+        return None
     try:
-        first = read_header(records)
-        if first.size_bytes == len(records):
-            return Producer(first.producer_id, first.producer_epoch) if first.is_transactional else None
-        for _, header in iter_headers(records):
-            if header.is_transactional:
-                return Producer(header.producer_id, header.producer_epoch)
+        header = read_header(records)
     except CorruptBatchError:
-        return None  # the append says what is wrong with them
-    return None
+        return None  # the append says what is wrong with it
+    return Producer(header.producer_id, header.producer_epoch) if header.size_bytes <= len(records) else None
 
 
 def admit_records(

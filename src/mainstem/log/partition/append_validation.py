@@ -156,15 +156,22 @@ class AppendCheck:
         index = 0
         for at, header in batches:
             data = view[at : at + header.size_bytes]
-            records = _plain_records(header, data, limit_bytes)
+            records: Buffer = data[HEADER_BYTES:]
+            if header.attributes & COMPRESSION_MASK:
+                records = _decompressed(header, records, limit_bytes)
             max_timestamp = header.max_timestamp
             if not self._is_own:
-                checked = _walk(header, records, rules)
+                try:
+                    checked = check_records(header, records, rules)
+                except CorruptBatchError as error:
+                    raise InvalidRecordError(f"its checksum matches, but its records do not add up: {error}") from error
                 if checked.broken_count:
                     raise _refusal(checked, config, self._now_ms, index)
                 max_timestamp = checked.max_timestamp
             index += header.record_count
-            changed = _changed(header, data, records, config, max_timestamp)
+            changed = None
+            if config.codec is not None or max_timestamp != header.max_timestamp:
+                changed = _changed(header, data, records, config, max_timestamp)
             stored.append(changed)
             is_changed = is_changed or changed is not None
             if features is not None:
@@ -191,10 +198,7 @@ def _refuse_many(headers: Sequence[BatchHeader]) -> None:
         )
 
 
-def _plain_records(header: BatchHeader, data: memoryview, limit_bytes: int) -> Buffer:
-    records = data[HEADER_BYTES:]
-    if not header.attributes & COMPRESSION_MASK:
-        return records
+def _decompressed(header: BatchHeader, records: Buffer, limit_bytes: int) -> Buffer:
     if header.record_count > limit_bytes // RECORD_BYTES_MIN:
         raise DecompressedSizeError(f"{header.record_count} records")
     try:
@@ -203,13 +207,6 @@ def _plain_records(header: BatchHeader, data: memoryview, limit_bytes: int) -> B
         raise
     except CorruptBatchError as error:
         raise InvalidRecordError(f"its checksum matches, but {error}") from error
-
-
-def _walk(header: BatchHeader, records: Buffer, rules: RecordRules) -> RecordsChecked:
-    try:
-        return check_records(header, records, rules)
-    except CorruptBatchError as error:
-        raise InvalidRecordError(f"its checksum matches, but its records do not add up: {error}") from error
 
 
 def _refusal(

@@ -29,6 +29,7 @@ from mainstem.record.constants import (
     COMPRESSION_MASK,
     CONTROL_BIT,
     CRC_AT,
+    CRC_COVERS_FROM,
     DELETE_HORIZON_BIT,
     HEADER_BYTES,
     LOG_APPEND_TIME_BIT,
@@ -37,7 +38,7 @@ from mainstem.record.constants import (
     TRANSACTIONAL_BIT,
     Compression,
 )
-from mainstem.record.header import HEADER, BatchHeader, batch_crc, read_header, stamped_prefix
+from mainstem.record.header import HEADER, BatchHeader, read_header, stamped_header, stamped_prefix
 from mainstem.record.writer import rebuild_batch
 
 _UINT32 = struct.Struct(">I")
@@ -58,12 +59,20 @@ def check_batches(data: memoryview, config: LogConfig, *, needs_sequence: bool =
     at, end = 0, len(data)
     while at < end:
         header = read_header(data, at)
-        _check_whole(data, at, header, config)
-        _check_batch(header)
+        size = header.size_bytes
+        if size > config.max_message_bytes:
+            raise RecordTooLargeError(
+                f"a record batch of {size} bytes is over max.message.bytes={config.max_message_bytes}"
+            )
+        if size > end - at:
+            raise CorruptBatchError(f"a record batch of {size} bytes, but only {end - at} are there")
+        if crc32c(data[at + CRC_COVERS_FROM : at + size]) != header.crc:
+            raise CorruptBatchError("the record batch's checksum does not match")
+        _check_batch(header, size)
         if needs_sequence and header.producer_id >= 0 and header.base_sequence < 0:
             raise InvalidRecordError(f"producer {header.producer_id} without a sequence")
         batches.append((at, header))
-        at += header.size_bytes
+        at += size
     if not batches:
         raise InvalidRecordError("no record batch to append")
     if end > config.segment_bytes:
@@ -73,19 +82,7 @@ def check_batches(data: memoryview, config: LogConfig, *, needs_sequence: bool =
     return batches
 
 
-def _check_whole(data: memoryview, at: int, header: BatchHeader, config: LogConfig) -> None:
-    size = header.size_bytes
-    if size > config.max_message_bytes:
-        raise RecordTooLargeError(
-            f"a record batch of {size} bytes is over max.message.bytes={config.max_message_bytes}"
-        )
-    if size > len(data) - at:
-        raise CorruptBatchError(f"a record batch of {size} bytes, but only {len(data) - at} are there")
-    if batch_crc(data, at, header) != header.crc:
-        raise CorruptBatchError("the record batch's checksum does not match")
-
-
-def _check_batch(header: BatchHeader) -> None:
+def _check_batch(header: BatchHeader, size: int) -> None:
     if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
         raise InvalidRecordError(
             f"{header.record_count} records for {header.last_offset_delta + 1} offsets: a producer sends one for each"
@@ -93,8 +90,8 @@ def _check_batch(header: BatchHeader) -> None:
     codec = header.attributes & COMPRESSION_MASK
     if codec > Compression.ZSTD:
         raise InvalidRecordError(f"unknown compression codec {codec}")
-    if codec == Compression.NONE and header.record_count * RECORD_BYTES_MIN > header.size_bytes - HEADER_BYTES:
-        raise InvalidRecordError(f"{header.record_count} records in {header.size_bytes - HEADER_BYTES} bytes")
+    if codec == Compression.NONE and header.record_count * RECORD_BYTES_MIN > size - HEADER_BYTES:
+        raise InvalidRecordError(f"{header.record_count} records in {size - HEADER_BYTES} bytes")
     if header.attributes & _NOT_FROM_PRODUCERS:
         _refuse_attributes(header)
     if header.producer_id >= 0 and header.producer_epoch < 0:
@@ -124,12 +121,13 @@ def stamp_batches(
     headers: list[BatchHeader] = []
     buffers: list[Buffer] = []
     for at, sent in batches:
-        header = BatchHeader._make((base_offset, sent.batch_length, leader_epoch, *sent[3:]))
+        header = stamped_header(sent, base_offset, leader_epoch)
+        end = at + header.size_bytes
         if log_append_time_ms is None:
             buffers.append(stamped_prefix(base_offset, header.batch_length, leader_epoch))
-            buffers.append(data[at + STAMPED_BYTES : at + header.size_bytes])
+            buffers.append(data[at + STAMPED_BYTES : end])
         else:
-            records = data[at + HEADER_BYTES : at + header.size_bytes]
+            records = data[at + HEADER_BYTES : end]
             header, packed = with_log_append_time(header, records, log_append_time_ms)
             buffers += (packed, records)
         headers.append(header)

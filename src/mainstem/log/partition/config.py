@@ -130,6 +130,27 @@ class LogConfig:
     mainstem_key_index: bool = False
     mainstem_max_decompressed_bytes: int = 128 << 20
     overrides: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    # What follows from the settings, and is read at each append.
+    flushes_before_commit: bool = field(init=False, repr=False, compare=False)
+    """Whether the high watermark waits for the disk."""
+    uses_log_append_time: bool = field(init=False, repr=False, compare=False)
+    is_compacted: bool = field(init=False, repr=False, compare=False)
+    codec: str | None = field(init=False, repr=False, compare=False)
+    """The codec that batches are to be stored with; None when they stay as they came."""
+    roll_ms: int = field(init=False, repr=False, compare=False)
+    """The age at which a segment is rolled: compaction does not touch the active one."""
+
+    def __post_init__(self) -> None:
+        is_compacted = "compact" in self.cleanup_policy
+        derived = {
+            "flushes_before_commit": self.flush == "commit",
+            "uses_log_append_time": self.message_timestamp_type == "LogAppendTime",
+            "is_compacted": is_compacted,
+            "codec": None if self.compression_type == "producer" else self.compression_type,
+            "roll_ms": min(self.segment_ms, self.max_compaction_lag_ms) if is_compacted else self.segment_ms,
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)  # the class is frozen
 
     @classmethod
     def of(cls, overrides: Mapping[str, str], defaults: Mapping[str, str] | None = None) -> LogConfig:
@@ -149,15 +170,6 @@ class LogConfig:
         return cls(**parsed, overrides=MappingProxyType(dict(overrides)))
 
     @property
-    def flushes_before_commit(self) -> bool:
-        """Whether the high watermark waits for the disk."""
-        return self.flush == "commit"
-
-    @property
-    def uses_log_append_time(self) -> bool:
-        return self.message_timestamp_type == "LogAppendTime"
-
-    @property
     def remembers_idempotency_keys(self) -> bool:
         return self.mainstem_idempotency_window_ms > 0
 
@@ -172,15 +184,6 @@ class LogConfig:
         return self.needs_key_index or self.mainstem_conditional_append
 
     @property
-    def is_compacted(self) -> bool:
-        return "compact" in self.cleanup_policy
-
-    @property
-    def codec(self) -> str | None:
-        """The codec that batches are to be stored with; None when they stay as they came."""
-        return None if self.compression_type == "producer" else self.compression_type
-
-    @property
     def compression_level(self) -> int | None:
         """The level of that codec; None for one that has none."""
         levels = {
@@ -188,11 +191,6 @@ class LogConfig:
             "zstd": self.compression_zstd_level,
         }
         return levels.get(self.compression_type)
-
-    @property
-    def roll_ms(self) -> int:
-        """The age at which a segment is rolled: compaction does not touch the active one."""
-        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
 
 
 def parse_config(name: str, text: str) -> Any:

@@ -309,12 +309,11 @@ class Segment:
         """
         assert self.is_active
         assert self._indexes is not None
-        start = self.size_bytes
+        start = file_position = self.size_bytes
         self.file().write(start, buffers)
-        file_position = start
         for header in headers:
             self._indexes.add(header, file_position, marker)
-            file_position += header.size_bytes
+            file_position = self._indexes.log_bytes
         self._size_bytes = file_position
         self._proven.add(start, file_position)
 

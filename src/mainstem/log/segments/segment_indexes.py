@@ -32,7 +32,7 @@ from mainstem.log.segments.time_index import TimeIndex
 from mainstem.log.segments.transaction_index import ENTRY_BYTES as TRANSACTION_ENTRY_BYTES
 from mainstem.log.segments.transaction_index import TransactionIndex
 from mainstem.log.segments.transactions import OpenTransactions
-from mainstem.record.constants import HEADER_BYTES, NO_TIMESTAMP
+from mainstem.record.constants import HEADER_BYTES, NO_TIMESTAMP, TRANSACTIONAL_BIT
 from mainstem.record.header import BatchHeader, read_header, verify
 from mainstem.record.reader import EndMarker
 
@@ -108,7 +108,7 @@ class SegmentIndexes:
             self.offsets.append(last_offset, file_position)
             self.times.maybe_append(self.max_timestamp_ms, self.max_timestamp_offset)
             self.bytes_since_entry = 0
-        if header.is_transactional:
+        if header.attributes & TRANSACTIONAL_BIT:
             self._add_transactional(header, marker)
         size = header.size_bytes
         self.bytes_since_entry += size

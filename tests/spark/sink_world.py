@@ -11,7 +11,8 @@ from kafka import TopicPartition as KafkaTopicPartition
 
 from mainstem.spark.options.options import LogOptions, WriteOptions
 from mainstem.spark.sink.producing import Rows
-from mainstem.spark.sink.transactions import Prepared, SinkRun, Steps, begin_run, decide_and_finish, no_steps, prepare
+from mainstem.spark.sink.sink_run import Prepared, SinkRun, StepObserver, ignore_step
+from mainstem.spark.sink.transactions import begin_run, decide_and_finish, prepare
 
 TASK_STEPS = ("task:initialized", "task:appended", "task:prepared")
 DRIVER_STEPS = ("driver:begun", "driver:decided", "driver:ended-first", "driver:ended-all")
@@ -34,16 +35,18 @@ class Sink:
     def begin(self) -> SinkRun:
         return begin_run(self.log, self.sink_id)
 
-    def task(self, run: SinkRun, batch_id: int, task: int, steps: Steps = no_steps, *, rows: int = 10) -> Prepared:
-        with prepare(run, batch_id, task, self.write, steps) as preparing:
+    def task(
+        self, run: SinkRun, batch_id: int, task: int, on_step: StepObserver = ignore_step, *, rows: int = 10
+    ) -> Prepared:
+        with prepare(run, batch_id, task, self.write, on_step) as preparing:
             if rows and not preparing.is_decided:
                 values = [f"{batch_id}-{task}-{row}".encode() for row in range(rows)]
                 preparing.out.append(self.topic, Rows(pa.array(values), pa.array(values)))
         return preparing.prepared
 
-    def batch(self, run: SinkRun, batch_id: int, steps: Steps = no_steps) -> None:
-        prepared = [self.task(run, batch_id, task, steps, rows=rows) for task, rows in enumerate((10, 0, 10))]
-        decide_and_finish(run, batch_id, prepared, steps=steps)
+    def batch(self, run: SinkRun, batch_id: int, on_step: StepObserver = ignore_step) -> None:
+        prepared = [self.task(run, batch_id, task, on_step, rows=rows) for task, rows in enumerate((10, 0, 10))]
+        decide_and_finish(run, batch_id, prepared, on_step=on_step)
 
     def read(self) -> list[str]:
         """What a reader of another make sees, to the last stable offset; it would stall at an open transaction."""
@@ -67,7 +70,7 @@ def truth(batches: int) -> list[str]:
     return sorted(f"{batch}-{task}-{row}" for batch in range(batches) for task in (0, 2) for row in range(10))
 
 
-def killing(step: str) -> Steps:
+def killing(step: str) -> StepObserver:
     def steps(done: str) -> None:
         if done == step:
             raise KilledError(step)

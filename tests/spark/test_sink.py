@@ -12,7 +12,7 @@ from mainstem.client.log import Log
 from mainstem.client.wire.produce.prepared import end_all, learn_terms, open_transactions
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.spark.clients import borrowed
-from mainstem.spark.sink.transactions import SinkRun
+from mainstem.spark.sink.sink_run import SinkRun
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.spark.sink_world import KilledError, Sink, killing
 

@@ -19,8 +19,9 @@ from mainstem.errors import LogUnavailableError, PipelineFailedError
 from mainstem.spark.clients import borrowed
 from mainstem.spark.sink import task_producers
 from mainstem.spark.sink.sink_commits import DecidedTransaction
+from mainstem.spark.sink.sink_run import SinkRun
 from mainstem.spark.sink.transaction_outcome import is_aborted
-from mainstem.spark.sink.transactions import SinkRun, begin_run, decide_and_finish, resolve_abandoned
+from mainstem.spark.sink.transactions import begin_run, decide_and_finish, resolve_abandoned
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.spark.sink_world import DRIVER_STEPS, NUMBERS, TASK_STEPS, KilledError, Sink, killing, truth
 from tests.support.apache_kafka import ApacheKafka
@@ -119,7 +120,7 @@ def test_a_run_that_goes_on_says_what_a_time_out_took_behind_an_open_transaction
             let_time_out(sink)
 
     with another_open(sink), pytest.raises(PipelineFailedError, match="2 of 2 transactions"):
-        decide_and_finish(run, 0, [sink.task(run, 0, task) for task in (0, 2)], steps=away)
+        decide_and_finish(run, 0, [sink.task(run, 0, task) for task in (0, 2)], on_step=away)
 
 
 def test_a_batch_write_with_a_name_says_what_a_time_out_took_behind_an_open_transaction(bootstrap: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from dataclasses import replace
 from typing import Any
@@ -18,13 +19,8 @@ from mainstem.spark import clients
 from mainstem.spark.checkpoints.offsets import StreamOffsets
 from mainstem.spark.clients import borrowed
 from mainstem.spark.sink import task_producers
-from mainstem.spark.sink.transactions import (
-    _DRIVERS,
-    LONGEST_TIMEOUT,
-    SinkRun,
-    decide_and_finish,
-    resolve_abandoned,
-)
+from mainstem.spark.sink.sink_run import LONGEST_TIMEOUT, SinkRun
+from mainstem.spark.sink.transactions import _DRIVERS, decide_and_finish, resolve_abandoned
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.spark.sink_world import DRIVER_STEPS, NUMBERS, TASK_STEPS, KilledError, Sink, killing, truth
 
@@ -198,6 +194,26 @@ def test_a_small_micro_batch_takes_four_requests(sink: Sink, monkeypatch: pytest
     assert sent == ["Produce", "TxnOffsetCommit", "EndTxn", "EndTxn"]
 
 
+@pytest.mark.parametrize("is_in_another_process", [False, True])
+def test_a_run_asks_for_no_more_than_it_needs_to_begin_and_go_on(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch, is_in_another_process: bool
+) -> None:
+    sink.batch(sink.begin(), 0)
+    sent = requests_of_this_thread(monkeypatch)
+    run = sink.begin()
+    begun = ["Metadata", "InitProducerId", "OffsetFetch", "EndTxn", "EndTxn", "Metadata", "ListTransactions"]
+    assert sent == begun
+    prepared = [sink.task(run, 1, 0, rows=1)]
+    sent.clear()
+    if is_in_another_process:
+        _DRIVERS.clear()
+        run = pickle.loads(pickle.dumps(run))
+    decide_and_finish(run, 1, prepared)
+    read = ["OffsetFetch"] if is_in_another_process else []
+    searched = ["Metadata", "ListTransactions", "DescribeTransactions"]
+    assert sent == [*read, *searched, "TxnOffsetCommit", "EndTxn", "EndTxn"]
+
+
 def test_a_commit_in_a_process_of_its_own_finishes_what_one_before_has_left(sink: Sink) -> None:
     run = SinkRun(sink.log, sink.sink_id)
     with pytest.raises(KilledError):
@@ -224,7 +240,7 @@ def test_a_sink_leaves_those_alone_whose_names_begin_with_its_own(sink: Sink, is
     prepared = [longer.task(runs[1], 0, 0)]
     if is_decided:
         with pytest.raises(KilledError):
-            decide_and_finish(runs[1], 0, prepared, steps=killing("driver:decided"))
+            decide_and_finish(runs[1], 0, prepared, on_step=killing("driver:decided"))
     sink.batch(runs[0], 0)
     resolve_abandoned(sink.log, sink.sink_id)
     decide_and_finish(runs[1], 0, prepared)

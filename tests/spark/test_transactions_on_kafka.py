@@ -11,7 +11,8 @@ from mainstem.client.wire.produce.prepared import end_all, learn_terms, open_tra
 from mainstem.errors import PipelineFailedError, ProducerFencedError, TransactionTimeoutError
 from mainstem.spark.clients import borrowed
 from mainstem.spark.sink import task_producers
-from mainstem.spark.sink.transactions import SinkRun, begin_run, decide_and_finish
+from mainstem.spark.sink.sink_run import SinkRun
+from mainstem.spark.sink.transactions import begin_run, decide_and_finish
 from tests.spark.sink_world import DRIVER_STEPS, NUMBERS, TASK_STEPS, KilledError, Sink, killing, truth
 from tests.support.apache_kafka import ApacheKafka
 

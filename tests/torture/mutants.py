@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from mainstem.client.wire.produce.prepared import end_all
 from mainstem.spark.sink import transactions
+from mainstem.spark.sink.sink_driver import SinkDriver
 from mainstem.spark.sink.task_producers import TaskProducer
-from mainstem.spark.sink.transactions import _Driver
 
 
 def build_in(mutant: str) -> None:
@@ -26,26 +26,27 @@ def build_in(mutant: str) -> None:
 
 
 def _undecided() -> None:
-    def commit_decision(_driver: _Driver, _client: Any, _decision: Any, steps: Callable[[str], None]) -> None:
-        steps("driver:begun")
-        steps("driver:decided")
+    def decide(driver: SinkDriver, _client: Any, decision: Any, on_step: Callable[[str], None]) -> None:
+        on_step("driver:begun")
+        on_step("driver:decided")
+        driver.decision = decision
 
-    _Driver._commit_decision = commit_decision  # type: ignore[method-assign]
+    SinkDriver.decide = decide  # type: ignore[method-assign]
 
 
 def _ended_early() -> None:
-    decided = _Driver._commit_decision
+    decided = SinkDriver.decide
 
-    def commit_decision(driver: _Driver, client: Any, decision: Any, steps: Callable[[str], None]) -> None:
-        end_all(client, [each.instance for each in decision.transactions], driver._terms, commit=True)
-        decided(driver, client, decision, steps)
+    def decide(driver: SinkDriver, client: Any, decision: Any, on_step: Callable[[str], None]) -> None:
+        end_all(client, decision.instances, driver._terms, commit=True)
+        decided(driver, client, decision, on_step)
 
-    _Driver._commit_decision = commit_decision  # type: ignore[method-assign]
+    SinkDriver.decide = decide  # type: ignore[method-assign]
 
 
 def _unresolved() -> None:
-    _Driver.resolve = lambda *_, **__: []  # type: ignore[method-assign]
-    _Driver._strays = lambda *_: []  # type: ignore[method-assign]
+    SinkDriver.abort_undecided = lambda *_, **__: []  # type: ignore[method-assign]
+    SinkDriver._find_strays = lambda *_: []  # type: ignore[method-assign]
 
 
 def _task_commits() -> None:

@@ -1,7 +1,7 @@
 """Orders to kill: files in a directory, by which any process of Spark learns at which step it, or another, is to die.
 
 Orders are executed one after the other, each once: who executes one makes a marker beside it first. ``KillingSteps``
-stands where the product calls the port ``Steps``; the directory comes by the environment, as Spark starts its processes
+is a ``StepObserver`` of the product; the directory comes by the environment, as Spark starts its processes
 and not the test. Who is told to kill another process kills itself as well, so that the step is the last that was done,
 unless the order is ``alone``: then it lives on and notices later what has happened, as after a kill from outside.
 """
@@ -81,7 +81,7 @@ class Orders:
 
 
 class KillingSteps:
-    """The port ``Steps``: executes the next order if it is for the step that has just been done."""
+    """A ``StepObserver``: executes the next order if it is for the step that has just been done."""
 
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory

@@ -39,7 +39,8 @@ from mainstem.client.wire.cluster.topics import create_topic
 from mainstem.errors import InvalidProducerEpochError, MainstemError, ProducerFencedError, TransactionTimeoutError
 from mainstem.spark.options.options import LogOptions, WriteOptions
 from mainstem.spark.sink.producing import Rows
-from mainstem.spark.sink.transactions import Prepared, SinkRun, begin_run, decide_and_finish, prepare, resolve_abandoned
+from mainstem.spark.sink.sink_run import Prepared, SinkRun
+from mainstem.spark.sink.transactions import begin_run, decide_and_finish, prepare, resolve_abandoned
 from tests.broker.harness import LogProcess
 from tests.torture.mutants import build_in
 from tests.torture.orders import KillingSteps, Order, Orders, Target
@@ -181,7 +182,7 @@ def _task(history: History, steps: KillingSteps, request: tuple[SinkRun, int, in
 
 def _decide(history: History, steps: KillingSteps, request: tuple[SinkRun, int, list[Prepared]]) -> bool:
     run, batch_id, prepared = request
-    decide_and_finish(run, batch_id, prepared, steps=steps)
+    decide_and_finish(run, batch_id, prepared, on_step=steps)
     return True
 
 

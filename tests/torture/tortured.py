@@ -54,8 +54,8 @@ def limit(work: Work) -> None:
 def tortured(spark: SparkSession, mutant: str) -> None:
     """Put ours in the product's place. ``mutant`` names a fault of ``tests.torture.mutants`` to build in."""
     spark.dataSource.register(TorturedDataSource)
-    runner.QueryPlace = functools.partial(QueryPlace, steps=KillingSteps())  # type: ignore[misc,assignment]
-    runner.Site = functools.partial(Site, steps=KillingSteps())  # type: ignore[misc,assignment]
+    runner.QueryPlace = functools.partial(QueryPlace, on_step=KillingSteps())  # type: ignore[misc,assignment]
+    runner.Site = functools.partial(Site, on_step=KillingSteps())  # type: ignore[misc,assignment]
     build_in(mutant)
     frames.MainstemDataSource = TorturedDataSource  # type: ignore[misc]  # what Apps' topics are read by
 

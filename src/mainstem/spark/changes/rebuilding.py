@@ -1,7 +1,7 @@
 """Rebuild: a changed pipeline derives its topics again into shadow topics, then appends what differs to the old ones.
 
 Readers are not disturbed: the topic, its offsets and its old records stay.
-The names in brackets are those that ``Steps`` is called with.
+The names in brackets are those that ``StepObserver`` is called with.
 
 1. Beside the topics that the pipeline derives, shadow topics are made (``__mainstem_rebuild.<topic>``), and a
    checkpoint of its own (``__rebuild-<pipeline>``) with the new version's fingerprint. What another version left of
@@ -46,7 +46,8 @@ from mainstem.spark.changes.topic_difference import TopicDifference
 from mainstem.spark.checkpoints.checkpoint import has_run, query_id, remove_checkpoint
 from mainstem.spark.checkpoints.progress_log import ProgressLog
 from mainstem.spark.options.options import LogOptions
-from mainstem.spark.sink.transactions import Steps, no_steps, resolve_abandoned
+from mainstem.spark.sink.sink_run import StepObserver, ignore_step
+from mainstem.spark.sink.transactions import resolve_abandoned
 
 _BESIDE: Final = "__rebuild-"  # no pipeline has a name that begins so
 _SHADOW: Final = "__mainstem_rebuild."  # no topic of an App has
@@ -61,7 +62,7 @@ class Site:
     log: Log
     options: LogOptions
     checkpoints: Path
-    steps: Steps = no_steps
+    on_step: StepObserver = ignore_step
 
     def beside(self, pipeline: str) -> Path:
         """The checkpoint of a pipeline's new version."""
@@ -97,13 +98,13 @@ def begin(site: Site, pipeline: Pipeline, now: Fingerprint) -> Pipeline:
         partitions = site.log.topics()[topic.name].partitions
         policy = {"cleanup.policy": "compact"} if topic.compacted else {}
         site.log.create_topic(beside.name, partitions=partitions, configs={**policy, **topic.configs}, exist_ok=True)
-    site.steps("rebuild:begun")
+    site.on_step("rebuild:begun")
     return shadow
 
 
 def swap(site: Site, pipeline: Pipeline) -> list[str]:
     """Steps 3 to 8; what differed, a line for each topic. Raises DefinitionError, TransactionTimeoutError in step 3."""
-    site.steps("rebuild:derived")
+    site.on_step("rebuild:derived")
     transactional_id = f"mainstem-rebuild-{pipeline.name}"
     for checkpoint in (site.checkpoints / pipeline.name, site.beside(pipeline.name)):
         site.resolve(checkpoint)
@@ -118,14 +119,14 @@ def swap(site: Site, pipeline: Pipeline) -> list[str]:
                 "be rebuilt into it: derive into a topic of another name, or choose resume or fresh"
             )
         found.append(difference)
-    site.steps("rebuild:compared")
+    site.on_step("rebuild:compared")
     for difference in found:
         difference.append_to_live(site.log, transactional_id)
-    site.steps("rebuild:appended")
+    site.on_step("rebuild:appended")
     marker = {"pipeline": pipeline.name, "outputs": _names(pipeline)}
     sync_tree(site.beside(pipeline.name))  # the old checkpoint goes, and Spark does not sync its files
     _write_marker(site.beside(pipeline.name), marker)
-    site.steps("rebuild:marked")
+    site.on_step("rebuild:marked")
     finish_swaps(site)
     return [f"topic {difference.live}: {difference}" for difference in found]
 
@@ -137,13 +138,13 @@ def finish_swaps(site: Site) -> None:
         live, beside = site.checkpoints / marker["pipeline"], site.beside(marker["pipeline"])
         if path.parent == beside:
             remove_checkpoint(str(live))
-            site.steps("rebuild:removed")
+            site.on_step("rebuild:removed")
             put_in_place(beside, live)
-            site.steps("rebuild:swapped")
+            site.on_step("rebuild:swapped")
         _say_progress(site, marker["pipeline"], tuple(marker["outputs"]))
-        site.steps("rebuild:said")
+        site.on_step("rebuild:said")
         _remove_shadows(site, marker["pipeline"], marker["outputs"])
-        site.steps("rebuild:cleared")
+        site.on_step("rebuild:cleared")
         remove_file(live / _MARKER)
 
 

@@ -34,16 +34,8 @@ from mainstem.spark.queries.pipeline_checks import call, check_mode, schemas_of
 from mainstem.spark.queries.query import Query, QueryPlace, input_frames
 from mainstem.spark.schemas import for_writing
 from mainstem.spark.sink.outputs import Output, combined, records_of
-from mainstem.spark.sink.transactions import (
-    KILLED_AFTER_S,
-    Prepared,
-    SinkRun,
-    Steps,
-    begin_run,
-    decide_and_finish,
-    prepare,
-    resolve_abandoned,
-)
+from mainstem.spark.sink.sink_run import Prepared, SinkRun, StepObserver
+from mainstem.spark.sink.transactions import KILLED_AFTER_S, begin_run, decide_and_finish, prepare, resolve_abandoned
 from mainstem.spark.tasks import dead_letters
 
 
@@ -66,7 +58,7 @@ class PipelineQuery(Query):
             for topic, (_, json_columns) in zip(pipeline.outputs, writable, strict=True)
         )
         options = WriteOptions(place.log, None, pipeline.name, place.checkpoint, "none", None)
-        self._task = functools.partial(append_rows, options=options, outputs=outputs, steps=place.steps)
+        self._task = functools.partial(append_rows, options=options, outputs=outputs, on_step=place.on_step)
         self._run: SinkRun | None = None
         self._has_tasks = False
 
@@ -97,11 +89,11 @@ class PipelineQuery(Query):
         ]
         self._has_tasks = False
         offsets = read_offsets(place.checkpoint, batch_id)
-        decided = decide_and_finish(self._run, batch_id, reports, offsets, place.steps)
+        decided = decide_and_finish(self._run, batch_id, reports, offsets, place.on_step)
         self.written_rows += decided.records
         written = decided.position.restrict(topic.name for topic in self.pipeline.outputs)  # no dead letters
         self._progress.advance(batch_id, offsets, written)
-        place.steps("driver:progress")
+        place.on_step("driver:progress")
 
     def _resolve(self, error: Exception) -> None:
         """Leave nothing open behind a micro-batch that failed: readers would wait for the query's next start.
@@ -125,7 +117,7 @@ def append_rows(
     names: Sequence[str],
     run: SinkRun,
     batch_id: int,
-    steps: Steps,
+    on_step: StepObserver,
 ) -> Iterator[pa.RecordBatch]:
     """Step 2, a task's: append the rows as the topics' encoding has them; one row, the pickled report, comes back.
 
@@ -134,7 +126,7 @@ def append_rows(
     context = TaskContext.get()
     assert context is not None
     task, attempt = context.partitionId(), context.attemptNumber()
-    with prepare(run, batch_id, task, options, steps, attempt=attempt) as preparing:
+    with prepare(run, batch_id, task, options, on_step, attempt=attempt) as preparing:
         for arrow_batch in batches:
             if arrow_batch.num_rows and not preparing.is_decided:
                 for topic, rows in records_of(arrow_batch.rename_columns(names), outputs):

@@ -22,7 +22,7 @@ from mainstem.spark.checkpoints.progress_log import ProgressLog
 from mainstem.spark.options.options import BOOTSTRAP, LogOptions
 from mainstem.spark.queries.frames import stream, table
 from mainstem.spark.queries.input_watermarks import InputWatermarks
-from mainstem.spark.sink.transactions import Steps, no_steps
+from mainstem.spark.sink.sink_run import StepObserver, ignore_step
 
 # A table of more records than this is not sent whole to every task.
 BROADCAST_RECORDS_MAX = 500_000
@@ -34,7 +34,7 @@ class QueryPlace:
 
     log: LogOptions
     checkpoint: str
-    steps: Steps = no_steps
+    on_step: StepObserver = ignore_step
 
 
 class Query(ABC):

@@ -1,7 +1,9 @@
 """Writing DataFrames to topics, exactly once.
 
 * ``sink``: the writers that Spark calls
-* ``transactions``: the steps of a micro-batch: begin, decide and end on the driver, prepare in tasks
+* ``transactions``: the steps of a micro-batch, and the functions for them
+* ``sink_driver``: the driver's steps: begin, decide, end
+* ``sink_run``: the values that driver and tasks exchange
 * ``sink_commits``: the decision on a micro-batch, kept as committed offsets
 * ``task_producers``: transactional producers of one Python process
 * ``producing``: a writing task

@@ -37,16 +37,11 @@ from mainstem.spark.checkpoints.checkpoint import maybe_offsets, read_offsets
 from mainstem.spark.checkpoints.progress_log import ProgressLog
 from mainstem.spark.options.options import WriteOptions
 from mainstem.spark.sink.producing import HEADERS, Producing, Rows, producing
+from mainstem.spark.sink.sink_run import LONGEST_TIMEOUT, NOT_DECIDED, Prepared, SinkRun, StepObserver, ignore_step
 from mainstem.spark.sink.transactions import (
     KILLED_AFTER_S,
-    LONGEST_TIMEOUT,
-    NOT_DECIDED,
-    Prepared,
-    SinkRun,
-    Steps,
     decide_and_finish,
     decided_batch,
-    no_steps,
     prepare,
     resolve_abandoned,
 )
@@ -65,10 +60,10 @@ class Appended(WriterCommitMessage):
 class LogWriter(DataSourceArrowWriter):
     """A batch write. Made once, on the driver; what is pickled then runs in tasks and commits."""
 
-    def __init__(self, options: WriteOptions, schema: StructType, steps: Steps = no_steps) -> None:
+    def __init__(self, options: WriteOptions, schema: StructType, on_step: StepObserver = ignore_step) -> None:
         _check_columns(options, schema)
         self._options = options
-        self._steps = steps
+        self._on_step = on_step
         sink_id = f"write-{options.write_id or uuid.uuid4().hex}"
         timeout_ms = options.transaction_timeout_ms or LONGEST_TIMEOUT
         # One with a name may have been decided: then its tasks have nothing to write.
@@ -78,11 +73,11 @@ class LogWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         if not self._options.is_exactly_once:
             return append_all(iterator, self._options)
-        return prepare_all(iterator, self._run, self._options.write_version, self._options, self._steps)
+        return prepare_all(iterator, self._run, self._options.write_version, self._options, self._on_step)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         if self._options.is_exactly_once:
-            decide_and_finish(self._run, self._options.write_version, _prepared(messages), steps=self._steps)
+            decide_and_finish(self._run, self._options.write_version, _prepared(messages), on_step=self._on_step)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Resolve the write's transactions (``_resolve``). Spark calls it also when ``commit`` failed."""
@@ -93,21 +88,21 @@ class LogWriter(DataSourceArrowWriter):
 class LogStreamWriter(DataSourceStreamArrowWriter):
     """A stream's writes; ``commit`` runs in a driver-side process, after all tasks of a micro-batch."""
 
-    def __init__(self, options: WriteOptions, schema: StructType, steps: Steps = no_steps) -> None:
+    def __init__(self, options: WriteOptions, schema: StructType, on_step: StepObserver = ignore_step) -> None:
         _check_columns(options, schema)
         if options.pipeline is not None and (options.topic is None or options.checkpoint is None):
             raise ConfigError("option pipeline needs the options topic and checkpointLocation beside it")
         if options.write_id is not None:
             raise ConfigError("option writeId names a batch write; a stream goes by its checkpoint")
         self._options = options
-        self._steps = steps
+        self._on_step = on_step
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         options = self._options
         if not options.is_exactly_once:
             return append_all(iterator, options)
         run = SinkRun(options.log, _property("sql.streaming.queryId"), timeout_ms=options.transaction_timeout_ms)
-        return prepare_all(iterator, run, int(_property("streaming.sql.batchId")), options, self._steps)
+        return prepare_all(iterator, run, int(_property("streaming.sql.batchId")), options, self._on_step)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         options = self._options
@@ -115,13 +110,13 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
         written = Position.join(each.position for each in _prepared(messages))
         run = self._run(messages) if options.is_exactly_once else None
         if run is not None:
-            written = decide_and_finish(run, batchId, _prepared(messages), source, self._steps).position
+            written = decide_and_finish(run, batchId, _prepared(messages), source, self._on_step).position
         if options.pipeline is not None:
             assert options.topic is not None
             assert options.checkpoint is not None
             with ProgressLog(options.log, options.pipeline, (options.topic,)) as progress:
                 progress.advance(batchId, read_offsets(options.checkpoint, batchId), written)
-        self._steps("driver:progress")
+        self._on_step("driver:progress")
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Resolve the write's transactions (``_resolve``). Spark calls it also when ``commit`` failed."""
@@ -146,12 +141,16 @@ def append_all(batches: Iterator[pa.RecordBatch], options: WriteOptions) -> Appe
 
 
 def prepare_all(
-    batches: Iterator[pa.RecordBatch], run: SinkRun, batch_id: int, options: WriteOptions, steps: Steps = no_steps
+    batches: Iterator[pa.RecordBatch],
+    run: SinkRun,
+    batch_id: int,
+    options: WriteOptions,
+    on_step: StepObserver = ignore_step,
 ) -> Appended:
     """Append the rows of all batches in a transaction, and leave that open."""
     context = TaskContext.get()
     assert context is not None
-    with prepare(run, batch_id, context.partitionId(), options, steps, attempt=context.attemptNumber()) as preparing:
+    with prepare(run, batch_id, context.partitionId(), options, on_step, attempt=context.attemptNumber()) as preparing:
         for arrow_batch in batches:
             if not preparing.is_decided:
                 _append(preparing.out, arrow_batch, options)

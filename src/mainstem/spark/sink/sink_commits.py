@@ -57,6 +57,10 @@ class MicroBatchCommit:
     position: Position
     transactions: tuple[DecidedTransaction, ...]
 
+    @property
+    def instances(self) -> list[Instance]:
+        return [each.instance for each in self.transactions]
+
 
 def digest(source: StreamOffsets | None) -> str:
     """A short text that differs where the source's end offsets do; empty where they are not known."""

@@ -32,7 +32,7 @@ class BatchFunctionQuery(Query):
         super().__init__(pipeline, frame, place, log)
 
     def write(self, frame: DataFrame, batch_id: int) -> None:
-        """Steps 2 and 3 of a micro-batch. Raises DefinitionError when the function says what cannot be."""
+        """Steps 2 and 3 of a micro-batch. Raises DefinitionError when the function's result is not a valid position."""
         written = self._position(self.pipeline.function(frame, batch_id))
         self._progress.advance(batch_id, read_offsets(self._place.checkpoint, batch_id), written)
 

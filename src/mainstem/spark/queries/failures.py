@@ -1,7 +1,7 @@
 """The cause of a query's failure in one line: the pipeline's own function and line, the exception, and the input.
 
-Spark wraps what a task raised in several layers of its own errors; their text holds the Python traceback. The
-micro-batch that failed, and the offsets that it read, are in the query's checkpoint.
+Spark wraps a task's exception in several errors of its own; their text contains the Python traceback. The query's
+checkpoint has the failed micro-batch and the offsets that it read.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from mainstem.spark.checkpoints.checkpoint import last_committed, last_planned, 
 
 _CAUSE_CHARS_MAX = 500
 _PARTITIONS_SHOWN = 8
-# The last line of a Python traceback; the error's module says nothing to a user.
+# The last line of a Python traceback, without the module of the exception.
 _RAISED = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit)(?:: .*|$))")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
-# Where Spark says in which expression of a DataFrame, or of SQL, an error arose.
+# The line where the user's code called the expression of a DataFrame that failed; the SQL text that failed.
 _EXPRESSION = re.compile(r'== DataFrame ==\n"[^"]*" was called from\n(\S.*):(\d+)')
 _SQL = re.compile(r"== SQL[^\n]*==\n([^\n]+)")
 
 
 def cause(pipeline: Pipeline, checkpoint: str, text: str) -> str:
-    """``flights.py:12, in divide: ZeroDivisionError: …; in micro-batch 7 (flights/0:[12, 20))``, from Spark's text."""
+    """``flights.py:12, in divide: ZeroDivisionError: …; in micro-batch 7 (flights/0:[12, 20))``, from Spark's error."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     raised = [match[1] for match in map(_RAISED.fullmatch, lines) if match]
     said = (raised[-1] if raised else next(iter(lines), "unknown"))[:_CAUSE_CHARS_MAX]
@@ -33,9 +33,9 @@ def cause(pipeline: Pipeline, checkpoint: str, text: str) -> str:
 
 
 def _place(pipeline: Pipeline, text: str) -> str:
-    """The innermost line of the user's own code (of the pipeline's file, or of one beside it), or what Spark names.
+    """The innermost line of the user's code, which is in the pipeline's file or below its directory.
 
-    Where neither is known, the pipeline's function.
+    If the traceback has none: the expression that Spark names, or else the pipeline's function.
     """
     file = pipeline.function.__code__.co_filename
     frames = _FRAME.findall(text)
@@ -55,7 +55,7 @@ def _is_near(found: str, file: str) -> bool:
 
 
 def _micro_batch(checkpoint: str) -> str:
-    """The micro-batch that was planned and not done, and the offsets of it; nothing when there is none."""
+    """The micro-batch that was planned and not committed, with its offsets; empty when there is none."""
     try:
         planned, committed = last_planned(checkpoint), last_committed(checkpoint)
         if planned is None or planned == committed:
@@ -63,7 +63,7 @@ def _micro_batch(checkpoint: str) -> str:
         start = read_offsets(checkpoint, planned - 1).position if planned else Position()
         return f"; in micro-batch {planned}{_ranges(start, read_offsets(checkpoint, planned).position)}"
     except MainstemError:
-        return ""  # this line is about another error: a checkpoint that cannot be read must not take its place
+        return ""  # an unreadable checkpoint must not hide the query's own error
 
 
 def _ranges(start: Position, end: Position) -> str:

@@ -20,8 +20,8 @@ def stream(
 ) -> DataFrame:
     """The topic's rows as an endless DataFrame, from the earliest on unless an option says otherwise.
 
-    ``schema``: a dataclass, a pydantic model, DDL, or None for the one that is registered. A value that is no JSON
-    object is left out, and said on standard error; the option ``deadLetterTopic`` names a topic for such records.
+    ``schema``: a dataclass, a pydantic model, DDL, or None for the registered schema. It skips a value that is not a
+    JSON object and writes a line to standard error. The option ``deadLetterTopic`` names a topic for such records.
     """
     defaults = {"startingOffsets": "earliest", "mode": "DROPMALFORMED"}
     return _load(spark.readStream, spark, {**defaults, **_topic(bootstrap, topic, schema), **(options or {})})
@@ -53,8 +53,8 @@ def part(
 ) -> DataFrame:
     """A topic's content from its oldest record up to ``end``; with a schema its rows, else its records.
 
-    ``as_table``: the latest value of each key at ``end``. ``columns`` are those of the records to read. ``on_damaged``:
-    whether it stops at records that cannot be read, or skips them.
+    ``as_table``: the latest value of each key at ``end``. ``columns``: which columns of the records to read, all if
+    empty. ``on_damaged``: whether to stop at unreadable records or to skip them.
     """
     numbers: dict[str, dict[str, int]] = {}
     for tp, offset in end.items():

@@ -1,18 +1,18 @@
-"""The watermark of each input of a query, kept over restarts, and which of them holds the query's watermark.
+"""Keeps the watermark of each input of a query over restarts, and names the input that holds the query back.
 
-A query with several watermarks (a join of streams, a union) goes by the lowest one, so an input without new rows holds
-it. Spark keeps only this lowest one in the checkpoint: after a restart an input counts as one that never had a row, and
-the query's watermark stands still until *every* input has new rows again. Rows of an outer join that have no partner
-are missing for as long. Here the inputs' own watermarks are written beside the checkpoint, and given back to Spark:
+A query with several watermarks (a join of streams, a union) uses the lowest one, so an input without new rows holds it
+back. Spark keeps only this lowest one in the checkpoint. After a restart Spark treats each input as if it never had a
+row, and the query's watermark does not move until *every* input has new rows. Until then an outer join emits no rows
+without a partner. This module writes the inputs' own watermarks to a file beside the checkpoint and gives them back to
+Spark. After the tasks of each micro-batch:
 
-1. A micro-batch's tasks are done. In the first one of a run, each input that has had no row since gets the watermark
-   that it had.
-2. Spark takes the micro-batch's rows into account, as it does once more before its commit, with the same result.
-3. What the inputs have now is written, durably, if it has changed. After a crash before Spark's commit the same
-   micro-batch is run again: what is written holds for it, too.
+1. In a run's first micro-batch, restore the watermark of each input that has had no row since the restart.
+2. Let Spark take the micro-batch's rows into account. Spark repeats this before its commit, with the same result.
+3. If a watermark has changed, write all of them durably. After a crash before Spark's commit the same micro-batch is
+   run again, and the file is still right.
 
-Spark has no public interface for this: it is done with what Spark 4.3 has inside. Where a Spark lacks that, one line in
-the log says so, and the query goes on as Spark alone would have it; so it does after a restart with another Spark.
+Spark has no public interface for this, so it uses internals of Spark 4.3. If another Spark version does not have them,
+it logs one line, and the query behaves as Spark alone does.
 
 Queries with fewer than two watermarks cost nothing. Called in the query's own thread; ``held_by`` from any.
 """
@@ -45,7 +45,7 @@ _POLICY: Final = "spark.sql.streaming.multipleWatermarkPolicy"
 
 @dataclass(slots=True)
 class _Input:
-    """One watermark of the query: Spark's id of it, and the topics below it. ``moved_ms``: when it last moved."""
+    """One watermark of the query: the id of its node in Spark's plan, and its topics. ``moved_ms``: its last move."""
 
     node: str
     topics: str
@@ -66,7 +66,7 @@ class InputWatermarks:
         """The input that holds the watermark back, in words; None when none does."""
 
     def begin(self) -> None:
-        """The query is started, for the first time or again."""
+        """Call when the query is started, for the first time or again."""
         self._is_first = True
 
     def advance(self, query_id: str) -> None:
@@ -85,7 +85,10 @@ class InputWatermarks:
         self.held_by = self._held_by()
 
     def _has_moved(self, query_id: str) -> bool:
-        """Steps 1 and 2, and whether a watermark has moved. Raises what Py4J and PySpark do for a name they lack."""
+        """Steps 1 and 2; returns whether a watermark has moved.
+
+        Raises Py4JError, AttributeError or TypeError when this Spark does not have the internals.
+        """
         execution = self._frame.sparkSession._jsparkSession.streams().get(query_id).streamingQuery()
         tracker = execution.watermarkTracker()
         if self._is_first:
@@ -97,7 +100,7 @@ class InputWatermarks:
     def _restore(self, tracker: Any) -> None:
         kept = self._read()
         if [topics for topics, *_ in kept] != [each.topics for each in self._inputs]:
-            return  # it never ran with several inputs, or was changed and resumed
+            return  # no file yet, or the pipeline was changed and has other inputs
         jvm = self._frame.sparkSession._jvm
         assert jvm is not None
         field = tracker.getClass().getDeclaredField("operatorToWatermarkMap")
@@ -106,7 +109,7 @@ class InputWatermarks:
         for each, (_, watermark_ms, moved_ms) in zip(self._inputs, kept, strict=True):
             each.watermark_ms, each.moved_ms = watermark_ms, moved_ms
             if watermark_ms is not None and each.node not in known:
-                # A list that stays in the JVM: Py4J would make a small Long an Integer.
+                # Boxed in the JVM, because Py4J would turn a small Long into an Integer.
                 boxed = jvm.java.util.stream.LongStream.range(watermark_ms, watermark_ms + 1).boxed().toList()
                 some = jvm.scala.jdk.javaapi.CollectionConverters.asScala(boxed).headOption()
                 watermarks.put(jvm.java.util.UUID.fromString(each.node), some)
@@ -115,7 +118,7 @@ class InputWatermarks:
         try:
             found = json.loads(self._path.read_bytes())
         except (FileNotFoundError, ValueError):
-            return []  # none yet; a damaged file costs a wait for rows of every input, as without it
+            return []  # none yet, or damaged: then the watermark waits for rows of every input, as in Spark alone
         return found if isinstance(found, list) else []
 
     def _take(self, known: Mapping[str, int]) -> bool:

@@ -1,6 +1,6 @@
-"""A pipeline's function is called, and what it gives is checked, before any query runs.
+"""Calls a pipeline's function and checks its result, before any query runs.
 
-Whatever is wrong is a DefinitionError that names the file and the line. Owned by the thread of the runner.
+Each error is a DefinitionError that names the file and the line. Owned by the thread of the runner.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from mainstem.schema.types import RESERVED_NAMES, TopicSchema
 from mainstem.spark.schemas import topic_schema
 
 _TEXT = (StringType, VarcharType, CharType)
-# Read back by a column of text as their JSON, or as the text that Spark makes of them.
+# A column of text reads these back as JSON, or as Spark's text for them.
 _AS_TEXT = (ArrayType, MapType, StructType, VariantType, DayTimeIntervalType, YearMonthIntervalType)
-# A value of one is written as a value of any that follows.
+# Each type can be written as any later one.
 _WIDER = (ByteType, ShortType, IntegerType, LongType)
 
 
 def call(pipeline: Pipeline, frames: Sequence[DataFrame], *, streaming: bool = True) -> tuple[DataFrame, ...]:
-    """One DataFrame for each output, from the pipeline's function; a streaming one of each, if these are.
+    """Call the pipeline's function; returns one DataFrame for each output, all streaming if ``streaming``.
 
     Raises DefinitionError.
     """
@@ -73,7 +73,7 @@ def call(pipeline: Pipeline, frames: Sequence[DataFrame], *, streaming: bool = T
 
 
 def schemas_of(pipeline: Pipeline, frames: Sequence[DataFrame]) -> dict[str, TopicSchema]:
-    """Topic → its schema: the declared one where there is one, which the DataFrame must fit. Raises DefinitionError."""
+    """Topic → its schema. A declared schema wins, and the DataFrame must fit it. Raises DefinitionError."""
     found = {}
     for topic, frame in zip(pipeline.outputs, frames, strict=True):
         derived = StructType([field for field in frame.schema.fields if field.name.lower() not in RESERVED_NAMES])
@@ -90,7 +90,7 @@ def schemas_of(pipeline: Pipeline, frames: Sequence[DataFrame]) -> dict[str, Top
 
 
 def check_mode(pipeline: Pipeline, frame: DataFrame) -> None:
-    """Raises DefinitionError when Spark cannot run ``frame`` in the pipeline's output mode."""
+    """Raise DefinitionError when Spark cannot run ``frame`` in the pipeline's output mode."""
     jvm = frame.sparkSession._jvm
     assert jvm is not None
     modes = jvm.org.apache.spark.sql.streaming.OutputMode
@@ -106,7 +106,7 @@ def check_mode(pipeline: Pipeline, frame: DataFrame) -> None:
 
 
 def line_in(function: Callable[..., object], error: BaseException) -> str | None:
-    """The innermost line of the file that declares ``function``, on the way to the error."""
+    """The innermost line of the traceback that is in the file of ``function``, as ``file:line``; None without one."""
     file = function.__code__.co_filename
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     return f"{file}:{lines[-1]}" if lines else None
@@ -159,7 +159,7 @@ def _check_key(pipeline: Pipeline, topic: Topic, schema: TopicSchema) -> None:
 
 
 def _check_fits(pipeline: Pipeline, topic: Topic, derived: StructType, declared: TopicSchema) -> None:
-    """Each column declared is given, in a type whose values the declared one holds, and no other is."""
+    """The DataFrame must have exactly the declared columns, with types whose values the declared types can hold."""
     parsed = StructType.fromDDL(declared.ddl_text())
     assert isinstance(parsed, StructType)
     wanted = {field.name: field.dataType for field in parsed.fields}
@@ -179,7 +179,7 @@ def _check_fits(pipeline: Pipeline, topic: Topic, derived: StructType, declared:
 
 
 def _holds(wanted: DataType, given: DataType) -> bool:
-    """Whether a value of type ``given``, written as JSON, is read back by ``wanted``; null goes everywhere."""
+    """Whether values of type ``given``, written as JSON, can be read as ``wanted``. Every type can read null."""
     if isinstance(given, NullType):
         return True
     if isinstance(wanted, _TEXT):

@@ -2,15 +2,16 @@
 
 A micro-batch, step by step (the numbers are in the code):
 1. Spark asks the source for end offsets, its tables' among them, and writes them to the checkpoint.
-2. Tasks encode the rows that the function gave and append them to the output topics, each in a transaction of its own.
-3. The driver, when all tasks are done, decides on the transactions and ends them (``transactions``): exactly once.
-4. It writes the progress record: from here on what was read is covered.
-5. Spark writes its commit. After a crash before this, the micro-batch is run again, from 1's offsets; if it was decided
-   on, its tasks write nothing.
+2. Tasks encode the rows of the function's result and append them to the output topics, each task in its own
+   transaction.
+3. When all tasks are done, the driver decides on the transactions and ends them (``transactions``): exactly once.
+4. The driver writes the progress record: from here on the micro-batch's input is covered.
+5. Spark writes its commit. After a crash before this, Spark runs the micro-batch again, with the offsets of step 1; if
+   it was decided, its tasks write nothing.
 
-Spark takes rows that change (mode ``update``) from Python in ``foreachBatch`` alone, so all pipelines go that way;
-it also spares each micro-batch two planner processes. ``write`` runs in the query's own thread; the rest belongs to the
-thread of the runner.
+A Python data source cannot write rows that change (mode ``update``); ``foreachBatch`` can. So all pipelines use it. It
+also saves two planner processes for each micro-batch. ``write`` runs in the query's own thread, everything else in the
+runner's thread.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class PipelineQuery(Query):
     def __init__(
         self, spark: SparkSession, pipeline: Pipeline, schemas: Mapping[str, TopicSchema], place: QueryPlace, log: Log
     ) -> None:
-        """Calls the pipeline's function and checks what it gives: raises DefinitionError, which names file and line."""
+        """Call the pipeline's function and check its result. Raises DefinitionError, which names file and line."""
         frames = call(pipeline, input_frames(spark, pipeline, schemas, place, log))
         derived = schemas_of(pipeline, frames)
         writable = [for_writing(frame) for frame in frames]
@@ -82,7 +83,7 @@ class PipelineQuery(Query):
             self._run = begin_run(place.log, query_id(place.checkpoint))
         task = functools.partial(self._task, names=frame.columns, run=self._run, batch_id=batch_id)
         self._has_tasks = True
-        if any("." in name or "`" in name for name in frame.columns):  # mapInArrow takes no such name
+        if any("." in name or "`" in name for name in frame.columns):  # mapInArrow refuses such names
             frame = frame.toDF(*map(str, range(len(frame.columns))))
         reports: list[Prepared] = [
             pickle.loads(row.report) for row in frame.mapInArrow(task, "report BINARY").collect()
@@ -91,18 +92,18 @@ class PipelineQuery(Query):
         offsets = read_offsets(place.checkpoint, batch_id)
         decided = decide_and_finish(self._run, batch_id, reports, offsets, place.on_step)
         self.written_rows += decided.records
-        written = decided.position.restrict(topic.name for topic in self.pipeline.outputs)  # no dead letters
+        written = decided.position.restrict(topic.name for topic in self.pipeline.outputs)  # without the dead letters
         self._progress.advance(batch_id, offsets, written)
         place.on_step("driver:progress")
 
     def _resolve(self, error: Exception) -> None:
-        """Leave nothing open behind a micro-batch that failed: readers would wait for the query's next start.
+        """Leave no transaction of a failed micro-batch open: readers would wait for the query's next start.
 
-        When one task fails, or the query is stopped, Spark kills the others, which may prepare something until then.
+        When one task fails, or the query is stopped, Spark kills the other tasks. Until then they may prepare more.
         """
         run, self._run = self._run, None
         linger_s, self._has_tasks = KILLED_AFTER_S if self._has_tasks else 0.0, False
-        if run is not None and not isinstance(error, ProducerFencedError):  # then the sink is another's
+        if run is not None and not isinstance(error, ProducerFencedError):  # else another run owns the sink
             try:
                 resolve_abandoned(run.log, run.sink_id, linger_s=linger_s)
             except MainstemError as failed:
@@ -119,9 +120,9 @@ def append_rows(
     batch_id: int,
     on_step: StepObserver,
 ) -> Iterator[pa.RecordBatch]:
-    """Step 2, a task's: append the rows as the topics' encoding has them; one row, the pickled report, comes back.
+    """Step 2, in a task: append the rows. Yields one row, the pickled ``Prepared``.
 
-    ``names`` are those of the columns; the batches may have others.
+    ``names`` are the columns' real names; those in the batches may be replaced by numbers.
     """
     context = TaskContext.get()
     assert context is not None

@@ -1,7 +1,7 @@
 """The common part of all pipelines' streaming queries: inputs, checkpoint, start, progress.
 
 Two kinds build on it: ``PipelineQuery`` appends what a function derives, ``BatchFunctionQuery`` calls a function with
-each micro-batch. ``write`` runs in the query's own thread; the rest belongs to the thread of the runner.
+each micro-batch. ``write`` runs in the query's own thread, everything else in the runner's thread.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from mainstem.spark.queries.frames import stream, table
 from mainstem.spark.queries.input_watermarks import InputWatermarks
 from mainstem.spark.sink.sink_run import StepObserver, ignore_step
 
-# A table of more records than this is not sent whole to every task.
+# Spark sends a table with at most so many records whole to every task.
 BROADCAST_RECORDS_MAX = 500_000
 
 
 @dataclass(frozen=True, slots=True)
 class QueryPlace:
-    """A query's log, its own checkpoint directory, and the callback for the sink's steps."""
+    """A query's log, its own checkpoint directory, and the observer of the sink's steps."""
 
     log: LogOptions
     checkpoint: str
@@ -40,7 +40,7 @@ class QueryPlace:
 class Query(ABC):
     """A pipeline's streaming query.
 
-    ``schemas`` are those of the topics that it derives, by name; ``written_rows`` counts what it has appended to them.
+    ``schemas``: topic name → schema of the topics that it derives. ``written_rows``: how many rows it has appended.
     """
 
     def __init__(self, pipeline: Pipeline, frame: DataFrame, place: QueryPlace, log: Log) -> None:
@@ -56,7 +56,7 @@ class Query(ABC):
         self._progress = ProgressLog(place.log, pipeline.name, outputs, self._streams)
 
     def start(self, *, once: bool) -> StreamingQuery:
-        """Start or go on where the checkpoint says; with ``once`` up to what is there now."""
+        """Start, or go on from the checkpoint. With ``once`` the query ends when it has read what is there now."""
         if last_planned(self._place.checkpoint) is None:
             self._progress.start(self._log.beginning(*self._streams))
         self._watermarks.begin()
@@ -71,17 +71,17 @@ class Query(ABC):
 
     @property
     def frame(self) -> DataFrame:
-        """The outputs as declared."""
+        """The DataFrame that the query runs."""
         return self._frame
 
     @property
     def checkpoint(self) -> str:
-        """Where Spark keeps how far it is."""
+        """The directory of the query's checkpoint."""
         return self._place.checkpoint
 
     @abstractmethod
     def write(self, frame: DataFrame, batch_id: int) -> None:
-        """Do what a micro-batch is there for, then say its progress."""
+        """Process a micro-batch, then write its progress record."""
 
     def close(self) -> None:
         self._progress.close()
@@ -117,7 +117,7 @@ def _input(
         is_small = sum(log.end(name).values()) <= BROADCAST_RECORDS_MAX
         options = {"checkpointLocation": place.checkpoint, "onDamaged": pipeline.on_damaged}
         return table(spark, bootstrap, name, schemas[name], options, is_small=is_small)
-    # Each stream carries where the tables end, for it may be the only one that has news.
+    # Each stream's offsets contain the ends of the tables, because only one of the streams may have new records.
     group = f"mainstem-{pipeline.name}"
     options = {
         "tables": ",".join(sorted({topic.name for topic in pipeline.tables})),

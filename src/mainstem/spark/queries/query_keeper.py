@@ -1,10 +1,10 @@
 """Keeps one pipeline's query running: starts it, reports its failures, and restarts it after a pause.
 
-The pause doubles from failure to failure, up to ``_PAUSE_S_MAX``, and is short again once a micro-batch went through,
-or the query has run for as long as the longest pause. A start that fails counts as a failure of the query. A query that
-runs once is started again only where a Python process of Spark was too slow: Spark gives the one that plans a stream
-ten seconds to connect, whatever the load, and no setting changes that. Owned by the runner's thread, which calls
-``look`` now and then; a query that runs costs it a few calls to the JVM.
+The pause doubles with each failure, up to ``_PAUSE_S_MAX``. It is short again after a finished micro-batch, or when the
+query has run for longer than the longest pause. A failed start counts as a failure of the query. A query that runs once
+is restarted only when a Python process of Spark was too slow: Spark waits ten seconds for the process that plans a
+stream to connect, and no setting changes that. Owned by the runner's thread, which calls ``look`` from time to time.
+Each call costs a few calls to the JVM.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ class QueryKeeper:
         return self._watch.state
 
     def start(self, *, once: bool) -> None:
-        """Start the query for the first time. Raises what is wrong with it, and LogUnavailableError."""
+        """Start the query for the first time. Raises what the start of the query raises, and LogUnavailableError."""
         self._watch.started(again=False)
         self._start(once=once)
 
     def look(self) -> None:
-        """See how the query is; if it has failed, start it again when its pause is over."""
+        """Update ``state``. Restart a failed query when its pause is over."""
         if self._handle is None:
             if self._clock.monotonic_s() >= self._next_try_s:
                 self._start_again()
             return
-        is_alive = self._handle.isActive  # asked first: what it did before it ended is seen below
+        is_alive = self._handle.isActive  # read first, so that the last progress of an ended query is not missed
         progressed = self._watch.look(self._handle, self._query.written_rows, self._query.watermark_held_by)
         if is_alive:
             if progressed or self._clock.monotonic_s() - self._started_s > _PAUSE_S_MAX:
@@ -67,7 +67,7 @@ class QueryKeeper:
         self._pause(self._cause(str(error)) if error is not None else "it was stopped")
 
     def look_once(self) -> bool:
-        """See how a query is that was started with ``once``; whether it is still at work.
+        """``look`` for a query that was started with ``once``. Returns whether it is still running.
 
         Raises PipelineFailedError when it failed.
         """
@@ -89,12 +89,12 @@ class QueryKeeper:
         return False
 
     def give_up(self, why: str) -> str:
-        """The query failed and is not tried again; the line that says so."""
+        """Record that the query failed and is not restarted. Returns the line for the user."""
         self._watch.failed(why, again_in_s=None)
         return f"pipeline {self._name} failed: {why}"
 
     def stop(self) -> None:
-        """Stop the query, if it runs, and let go of what it holds."""
+        """Stop the query if it runs, and close it."""
         try:
             if self._handle is not None and self._handle.isActive:
                 self._watch.look(self._handle, self._query.written_rows, self._query.watermark_held_by)
@@ -119,7 +119,7 @@ class QueryKeeper:
         self._watch.started(again=True)
         try:
             self._start(once=False)
-        except (MainstemError, PySparkException, Py4JJavaError) as error:  # Py4J's others say that the JVM is gone
+        except (MainstemError, PySparkException, Py4JJavaError) as error:  # other Py4J errors mean that the JVM is gone
             self._pause(self._cause(f"{type(error).__name__}: {error}"))
 
     def _pause(self, why: str) -> None:
@@ -130,5 +130,5 @@ class QueryKeeper:
 
 
 def say(text: str) -> None:
-    """A line for the process's log."""
+    """Print a line to the process's log, standard error."""
     print(f"mainstem: {text}", file=sys.stderr, flush=True)  # noqa: T201 - the process's log

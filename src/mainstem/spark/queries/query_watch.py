@@ -1,8 +1,8 @@
 """Turns Spark's progress reports of one streaming query into the pipeline's state.
 
-Spark keeps its last hundred progress reports; each look reads those that are new since the last one. That is a few
-calls to the JVM from the runner's thread. A listener would be called at each micro-batch and take time of the query's
-own thread, which adds latency. Owned by the runner's thread.
+Spark keeps its last hundred progress reports. Each ``look`` reads the new ones, by a few calls to the JVM from the
+runner's thread. A listener would run in the query's own thread at each micro-batch and add latency. Owned by the
+runner's thread.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RAN = "addBatch"
 
 
 class ProgressWatch:
-    """Keeps ``state`` up to date; ``look`` is called as often as it shall be fresh."""
+    """Keeps ``state``. It is as recent as the last ``look``."""
 
     def __init__(self, app: str, pipeline: str, *, once: bool, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
@@ -50,18 +50,18 @@ class ProgressWatch:
         )
 
     def failed(self, text: str, *, again_in_s: float | None) -> None:
-        """The query failed; it is tried again in so many seconds, or never."""
+        """The query failed. It is restarted in ``again_in_s`` seconds; None: never."""
         now_ms = self._clock.time_ms()
         again_ms = None if again_in_s is None else now_ms + round(again_in_s * 1_000)
         status = Status.FAILED if again_in_s is None else Status.RESTARTING
         self.state = replace(self.state, status=status, failure=Failure(text, now_ms, again_ms))
 
     def ended(self, status: Status) -> None:
-        """The query is over, and was not failed."""
+        """The query ended without a failure."""
         self.state = replace(self.state, status=status)
 
     def look(self, query: StreamingQuery, written_rows: int, watermark_held_by: str | None = None) -> bool:
-        """Take what is new; whether micro-batches were done since the last look."""
+        """Read the new progress reports. Returns whether a micro-batch has finished since the last ``look``."""
         reports = self._new_reports(query)
         done = [report for report in reports if _RAN in report["durationMs"]]
         self._recent.extend(_micro_batch(report) for report in done)
@@ -116,7 +116,7 @@ def _micro_batch(report: Mapping[str, Any]) -> MicroBatch:
 
 
 def _lag(sources: Iterable[Mapping[str, Any]]) -> int | None:
-    """The records that the log held beyond the micro-batch; None when a source of another kind is among them."""
+    """How many records the log held after the micro-batch's end; None when a source is not Mainstem's."""
     behind = 0
     for source in sources:
         latest, end = _position(source.get("latestOffset")), _position(source.get("endOffset"))

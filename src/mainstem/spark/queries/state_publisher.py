@@ -21,7 +21,7 @@ _TIMEOUT_S = 5.0
 
 
 class StatePublisher:
-    """``put`` from any thread; a context manager whose end appends what is left, if the log takes it in time."""
+    """Call ``put`` from any thread. At the end of the ``with`` block it tries once to append what is left."""
 
     def __init__(self, bootstrap: str, *, every_s: float = 1.0, clock: Clock | None = None) -> None:
         self._log = Log(bootstrap, timeout_s=_TIMEOUT_S)
@@ -34,7 +34,7 @@ class StatePublisher:
         self._thread = threading.Thread(target=self._run, name="pipeline-states", daemon=True)
 
     def put(self, states: Iterable[PipelineState]) -> None:
-        """Take the newest states; returns at once."""
+        """Store the newest states for publishing; returns at once."""
         with self._changed:
             self._states.update((state.pipeline, state) for state in states)
             self._changed.notify()
@@ -58,12 +58,12 @@ class StatePublisher:
                         self._changed.wait(self._every_s)
                     is_closing, due = self._is_closing, self._due()
                 self._publish(due)
-                with self._changed:  # a breath, in which states gather
+                with self._changed:  # collect more states for the next append
                     if not self._is_closing:
                         self._changed.wait_for(lambda: self._is_closing, self._every_s)
 
     def _due(self) -> list[PipelineState]:
-        """The states that say something new, or have not been said for long; as of now."""
+        """The states to append now: changed ones, and those whose last heartbeat is too old."""
         now_ms = self._clock.time_ms()
         due = []
         for name, state in self._states.items():

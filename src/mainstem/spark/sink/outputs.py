@@ -25,9 +25,9 @@ _WHOSE = "_output"
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One topic as tasks write it; ``json_columns`` are those whose values are JSON text already.
+    """A topic that tasks write to. The values of ``json_columns`` are JSON text already.
 
-    ``dead_letters`` is the topic for rows whose key is null; None leaves them out.
+    ``dead_letters`` is the topic for rows with a null in their key; with None these rows are dropped.
     """
 
     topic: str
@@ -37,7 +37,7 @@ class Output:
 
 
 def combined(frames: Sequence[DataFrame]) -> DataFrame:
-    """The DataFrames, one for each output, as the one that a query runs."""
+    """One DataFrame for a query to run, from the DataFrames of all outputs."""
     if len(frames) == 1:
         return frames[0]
     return functools.reduce(DataFrame.union, (_tagged(frames, number) for number in range(len(frames))))
@@ -55,10 +55,10 @@ def _tagged(frames: Sequence[DataFrame], number: int) -> DataFrame:
 
 
 def records_of(arrow_batch: pa.RecordBatch, outputs: Sequence[Output]) -> Iterator[tuple[str, Rows]]:
-    """The records of each output among the rows of ``combined``: its topic, their keys and values.
+    """Turn rows of ``combined`` into records: pairs of a topic and its records, for each output with rows.
 
-    A row with a null in its key has no identity: it becomes a record of ``dead_letters``, without a key, whose headers
-    say the topic and what is wrong.
+    A row with a null in its key cannot be found again by key. It becomes a record of ``dead_letters``, without a key;
+    the record's headers name the topic and the error.
     """
     if len(outputs) == 1:
         yield from _records(arrow_batch, outputs[0])

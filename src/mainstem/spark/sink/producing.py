@@ -1,12 +1,13 @@
 """A writing task: Arrow columns into record batches, sent raw, acknowledged by all replicas. Runs in Spark's workers.
 
 Keyed records go to the same partition as with Kafka's own clients (murmur2), so a key stays in one partition for every
-writer. Records without a key go to one partition for each Arrow batch, in turn. Batches carry the producer's id, epoch
-and sequence: if a response gets lost and the batch is sent again, the log appends it once.
+writer. Records without a key go to the partitions in turn, a whole Arrow batch (or about 8 MB of it) to each. Batches
+carry the producer's id, epoch and sequence: if a response gets lost and the batch is sent again, the log appends it
+once.
 
-``producing`` is at least once: a repeated task writes its records again. ``transactions.prepare`` is exactly once,
-with a ``Producer`` of its own. ``Producing`` belongs to one task; an idempotent producer is kept in the process from
-task to task.
+``producing`` is at least once: a repeated task writes its records again. ``transactions.prepare`` is exactly once and
+uses a ``TaskProducer``. A ``Producing`` belongs to one task. The process keeps its idempotent producer for the next
+task.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ _SLICE_BYTES = 8 * 1024 * 1024
 
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
-"""The type of the headers' column."""
+"""The type of the column ``headers``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Records to append, column by column; all but ``values`` may be absent."""
+    """Records to append, as columns of equal length. All but ``values`` may be absent."""
 
     values: pa.Array
     keys: pa.Array | None = None
@@ -62,7 +63,7 @@ class Rows:
 
 
 class Producer:
-    """An identity and, for each partition, the sequence of its next record."""
+    """A producer's id and epoch, and the sequence number of the next record for each partition."""
 
     transactional_id: str | None = None
 
@@ -71,19 +72,19 @@ class Producer:
         self._sequences: dict[TopicPartition, int] = {}
 
     def stamp(self, client: WireClient, tp: TopicPartition) -> ProducerStamp:
-        """The producer's stamp for the next batch of a partition."""
+        """The id, epoch and sequence number for the next batch of a partition."""
         return ProducerStamp(*self._identity, self._sequences.get(tp, 0), self.transactional_id is not None)
 
     def stamped(self, tp: TopicPartition, records: int) -> None:
-        """So many records were stamped."""
+        """Count ``records`` that were stamped, so that the next stamp follows them."""
         self._sequences[tp] = (self._sequences.get(tp, 0) + records) & _SEQUENCE_MASK
 
     def asks_before(self, tp: TopicPartition) -> bool:
-        """Whether ``stamp`` has to ask the log before records may go to a partition."""
+        """Whether ``stamp`` sends a request before the first records of a partition."""
         return False
 
     def renews(self, client: WireClient) -> bool:
-        """Whether the first batches, refused as another producer's, may get a new stamp and be sent again."""
+        """Whether the first batches, if the log refused them, may be sent again with a new identity."""
         return False
 
 
@@ -92,7 +93,7 @@ _IDLE: dict[tuple[LogOptions, int], Producer] = {}
 
 @contextmanager
 def producing(options: WriteOptions) -> Iterator[Producing]:
-    """The producer of a task. After an error its identity is dropped, since its next sequence is unknown."""
+    """Append as one task, at least once. An error drops the producer, because its next sequence number is unknown."""
     here = (options.log, os.getpid())
     with borrowed(options.log) as client:
         producer = _IDLE.pop(here, None) or Producer(init_producer_id(client))
@@ -103,7 +104,7 @@ def producing(options: WriteOptions) -> Iterator[Producing]:
 
 
 class Producing:
-    """Appends to any topic; ``position`` is just after all that was appended."""
+    """Appends to any topic. ``position``: the end of the acknowledged records; ``records``: how many were appended."""
 
     def __init__(
         self,
@@ -112,21 +113,21 @@ class Producing:
         producer: Producer,
         turn: int | None = None,
     ) -> None:
-        """``turn`` is the partition, of any topic, at which records without a key begin."""
+        """``turn``: the number of the partition, in any topic, that gets the first records without a key."""
         self._client = client
         self._compression = _compression(options.compression)
         self._batch_bytes_max = options.batch_bytes_max or MAX_BATCH_BYTES
         self._producer = producer
         self._window = ProduceWindow(client, self._acknowledged, transactional_id=producer.transactional_id)
         self._is_proved = False
-        """Whether the log has taken something of this producer."""
+        """Whether the log has accepted a batch of this producer. Until then the first batches are sent alone."""
         self._partition_counts: dict[str, int] = {}
         self._turns = itertools.count(os.getpid() if turn is None else turn)
         self.position = Position()
         self.records = 0
 
     def append(self, topic: str, rows: Rows) -> None:
-        """Append the rows; they are durable when ``finish`` returns."""
+        """Append the rows; they are durable when ``finish`` returns. Raises UnknownTopicError, ProducerError."""
         count = self._partition_count(topic)
         for part in _slices(rows):
             numbers = self._numbers(part, count)
@@ -140,11 +141,11 @@ class Producing:
             self.records += len(part.values)
 
     def finish(self) -> None:
-        """Return when all that was appended is durable."""
+        """Wait until all appended records are durable."""
         self._window.drain()
 
     def abandon(self) -> None:
-        """Wait for nothing more: what was appended last may be in the log or not."""
+        """Stop waiting for acknowledgements: the last records may or may not be in the log."""
         self._window.abandon()
 
     def _numbers(self, rows: Rows, count: int) -> Any:
@@ -164,7 +165,7 @@ class Producing:
 
     def _send(self, parts: Mapping[TopicPartition, Rows]) -> None:
         if any(self._producer.asks_before(tp) for tp in parts):
-            self._window.drain()  # the client is its own until then
+            self._window.drain()  # the window uses the client until it is empty
         waves = self._encoded(parts)
         if not self._is_proved:
             try:
@@ -182,7 +183,7 @@ class Producing:
             self._window.send(wave)
 
     def _encoded(self, parts: Mapping[TopicPartition, Rows]) -> list[dict[TopicPartition, bytes]]:
-        """The record batches, those first that are the first of their partition."""
+        """The record batches in waves: the first batch of each partition, then the second ones, and so on."""
         from mainstem.record.arrow_encode import encode  # for tasks alone: planners and commits are short-lived
 
         waves: list[dict[TopicPartition, bytes]] = []
@@ -208,7 +209,7 @@ class Producing:
         self.position |= Position({tp: base_offset + read_header(batch).record_count})
 
     def _partition_count(self, topic: str) -> int:
-        """As of a minute ago or later, and the same for the whole task."""
+        """The topic's number of partitions, at most a minute old. It stays the same for the whole task."""
         if topic not in self._partition_counts:
             self._window.drain()
             try:
@@ -219,7 +220,7 @@ class Producing:
 
 
 def _slices(rows: Rows) -> Iterator[Rows]:
-    """The rows in parts of a size that encoding may take memory for, and be overlapped with sending."""
+    """The rows in parts of about 8 MB: this bounds the memory of encoding, which overlaps with sending."""
     columns = (rows.values, rows.keys, rows.headers)
     size = sum(column.nbytes for column in columns if column is not None)
     step = max(1, len(rows.values) * _SLICE_BYTES // max(size, 1))

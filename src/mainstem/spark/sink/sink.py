@@ -1,16 +1,16 @@
 """Writing DataFrames to the log: ``df.write.format("mainstem")`` and ``df.writeStream.format("mainstem")``.
 
-Columns, as Spark's Kafka connector has them: ``value`` (text or bytes), and optionally ``key``, ``headers``, ``topic``
-(unless the option ``topic`` says it for all), ``partition`` and ``timestamp``.
+The columns are those of Spark's Kafka connector: ``value`` (text or bytes), and optionally ``key``, ``headers``,
+``topic`` (unless the option ``topic`` names one topic for all rows), ``partition`` and ``timestamp``.
 
-With the option ``keyColumn`` rows have any columns: the value is a JSON object of all of them, the key the text of that
-column (several: a JSON array), as in topics of an App.
+With the option ``keyColumn`` rows may have any columns. The value is then a JSON object of all columns; the key is the
+text of that column, or a JSON array for several columns, as in topics of an App.
 
 **A stream** is exactly once, by the steps of ``transactions``. Spark creates the writer twice for each micro-batch: in
-a process that sends it to the tasks, and in one that commits. So each commit begins a run. Tasks do not know what is
-decided: they write a repeated micro-batch again, and the commit aborts that. The sink's id is the query's id, which
-Spark passes to the tasks. A stream with the option ``pipeline`` appends a progress record after each micro-batch, so
-that positions propagate through it.
+a process that sends it to the tasks, and in one that commits. So each commit begins a run. Tasks do not know the
+decision: they write a repeated micro-batch again, and the commit aborts these transactions. The sink's id is the
+query's id, which Spark passes to the tasks. A stream with the option ``pipeline`` appends a progress record after each
+micro-batch, so that positions propagate through it.
 
 **A batch write** is all or nothing by the same steps, as one micro-batch of a sink of its own. If its driver dies, only
 a write with a name (``writeId``) can be resumed: running it again finishes a decided write or writes an undecided one,
@@ -50,7 +50,7 @@ _COLUMNS = ("key", "value", "headers", "topic", "partition", "timestamp")
 
 
 class Appended(WriterCommitMessage):
-    """A task's report: its transaction and the sink that it belongs to; without transactions, where it wrote to."""
+    """A task's report: its transaction and its sink. Without transactions only ``prepared.position`` counts."""
 
     def __init__(self, prepared: Prepared, sink_id: str) -> None:
         self.prepared = prepared
@@ -58,7 +58,7 @@ class Appended(WriterCommitMessage):
 
 
 class LogWriter(DataSourceArrowWriter):
-    """A batch write. Made once, on the driver; what is pickled then runs in tasks and commits."""
+    """A batch write. Created once, on the driver; pickled copies run in tasks and commit."""
 
     def __init__(self, options: WriteOptions, schema: StructType, on_step: StepObserver = ignore_step) -> None:
         _check_columns(options, schema)
@@ -66,7 +66,7 @@ class LogWriter(DataSourceArrowWriter):
         self._on_step = on_step
         sink_id = f"write-{options.write_id or uuid.uuid4().hex}"
         timeout_ms = options.transaction_timeout_ms or LONGEST_TIMEOUT
-        # One with a name may have been decided: then its tasks have nothing to write.
+        # An earlier run of a write with a name may have been decided: then the tasks write nothing.
         decided = decided_batch(options.log, sink_id) if options.write_id else NOT_DECIDED
         self._run = SinkRun(options.log, sink_id, decided=decided, timeout_ms=timeout_ms)
 
@@ -86,7 +86,7 @@ class LogWriter(DataSourceArrowWriter):
 
 
 class LogStreamWriter(DataSourceStreamArrowWriter):
-    """A stream's writes; ``commit`` runs in a driver-side process, after all tasks of a micro-batch."""
+    """A stream's writes. ``commit`` runs in a process beside the driver, after all tasks of a micro-batch."""
 
     def __init__(self, options: WriteOptions, schema: StructType, on_step: StepObserver = ignore_step) -> None:
         _check_columns(options, schema)
@@ -125,7 +125,7 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
             _resolve(run, messages)
 
     def _run(self, messages: list[WriterCommitMessage | None]) -> SinkRun | None:
-        """The run that tasks prepared for; None when no task has reported."""
+        """The run that tasks prepared for; None when no task has sent a report."""
         found = {message.sink_id for message in messages if isinstance(message, Appended)}
         options = self._options
         return SinkRun(options.log, found.pop(), timeout_ms=options.transaction_timeout_ms) if found else None
@@ -147,7 +147,7 @@ def prepare_all(
     options: WriteOptions,
     on_step: StepObserver = ignore_step,
 ) -> Appended:
-    """Append the rows of all batches in a transaction, and leave that open."""
+    """Append the rows of all batches in a transaction, and leave the transaction open."""
     context = TaskContext.get()
     assert context is not None
     with prepare(run, batch_id, context.partitionId(), options, on_step, attempt=context.attemptNumber()) as preparing:
@@ -162,10 +162,10 @@ def _prepared(messages: list[WriterCommitMessage | None]) -> list[Prepared]:
 
 
 def _resolve(run: SinkRun, messages: list[WriterCommitMessage | None]) -> None:
-    """After a failure: finish what is decided, abort the rest.
+    """After a failure: commit the decided transactions, abort the rest.
 
-    An error is printed, not raised: Spark has the error of a task or of the commit, and would say "Writing job failed"
-    in place of it. A loss is raised by the commit, also when the same micro-batch or write is run again.
+    It prints an error and does not raise it. Spark has the error of a task or of the commit, and would replace it with
+    "Writing job failed". The commit raises an error for lost records, also when the micro-batch or write is run again.
     """
     try:
         resolve_abandoned(run.log, run.sink_id, linger_s=_linger_s(messages))
@@ -174,12 +174,12 @@ def _resolve(run: SinkRun, messages: list[WriterCommitMessage | None]) -> None:
 
 
 def _linger_s(messages: list[WriterCommitMessage | None]) -> float:
-    """How long tasks may go on that have not reported."""
+    """How long tasks that have not reported may still run."""
     return KILLED_AFTER_S if None in messages else 0.0
 
 
 def _property(name: str) -> str:
-    """A local property that Spark sets for a streaming query's tasks."""
+    """A local property that Spark sets for tasks of streaming queries. Raises ConfigError where it is missing."""
     context = TaskContext.get()
     value = context.getLocalProperty(name) if context is not None else None
     if value is None:

@@ -1,4 +1,4 @@
-"""The decision on a micro-batch, as a sink's group keeps it: committed offsets and the text beside them.
+"""The decision on a micro-batch, as a sink's group keeps it: committed offsets with metadata.
 
     group       mainstem-sink-<sink id>
     partitions  0, 1, … of the topic __mainstem_sinks, which holds no records
@@ -10,7 +10,7 @@ The document's fields:
 * ``v``: its version, 1
 * ``source``: the digest of the source's end offsets
 * ``topics``: the topic names, to which the other fields refer by index
-* ``at``: where the written records end, as [topic, partition, offset]
+* ``at``: the ends of the written records, as [topic, partition, offset]
 * ``tx``: the transactions, as [transactional id without the group, producer id, epoch, topic, partition, offset]. The
   last three name one record of the transaction; that record's outcome is the transaction's outcome.
 
@@ -41,7 +41,7 @@ _VERSION: Final = 1
 
 
 class DecidedTransaction(NamedTuple):
-    """A transaction that is to be committed, and a record of it: by that record's fate its own is known."""
+    """A transaction to commit, and one of its records, the witness, whose outcome is the transaction's outcome."""
 
     instance: Instance
     witness: TopicPartition
@@ -63,7 +63,7 @@ class MicroBatchCommit:
 
 
 def digest(source: StreamOffsets | None) -> str:
-    """A short text that differs where the source's end offsets do; empty where they are not known."""
+    """A hash of the source's end offsets, 16 hexadecimal digits; empty when the offsets are unknown."""
     if source is None:
         return ""
     return blake2b(json.dumps(source.to_json(), sort_keys=True).encode(), digest_size=8).hexdigest()

@@ -50,12 +50,12 @@ _SEARCH_EVERY_S: Final = 60.0
 
 
 class RunStart(Enum):
-    """When a driver's run began, compared with its tasks and with the driver itself."""
+    """When and where a run began, and so what its driver knows about the open transactions."""
 
     BEFORE_TASKS = auto()
-    """Now. Every transaction that is open now belongs to an earlier run."""
+    """Here, before its tasks. What is open now belongs to an earlier run."""
     AFTER_TASKS = auto()
-    """Now, to decide on what tasks have prepared already. Another run may have aborted that in the meantime."""
+    """Here, to decide on what tasks have prepared already. Another run may have aborted that before."""
     EARLIER = auto()
     """In another process, which has decided nothing since. ``SinkRun.driver`` is the run's producer."""
 

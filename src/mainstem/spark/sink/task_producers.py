@@ -1,21 +1,22 @@
 """The transactional producers of one Python process: taken for a task, kept for the next micro-batch.
 
-A transactional id belongs to one process for good: ``<group>-<process>-<n>``, where ``process`` is drawn at random. So
-an abandoned task (its driver is gone, its executor was given up) can fence and abort only itself. If ids were numbered
-by task, it could abort a transaction that another task has prepared, after the decision.
+A transactional id belongs to one process for good: ``<group>-<process>-<n>``, where ``process`` is random. So an
+abandoned task (its driver is gone, or Spark has given up its executor) can fence and abort only itself. If ids were
+numbered by task, an abandoned task could abort what another task has prepared, even after the decision.
 A process has as many ids as it prepares transactions in one micro-batch. ``is_task_of`` recognizes them by their whole
 form, since one group's name may begin with another's.
 
-An id goes from micro-batch to micro-batch like this:
+The states of an id:
 1. *New*: InitProducerId. No other process has the id, so there is nothing to fence.
-2. *Prepared*: a task has reported it. From here on the driver ends its transaction and the process leaves it alone: an
-   InitProducerId now might abort a decided transaction.
-3. *Taken again*, by a task of a later micro-batch: Spark begins one only when the one before is finished, so the
+2. *Prepared*: a task has reported it. From here on the driver ends its transaction. The process sends no request for
+   it, because an InitProducerId might abort a decided transaction.
+3. *Taken again*, by a task of a later micro-batch. Spark begins that one only when the one before is finished, so the
    transaction has ended. If ending a transaction raises the epoch, the process knows the next epoch and sends no
-   request: the log refuses records with it unless the transaction has ended. Otherwise, or if refused: InitProducerId.
-4. *Failed* before it was reported: no decision can name it. It is aborted at once, if the log can be reached.
+   request: the log refuses records with it unless the transaction has ended. Otherwise, or if the log refuses them, the
+   process sends InitProducerId.
+4. *Failed* before the report: no decision can name it. The process aborts it at once, if it can reach the log.
 
-A fork starts with none. Owned by one thread.
+A forked process starts without ids. Owned by one thread.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _OWN: Final = re.compile(rf"-[0-9a-f]{{{2 * _WORD_BYTES}}}-\d+")
 
 @dataclass(slots=True)
 class _Id:
-    """A transactional id of this process, the micro-batch that it last prepared, and who its producer was then."""
+    """A transactional id of this process, the micro-batch that it last prepared, and its identity in that one."""
 
     name: str
     batch_id: int = _NEVER
@@ -68,7 +69,7 @@ _THIS: list[_Process] = []
 
 
 def terms_of(client: WireClient, log: LogOptions, timeout_ms: int | None) -> Terms:
-    """The terms of the log's transactions, as this process has learnt them."""
+    """How the log runs transactions. Each process asks once."""
     known = _this().terms
     if (log, timeout_ms) not in known:
         known[log, timeout_ms] = learn_terms(client, timeout_ms)
@@ -76,12 +77,12 @@ def terms_of(client: WireClient, log: LogOptions, timeout_ms: int | None) -> Ter
 
 
 class TaskProducer(Producer):
-    """A producer for one task's transaction, which the driver ends. Asks for its identity with the first record."""
+    """The producer of one task's transaction, which the driver ends. It gets its identity with the first record."""
 
     def __init__(
         self, log: LogOptions, group: str, batch_id: int, terms: Terms, on_init: Callable[[], None] = lambda: None
     ) -> None:
-        """``on_init`` is called when it has its identity."""
+        """``on_init`` is called when the producer has its identity."""
         super().__init__(ProducerIdentity(-1, -1))
         self._key = (log, group)
         self._batch_id = batch_id
@@ -95,7 +96,7 @@ class TaskProducer(Producer):
 
     @property
     def instance(self) -> Instance:
-        """The transaction; only after the first record."""
+        """The transaction; valid after the first record."""
         return Instance(self._id.name, *self._identity)
 
     @property
@@ -114,7 +115,7 @@ class TaskProducer(Producer):
         return not self._terms.raises_epoch and tp not in self._added
 
     def renews(self, client: WireClient) -> bool:
-        """The epoch that was expected is not the right one: ask."""
+        """The log has refused the expected epoch: ask for the current one."""
         if not self._is_expected:
             return False
         self._init(client)
@@ -122,13 +123,13 @@ class TaskProducer(Producer):
         return True
 
     def prepared(self) -> None:
-        """A report of it goes out; from now on the transaction is others' to end."""
+        """The task reports its transaction; from now on only the driver ends it."""
         if self._is_ready:
             self._id.batch_id, self._id.last = self._batch_id, self._identity
         _give_back(self._key, self._id)
 
     def failed(self, client: WireClient) -> None:
-        """No report goes out: abort it, as far as the log can be reached; if not, the driver does."""
+        """The task sends no report: abort the transaction. If the log cannot be reached, the driver aborts it later."""
         self._id.last = None
         if self._is_ready:
             try:
@@ -153,7 +154,7 @@ class TaskProducer(Producer):
 
 
 def is_task_of(group: str, transactional_id: str) -> bool:
-    """Whether the id is one that a task of this very group takes, and not of one whose name begins alike."""
+    """Whether a task of this group takes such an id. A group whose name begins with this one's does not count."""
     return transactional_id.startswith(group) and _OWN.fullmatch(transactional_id, len(group)) is not None
 
 

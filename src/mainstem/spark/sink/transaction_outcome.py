@@ -5,9 +5,9 @@ producer has gone on, or the log has aborted it after its time-out.
 
 1. Below the partition's last stable offset every transaction has ended. A read_committed fetch at the record then names
    each aborted transaction that the record may belong to.
-2. From the last stable offset on, such a fetch names none, whatever has happened: another transaction that began
-   before is still open. There the markers decide: the first one of the producer after the record ends its transaction.
-   They are read with isolation level read_uncommitted. Compaction does not reach these offsets: the marker is there.
+2. From the last stable offset on, such a fetch names no aborted transaction, because an earlier transaction is still
+   open. There the markers decide: the first one of the producer after the record ends its transaction. They are read
+   with isolation level read_uncommitted. Compaction does not reach these offsets, so the marker is still there.
 3. Without a marker the transaction has not ended in this partition: its coordinator is still writing the markers. The
    caller waits.
 
@@ -34,9 +34,9 @@ _SCAN_BYTES: Final = 8 << 20
 
 
 def is_aborted(client: WireClient, transaction: DecidedTransaction) -> bool:
-    """Whether the log has aborted a transaction that it refuses to end. Waits for its marker up to ``timeout_s``.
+    """Whether the log has aborted a transaction that it refuses to end. Waits for its marker for up to ``timeout_s``.
 
-    False also when retention or a deleted topic has removed its record: then no reader can see it either way.
+    False also when retention or a deleted topic has removed the record: no reader can see it then.
     Raises LogUnavailableError when the transaction has not ended in time, and what a fetch raises.
     """
     tp, offset = transaction.witness, transaction.witness_offset
@@ -54,7 +54,7 @@ def is_aborted(client: WireClient, transaction: DecidedTransaction) -> bool:
 
 
 def _marker(client: WireClient, transaction: DecidedTransaction) -> ControlType:
-    """The marker that ends the transaction; waits for it as long as nothing else comes for ``timeout_s``."""
+    """The marker that ends the transaction. Waits until the partition has had no new batch for ``timeout_s``."""
     offset = transaction.witness_offset
     deadline, pauses = Deadline(SystemClock(), client.timeout_s), pauses_s()
     while True:

@@ -52,7 +52,7 @@ KILLED_AFTER_S: Final = 3.0
 """How long tasks that have not reported may still run: Spark gives them two seconds when it kills them."""
 _LINGER_PAUSE_S: Final = 0.5
 _DRIVERS: WeakKeyDictionary[SinkRun, tuple[int, SinkDriver]] = WeakKeyDictionary()
-"""The driver of each run that is still referenced, with the id of its process."""
+"""The driver of each run that is still referenced, with the id of its process. It must not refer to that run itself."""
 
 
 class Preparing:

@@ -25,19 +25,19 @@ from mainstem.pipelines.state import STATES_TOPIC, Counts, MicroBatch, PipelineS
 from mainstem.testing.embedded import EmbeddedBroker
 from mainstem.views.host.host import ViewHost
 from mainstem.views.read_options import ReadOptions
-from mainstem.views.requests import Get, MetricsQuery, Neighbors, Request, SearchQuery, Sql
+from mainstem.views.requests import GetQuery, MetricsQuery, NeighborsQuery, Request, SearchQuery, SqlQuery
 from tests.gateway.served import listening_on
 
 AIRPORTS = ("EWR", "LGA", "JFK", "IAH", "MIA", "BQN", "ATL", "ORD", "FLL", "IAD")
 CARRIERS = ("UA", "AA", "B6", "DL", "EV")
 FLIGHTS = 500
 ANYTHING: Mapping[str, Request] = {
-    "con-by-key": Get("F0001"),
-    "con_table": Sql("SELECT 1"),
+    "con-by-key": GetQuery("F0001"),
+    "con_table": SqlQuery("SELECT 1"),
     "con-search": SearchQuery("EWR"),
     "con-figures": MetricsQuery(),
-    "con-routes": Neighbors("EWR"),
-    "con_lake": Sql("SELECT 1"),
+    "con-routes": NeighborsQuery("EWR"),
+    "con_lake": SqlQuery("SELECT 1"),
 }
 
 

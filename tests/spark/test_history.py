@@ -24,7 +24,7 @@ from mainstem.spark.history import table
 from mainstem.views.feed.feed import Feed, end_of
 from mainstem.views.host.host import ViewHost
 from mainstem.views.read_options import ReadOptions
-from mainstem.views.requests import Sql
+from mainstem.views.requests import SqlQuery
 from mainstem.views.stores.lake.lake import LakeLimits, LakeStore
 from mainstem.views.stores.store import StoreDefinition, no_dead_letters
 from tests.gateway.served import listening_on, served
@@ -124,7 +124,7 @@ def test_without_a_directory_the_gateway_says_where_the_lake_of_a_topic_is(archi
     app.view("flights-lake", app.topic(archive.topic, FLIGHT, key="flight_id"), Lake())
     views = tuple(app.views.values())
     with ViewHost(views, world.bootstrap, tmp_path / "views") as host:  # it commits when it ends
-        host.query("flights-lake", Sql("SELECT 1"), ReadOptions(at_least=world.log.end(archive.topic)))
+        host.query("flights-lake", SqlQuery("SELECT 1"), ReadOptions(at_least=world.log.end(archive.topic)))
     world.fly(("UA", 77))
     with ViewHost(views, world.bootstrap, tmp_path / "views") as host, gateway_of(host, world.log, tmp_path) as gateway:
         found = table(archive.topic, gateway=gateway, bootstrap=world.bootstrap, spark=world.spark)

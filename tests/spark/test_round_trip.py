@@ -12,7 +12,7 @@ from mainstem.pipelines.kinds import SQL
 from mainstem.spark.options.columns import PLACE_COLUMNS
 from mainstem.views.host.host import ViewHost
 from mainstem.views.read_options import ReadOptions
-from mainstem.views.requests import Sql
+from mainstem.views.requests import SqlQuery
 from tests.spark.flights_app import Flights
 
 if TYPE_CHECKING:
@@ -67,6 +67,6 @@ def test_every_type_comes_back_as_it_was(world: Flights, spark: SparkSession, tm
         assert sorted(found.collect()) == sorted(expected.collect())
     with ViewHost([view], world.bootstrap, tmp_path / "views", pipelines=world.app.pipelines.values()) as host:
         text = "CAST(price AS VARCHAR) AS price, CAST(day AS VARCHAR) AS day, place->>'name' AS name"
-        asked = Sql(f'SELECT {text}, epoch_us("at") AS at_us FROM seen WHERE n = 1')
+        asked = SqlQuery(f'SELECT {text}, epoch_us("at") AS at_us FROM seen WHERE n = 1')
         answer = host.query("seen", asked, ReadOptions(at_least=position, timeout_s=60))
     assert answer.rows == [{"price": "1234.5600", "day": "2024-03-01", "name": "x1", "at_us": 1_709_337_599_123_456}]

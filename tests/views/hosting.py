@@ -22,7 +22,7 @@ from mainstem.protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from mainstem.views.host.host import ViewHost
-from mainstem.views.requests import Get, MetricsQuery, Neighbors, Range, SearchQuery, Sql
+from mainstem.views.requests import GetQuery, MetricsQuery, NeighborsQuery, RangeQuery, SearchQuery, SqlQuery
 from tests.views.support import flown
 
 DDL = "origin STRING, dest STRING, miles INT"
@@ -36,16 +36,16 @@ KINDS: Mapping[str, Kind] = {
     "metrics": Metrics(by=("origin", "dest"), values=("miles",)),
 }
 REQUESTS: Mapping[str, Any] = {
-    "kv": Range(),
-    "sql": Sql("SELECT * FROM sql"),
+    "kv": RangeQuery(),
+    "sql": SqlQuery("SELECT * FROM sql"),
     "search": SearchQuery("*"),
-    "graph": Neighbors("A", 16, "both"),
-    "fold": Range(),
-    "lake": Sql("SELECT _offset FROM lake"),
+    "graph": NeighborsQuery("A", 16, "both"),
+    "fold": RangeQuery(),
+    "lake": SqlQuery("SELECT _offset FROM lake"),
     "metrics": MetricsQuery(),
 }
 EVERY_KIND = tuple(KINDS)
-GET = Get("1")
+GET = GetQuery("1")
 _NUMBERS = itertools.count(1)
 
 

@@ -17,7 +17,7 @@ from mainstem.pipelines.folds import FoldRecord
 from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Lake, Metrics, Search
 from mainstem.record.arrow_columns import SCHEMA as SCHEMA_OF_RECORDS
 from mainstem.schema.types import Column, TopicSchema
-from mainstem.views.requests import MetricsQuery, Neighbors, Range, Request, SearchQuery, Sql
+from mainstem.views.requests import MetricsQuery, NeighborsQuery, RangeQuery, Request, SearchQuery, SqlQuery
 from mainstem.views.stores.lake.lake import LakeStore
 from mainstem.views.stores.sql.query_process import QueryChild
 from mainstem.views.stores.store import Bookmark, Poison, Snapshot, StoreDefinition, ViewStore, no_dead_letters
@@ -66,17 +66,17 @@ def flown(state: dict[str, Any], record: FoldRecord) -> dict[str, Any]:
 
 
 KINDS = (
-    KindUnderTest("key-value", KeyValue(), Range(limit=10_000)),
-    KindUnderTest("sql", SQL(), Sql("SELECT * FROM routes ORDER BY _key")),
-    KindUnderTest("sql in a process", SQL(), Sql("SELECT * FROM routes ORDER BY _key"), for_users=True),
+    KindUnderTest("key-value", KeyValue(), RangeQuery(limit=10_000)),
+    KindUnderTest("sql", SQL(), SqlQuery("SELECT * FROM routes ORDER BY _key")),
+    KindUnderTest("sql in a process", SQL(), SqlQuery("SELECT * FROM routes ORDER BY _key"), for_users=True),
     KindUnderTest("search", Search("origin", "dest"), SearchQuery("*", limit=10_000)),
-    KindUnderTest("graph", Graph(source="origin", target="dest"), Neighbors("A", hops=16, direction="both")),
-    KindUnderTest("fold", KeyValue(fold=flown, initial={"flights": 0}), Range(limit=10_000), counts=True),
-    KindUnderTest("lake", Lake(), Sql("SELECT * FROM routes ORDER BY _partition, _offset"), keeps_everything=True),
+    KindUnderTest("graph", Graph(source="origin", target="dest"), NeighborsQuery("A", hops=16, direction="both")),
+    KindUnderTest("fold", KeyValue(fold=flown, initial={"flights": 0}), RangeQuery(limit=10_000), counts=True),
+    KindUnderTest("lake", Lake(), SqlQuery("SELECT * FROM routes ORDER BY _partition, _offset"), keeps_everything=True),
     KindUnderTest(
         "lake in a process",
         Lake(),
-        Sql("SELECT * FROM routes ORDER BY _partition, _offset"),
+        SqlQuery("SELECT * FROM routes ORDER BY _partition, _offset"),
         keeps_everything=True,
         for_users=True,
     ),

@@ -14,7 +14,7 @@ from mainstem.errors import ViewStoppedError
 from mainstem.model import Position
 from mainstem.pipelines.folds import FoldRecord
 from mainstem.pipelines.kinds import KeyValue
-from mainstem.views.requests import Get, Range
+from mainstem.views.requests import GetQuery, RangeQuery
 from mainstem.views.stores.key_value.folding import STATE_BYTES_MAX
 from mainstem.views.stores.key_value.key_value import KeyValueStore
 from mainstem.views.stores.store import Bookmark, StoreDefinition, no_dead_letters
@@ -43,7 +43,7 @@ def test_the_state_of_a_key_is_made_of_all_its_records(tmp_path: Path) -> None:
     store = opened(tmp_path)
     apply(store, [record("ann", amount=5), record("bob", amount=1), record("ann", amount=-2)])
     apply(store, [record("ann", amount=10)], 3)
-    assert store.query(Range()).rows == [{"_key": "ann", "value": 13}, {"_key": "bob", "value": 1}]
+    assert store.query(RangeQuery()).rows == [{"_key": "ann", "value": 13}, {"_key": "bob", "value": 1}]
     store.close()
 
 
@@ -52,7 +52,7 @@ def test_none_and_a_tombstone_delete_the_key_and_it_begins_anew(tmp_path: Path) 
     apply(store, [record("ann", amount=5), record("ann", close=True), record("bob", amount=5), (b"bob", None)])
     assert store.count() == 0
     apply(store, [record("ann", amount=1), record("bob", amount=2)], 4)
-    assert [row["value"] for row in store.query(Range()).rows] == [1, 2]
+    assert [row["value"] for row in store.query(RangeQuery()).rows] == [1, 2]
     store.close()
 
 
@@ -65,7 +65,7 @@ def test_a_record_that_the_fold_refuses_is_poison_and_the_state_stays(tmp_path: 
         f"the fold balance (test_folding.py:{line}), line {line + 5} of test_folding.py: ValueError: unlucky"
     )
     assert "KeyError: 'amount'" in poisons[1].error
-    assert (store.query(Get("a")).rows, store.bookmark.dead_letters) == ([{"_key": "a", "value": 6}], 2)
+    assert (store.query(GetQuery("a")).rows, store.bookmark.dead_letters) == ([{"_key": "a", "value": 6}], 2)
     store.close()
 
 
@@ -76,7 +76,7 @@ def test_a_fold_that_exits_makes_poison_and_not_an_end(tmp_path: Path) -> None:
     store = opened(tmp_path, leave)
     [poison] = apply(store, [record("a", n=1), record("a", n=2), record("a", n=3)])
     assert "SystemExit: enough" in poison.error
-    assert store.query(Get("a")).rows == [{"_key": "a", "value": 2}]
+    assert store.query(GetQuery("a")).rows == [{"_key": "a", "value": 2}]
     store.close()
 
 
@@ -87,7 +87,7 @@ def test_a_state_that_was_changed_in_place_before_an_error_is_not_kept(tmp_path:
 
     store = opened(tmp_path, append, [])
     assert len(apply(store, [record("a", n=1), record("a", n=0), record("a", n=2)])) == 1
-    assert store.query(Get("a")).rows == [{"_key": "a", "value": [1, 2]}]
+    assert store.query(GetQuery("a")).rows == [{"_key": "a", "value": [1, 2]}]
     store.close()
 
 
@@ -126,7 +126,7 @@ def test_the_initial_state_is_each_key_s_own(tmp_path: Path) -> None:
 
     store = opened(tmp_path, gather, {"all": []})
     apply(store, [record("a", n=1), record("b", n=2), record("a", n=3)])
-    assert store.query(Range()).rows == [{"_key": "a", "all": [1, 3]}, {"_key": "b", "all": [2]}]
+    assert store.query(RangeQuery()).rows == [{"_key": "a", "all": [1, 3]}, {"_key": "b", "all": [2]}]
     store.close()
 
 
@@ -135,7 +135,7 @@ def test_a_state_that_is_an_object_is_the_row_whatever_the_order_of_its_fields(t
     other = opened(tmp_path / "b", lambda _state, _record: {"a": 2, "b": 1})
     for each in (store, other):
         each.apply(arrow_batch([record("k", n=1)]), Bookmark(Position.of(TOPIC, 0, 1)), no_dead_letters)
-    assert store.query(Get("k")).rows == [{"_key": "k", "a": 2, "b": 1}]
+    assert store.query(GetQuery("k")).rows == [{"_key": "k", "a": 2, "b": 1}]
     assert store.digest() == other.digest()
     for each in (store, other):
         each.close()

@@ -9,8 +9,7 @@ import pytest
 
 from mainstem.errors import QueryError
 from mainstem.pipelines.kinds import Graph
-from mainstem.views.requests import Direction, Neighbors
-from mainstem.views.requests import Path as PathRequest
+from mainstem.views.requests import Direction, NeighborsQuery, PathQuery
 from mainstem.views.stores.graph.graph import GraphStore
 from mainstem.views.stores.store import StoreDefinition
 from tests.views.support import apply, flight, tombstone
@@ -27,11 +26,11 @@ def store(tmp_path: Path) -> Iterator[GraphStore]:
 
 
 def around(store: GraphStore, node: str, hops: int, direction: Direction = "out") -> list[tuple[str, int]]:
-    return [(row["node"], row["hops"]) for row in store.query(Neighbors(node, hops, direction)).rows]
+    return [(row["node"], row["hops"]) for row in store.query(NeighborsQuery(node, hops, direction)).rows]
 
 
 def path(store: GraphStore, start: str, end: str, direction: Direction = "out") -> str:
-    return "".join(row["node"] for row in store.query(PathRequest(start, end, direction)).rows)
+    return "".join(row["node"] for row in store.query(PathQuery(start, end, direction)).rows)
 
 
 def test_neighbors_come_with_their_distance_nearest_first(store: GraphStore) -> None:
@@ -63,7 +62,7 @@ def test_a_record_that_changes_moves_its_edge(store: GraphStore) -> None:
 
 
 def test_a_shortest_path_has_a_row_for_each_node(store: GraphStore) -> None:
-    assert store.query(PathRequest("A", "D")).rows == [
+    assert store.query(PathQuery("A", "D")).rows == [
         {"node": "A", "hops": 0},
         {"node": "C", "hops": 1},
         {"node": "D", "hops": 2},
@@ -84,7 +83,7 @@ def test_where_there_is_no_path_there_are_no_rows(store: GraphStore) -> None:
 def test_too_many_neighbors_are_an_error_and_not_a_cut(store: GraphStore) -> None:
     apply(store, [flight(f"s{n}", "S", f"T{n}") for n in range(20)], 5)
     with pytest.raises(QueryError, match="over 10 nodes"):
-        store.query(Neighbors("S", limit=10))
+        store.query(NeighborsQuery("S", limit=10))
 
 
 @pytest.mark.parametrize("field", ["origin", "dest"])

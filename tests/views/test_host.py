@@ -27,7 +27,7 @@ from mainstem.testing import EmbeddedBroker
 from mainstem.views.host.host import ViewHost
 from mainstem.views.host.view import View
 from mainstem.views.read_options import ReadOptions
-from mainstem.views.requests import Sql
+from mainstem.views.requests import SqlQuery
 from mainstem.views.status import BuiltFrom
 from tests.support.eventually import eventually
 from tests.views.hosting import DDL, EVERY_KIND, GET, REQUESTS, Setting
@@ -233,7 +233,7 @@ def test_a_sql_view_of_a_derived_topic_waits_for_its_schema(mainstem_log: Log, t
     with setting.host() as host:
         assert "schema" in host.wait("table", lambda status: status.state == "waiting").detail
         register(mainstem_log, out, schema_of("n INT"), ())
-        assert host.query("table", Sql('SELECT n FROM "table"'), ReadOptions(at_least=position)).rows == [{"n": 1}]
+        assert host.query("table", SqlQuery('SELECT n FROM "table"'), ReadOptions(at_least=position)).rows == [{"n": 1}]
 
 
 # ---- poison

@@ -13,7 +13,7 @@ from mainstem.model import Position
 from mainstem.views.host.host import ViewHost
 from mainstem.views.past.as_of import AsOf
 from mainstem.views.read_options import ReadOptions
-from mainstem.views.requests import Get
+from mainstem.views.requests import GetQuery
 from mainstem.views.verification.diff import DiffRequest
 from tests.views.hosting import GET, REQUESTS, Setting
 
@@ -113,7 +113,7 @@ def test_past_states_are_kept_for_a_while_and_removed_at_the_stop(mainstem_log: 
             end = setting.append("1", miles=miles)
         host.query("kv", GET, ReadOptions(at_least=end, timeout_s=WAIT_S))
         for offset in (1, 2, 3, 4, 5, 6, 6):
-            answer = host.query("kv", Get("1"), as_of(Position.of(setting.topic, 0, offset)))
+            answer = host.query("kv", GetQuery("1"), as_of(Position.of(setting.topic, 0, offset)))
             assert [row["miles"] for row in answer.rows] == [offset - 1]
         assert len(list(past.iterdir())) == 4
     assert not past.exists()

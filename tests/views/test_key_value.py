@@ -7,7 +7,7 @@ import pytest
 
 from mainstem.errors import StorageError
 from mainstem.pipelines.kinds import KeyValue
-from mainstem.views.requests import Get, Range
+from mainstem.views.requests import GetQuery, RangeQuery
 from mainstem.views.stores.key_value.key_value import KeyValueStore
 from mainstem.views.stores.sql.query_bounds import AnswerSize
 from mainstem.views.stores.store import StoreDefinition
@@ -32,33 +32,33 @@ def store(directory: Path) -> Iterator[KeyValueStore]:
     opened.close()
 
 
-def keys(store: KeyValueStore, request: Range) -> list[str]:
+def keys(store: KeyValueStore, request: RangeQuery) -> list[str]:
     return [row["_key"] for row in store.query(request).rows]
 
 
 def test_get_answers_the_key_s_row(store: KeyValueStore) -> None:
-    assert store.query(Get("b")).rows == [{"_key": "b", "of": "b"}]
-    assert store.query(Get("")).rows == [{"_key": "", "of": ""}]
+    assert store.query(GetQuery("b")).rows == [{"_key": "b", "of": "b"}]
+    assert store.query(GetQuery("")).rows == [{"_key": "", "of": ""}]
 
 
 def test_get_of_an_absent_key_answers_no_row(store: KeyValueStore) -> None:
     for absent in ("c", "a/", "A", "a\x00"):
-        assert store.query(Get(absent)).rows == []
+        assert store.query(GetQuery(absent)).rows == []
 
 
 def test_a_range_is_in_the_order_of_the_keys_bytes(store: KeyValueStore) -> None:
-    assert keys(store, Range()) == sorted(KEYS, key=str.encode)
+    assert keys(store, RangeQuery()) == sorted(KEYS, key=str.encode)
 
 
 def test_a_range_has_its_start_and_not_its_end(store: KeyValueStore) -> None:
-    assert keys(store, Range(start="a/1", end="ba")) == ["a/1", "a/2", "b"]
-    assert keys(store, Range(start="ba", end="a")) == []
+    assert keys(store, RangeQuery(start="a/1", end="ba")) == ["a/1", "a/2", "b"]
+    assert keys(store, RangeQuery(start="ba", end="a")) == []
 
 
 def test_a_prefix_is_a_range_of_its_own(store: KeyValueStore) -> None:
-    assert keys(store, Range(prefix="a/")) == ["a/1", "a/2"]
-    assert keys(store, Range(prefix="a", start="a/2")) == ["a/2"]
-    assert keys(store, Range(prefix="zzz")) == []
+    assert keys(store, RangeQuery(prefix="a/")) == ["a/1", "a/2"]
+    assert keys(store, RangeQuery(prefix="a", start="a/2")) == ["a/2"]
+    assert keys(store, RangeQuery(prefix="zzz")) == []
 
 
 def test_a_full_range_says_after_which_key_it_goes_on(store: KeyValueStore) -> None:
@@ -66,7 +66,7 @@ def test_a_full_range_says_after_which_key_it_goes_on(store: KeyValueStore) -> N
     sizes = []
     after: str | None = None
     while not sizes or after is not None:
-        answer = store.query(Range(limit=3, after=after))
+        answer = store.query(RangeQuery(limit=3, after=after))
         found += [row["_key"] for row in answer.rows]
         sizes.append(len(answer.rows))
         after = answer.next
@@ -77,15 +77,15 @@ def test_a_full_range_says_after_which_key_it_goes_on(store: KeyValueStore) -> N
 @pytest.mark.parametrize(
     ("request_", "next_key"),
     [
-        (Range(limit=len(KEYS)), None),
-        (Range(prefix="a/", limit=2), None),
-        (Range(prefix="a/", limit=1), "a/1"),
-        (Range(start="a/1", end="b", limit=2), None),
-        (Range(start="a", after="", limit=1), "a"),
-        (Range(after="😀"), None),
+        (RangeQuery(limit=len(KEYS)), None),
+        (RangeQuery(prefix="a/", limit=2), None),
+        (RangeQuery(prefix="a/", limit=1), "a/1"),
+        (RangeQuery(start="a/1", end="b", limit=2), None),
+        (RangeQuery(start="a", after="", limit=1), "a"),
+        (RangeQuery(after="😀"), None),
     ],
 )
-def test_a_range_that_is_complete_has_no_next(store: KeyValueStore, request_: Range, next_key: str | None) -> None:
+def test_a_range_that_is_complete_has_no_next(store: KeyValueStore, request_: RangeQuery, next_key: str | None) -> None:
     assert store.query(request_).next == next_key
 
 
@@ -99,7 +99,7 @@ def test_a_range_ends_before_it_holds_too_many_bytes(tmp_path: Path, monkeypatch
             for key, size in zip("abcd", (900, 400, 400, 400), strict=True)
         ],
     )
-    answers = [opened.query(Range()), opened.query(Range(after="a")), opened.query(Range(after="c"))]
+    answers = [opened.query(RangeQuery()), opened.query(RangeQuery(after="a")), opened.query(RangeQuery(after="c"))]
     assert [([row["_key"] for row in answer.rows], answer.next) for answer in answers] == [
         (["a"], "a"),
         (["b", "c"], "c"),
@@ -112,7 +112,7 @@ def test_an_answer_is_plain_json_whatever_the_record_said(tmp_path: Path) -> Non
     store = KeyValueStore(tmp_path / "store", StoreDefinition("kv", KeyValue()))
     digits = b"9" * 5_000
     apply(store, [(b"k", b'{"big": 1e999, "exact": 12345678901234567890123, "huge": %s}' % digits)])
-    [row] = store.query(Get("k")).rows
+    [row] = store.query(GetQuery("k")).rows
     assert (row["big"], row["exact"], row["huge"]) == ("1e999", 12345678901234567890123, digits.decode())
     store.close()
 
@@ -131,7 +131,7 @@ def test_paging_by_the_last_key_ends_whatever_the_values_say(tmp_path: Path) -> 
     apply(store, [(key.encode(), b'{"_key": "a"}') for key in "abc"])
     seen: list[str] = []
     for _ in range(4):
-        page = store.query(Range(start=seen[-1] + "\0" if seen else None, limit=1)).rows
+        page = store.query(RangeQuery(start=seen[-1] + "\0" if seen else None, limit=1)).rows
         seen += [row["_key"] for row in page]
     assert seen == ["a", "b", "c"]
     store.close()
@@ -149,6 +149,6 @@ def test_what_somebody_wrote_that_no_view_writes_is_named(tmp_path: Path, key: b
     with expected.snapshot() as right, actual.snapshot() as wrong:
         [difference] = differences(right.entries(), wrong.entries())
     assert (difference.key, difference.expected) == (key.decode(errors="backslashreplace"), None)
-    assert [row["_key"] for row in actual.query(Range()).rows] == ["a", difference.key, "c"]
+    assert [row["_key"] for row in actual.query(RangeQuery()).rows] == ["a", difference.key, "c"]
     for each in (expected, actual):
         each.close()

@@ -21,7 +21,7 @@ from mainstem.lake.reading import read_lake
 from mainstem.model import Position
 from mainstem.pipelines.kinds import Lake
 from mainstem.schema.types import Column, TopicSchema
-from mainstem.views.requests import Sql
+from mainstem.views.requests import SqlQuery
 from mainstem.views.stores.lake.lake import LakeLimits, LakeStore
 from mainstem.views.stores.store import Bookmark, StoreDefinition, no_dead_letters
 from mainstem.views.verification.verify import differences
@@ -42,7 +42,7 @@ def store(tmp_path: Path) -> Iterator[LakeStore]:
 
 
 def rows(store: LakeStore, query: str, **limits: Any) -> list[dict[str, Any]]:
-    return store.query(Sql(query, **limits)).rows
+    return store.query(SqlQuery(query, **limits)).rows
 
 
 def settle(store: LakeStore, times: int = 1) -> None:
@@ -133,7 +133,7 @@ def test_a_file_that_was_replaced_stays_for_whoever_reads_it(store: LakeStore, t
     with store.snapshot() as snapshot:
         settle(store)
         assert len(store.statistics().files) == 1
-        assert snapshot.count() == len(snapshot.query(Sql("SELECT * FROM routes"))) == 8
+        assert snapshot.count() == len(snapshot.query(SqlQuery("SELECT * FROM routes"))) == 8
     store.close()
     again = open_lake(tmp_path / "lake")
     assert len(data_files(tmp_path / "lake")) == 9

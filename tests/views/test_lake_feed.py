@@ -11,7 +11,7 @@ from mainstem.errors import HistoryRemovedError, ViewStoppedError
 from mainstem.lake.reading import read_lake
 from mainstem.model import Position
 from mainstem.views.read_options import ReadOptions
-from mainstem.views.requests import Sql
+from mainstem.views.requests import SqlQuery
 from mainstem.views.stores.lake import lake
 from tests.views.hosting import REQUESTS, Setting
 
@@ -75,7 +75,7 @@ def test_a_lake_s_status_has_its_place_and_it_answers_as_fresh_as_asked(mainstem
     setting = Setting(mainstem_log, tmp_path, ("lake", "kv"))
     with setting.host() as host:
         position = setting.append("1", miles=7)
-        answer = host.query("lake", Sql("SELECT miles FROM lake"), ReadOptions(at_least=position))
+        answer = host.query("lake", SqlQuery("SELECT miles FROM lake"), ReadOptions(at_least=position))
         assert answer.rows == [{"miles": 7}]
         [status] = host.status("lake")
         assert Path(str(status.location), "catalog.db").exists()

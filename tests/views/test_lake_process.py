@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from mainstem.pipelines.kinds import Lake
-from mainstem.views.requests import Sql
+from mainstem.views.requests import SqlQuery
 from mainstem.views.stores.lake.lake import LakeStore
 from mainstem.views.stores.lake.lake_process import IsolatedLake, RowsMissingError
 from mainstem.views.stores.store import StoreDefinition
 from tests.views.support import SCHEMA, apply, flight
 
-OFFSETS = Sql("SELECT _offset FROM routes ORDER BY _offset")
+OFFSETS = SqlQuery("SELECT _offset FROM routes ORDER BY _offset")
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from mainstem.model import Position
 from mainstem.pipelines.app import App
 from mainstem.pipelines.kinds import Metrics
 from mainstem.testing import ManualClock
-from mainstem.views.requests import MetricsPage, MetricsQuery
+from mainstem.views.requests import MetricsPageQuery, MetricsQuery
 from mainstem.views.stores.metrics.metrics import OTHER, MetricsStore
 from mainstem.views.stores.store import Bookmark, StoreDefinition, no_dead_letters
 from tests.views.killed_metrics import KIND as KILLED_KIND
@@ -238,7 +238,7 @@ def samples(text: str) -> dict[str, float]:
 def test_the_page_is_prometheus_text(tmp_path: Path) -> None:
     store = MetricsStore(tmp_path, StoreDefinition("flight-delays", DELAYS))
     apply(store, [record('a"b\\c\nd', 5), record("é", 1e300), record("é", 0.5), record("", 7), tombstone("x")])
-    found = samples(store.query(MetricsPage()).rows[0]["text"])
+    found = samples(store.query(MetricsPageQuery()).rows[0]["text"])
     assert found['flight_delays_records_total{carrier="a\\"b\\\\c\\nd"}'] == 1
     assert found["flight_delays_records_total"] == 1  # an empty label is none
     assert found["flight_delays_tombstones_total"] == 1

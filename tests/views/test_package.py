@@ -9,4 +9,4 @@ from mainstem.client.http.views import Views
 
 def test_the_views_of_a_gateway_can_be_asked_for_in_a_program_that_hosts_views() -> None:
     assert isinstance(ms.views("localhost:1", token="t"), Views)
-    assert mainstem.views.requests.Get("a").key == "a"
+    assert mainstem.views.requests.GetQuery("a").key == "a"

@@ -12,7 +12,7 @@ import pytest
 
 from mainstem.errors import QueryError, UnavailableError
 from mainstem.pipelines.kinds import SQL, Lake
-from mainstem.views.requests import Range, Sql
+from mainstem.views.requests import RangeQuery, SqlQuery
 from mainstem.views.stores.sql.query_process import interrupt_queries
 from mainstem.views.stores.store import StoreDefinition, ViewStore
 from mainstem.views.stores.store_kinds import open_store
@@ -20,9 +20,9 @@ from tests.support.eventually import eventually
 from tests.views.support import SCHEMA, apply, flight, process_of
 
 KINDS = {"sql": SQL(), "lake": Lake()}
-NUMBER = Sql("SELECT count(*) AS n FROM routes")
-ENDLESS = Sql("SELECT length(lpad('a', 1000000000, 'b'))", timeout_s=0.3)
-LONG = Sql("SELECT count(*) FROM range(100000000000)", timeout_s=300)
+NUMBER = SqlQuery("SELECT count(*) AS n FROM routes")
+ENDLESS = SqlQuery("SELECT length(lpad('a', 1000000000, 'b'))", timeout_s=0.3)
+LONG = SqlQuery("SELECT count(*) FROM range(100000000000)", timeout_s=300)
 
 
 def open_kind(path: Path, kind: str) -> ViewStore:
@@ -68,7 +68,7 @@ def test_a_reader_of_a_killed_process_may_ask_again(store: ViewStore) -> None:
 
 def test_only_sql_is_sent(store: ViewStore) -> None:
     with pytest.raises(QueryError):
-        store.query(Range())
+        store.query(RangeQuery())
 
 
 def test_a_host_that_stops_interrupts_the_queries(store: ViewStore) -> None:

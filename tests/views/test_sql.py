@@ -12,7 +12,7 @@ import pytest
 from mainstem.errors import QueryError, StorageError
 from mainstem.pipelines.kinds import SQL
 from mainstem.schema.types import Column, TopicSchema
-from mainstem.views.requests import Sql
+from mainstem.views.requests import SqlQuery
 from mainstem.views.stores.sql.sql import SqlStore
 from mainstem.views.stores.sql.sql_queries import REFUSED_FUNCTIONS
 from mainstem.views.stores.store import StoreDefinition
@@ -29,7 +29,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlStore]:
 
 
 def rows(store: SqlStore, query: str, **limits: Any) -> list[dict[str, Any]]:
-    return store.query(Sql(query, **limits)).rows
+    return store.query(SqlQuery(query, **limits)).rows
 
 
 def test_the_table_has_the_view_s_name_the_key_and_the_schema_s_columns(store: SqlStore) -> None:
@@ -95,7 +95,7 @@ WRITES = [
 def test_nothing_can_be_written(store: SqlStore, query: str) -> None:
     digest = store.digest()
     with pytest.raises(QueryError):
-        store.query(Sql(query))
+        store.query(SqlQuery(query))
     assert store.digest() == digest
 
 
@@ -119,7 +119,7 @@ WITH_EFFECTS = [
 @pytest.mark.parametrize("query", WITH_EFFECTS)
 def test_a_query_cannot_do_anything_by_a_function(store: SqlStore, query: str) -> None:
     with pytest.raises(QueryError, match=r"may not use \w+"):
-        store.query(Sql(query))
+        store.query(SqlQuery(query))
 
 
 def test_a_query_writes_no_checkpoint(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_query_writes_no_checkpoint(tmp_path: Path) -> None:
     apply(store, [flight(str(number), "A", "B", number) for number in range(100)])
     before = {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir()}
     with pytest.raises(QueryError):
-        store.query(Sql("FROM checkpoint()"))
+        store.query(SqlQuery("FROM checkpoint()"))
     assert {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir()} == before
     store.close()
 
@@ -191,13 +191,13 @@ OUTSIDE = [
 @pytest.mark.parametrize("query", OUTSIDE)
 def test_nothing_outside_the_view_can_be_reached(store: SqlStore, query: str) -> None:
     with pytest.raises(QueryError):
-        store.query(Sql(query))
+        store.query(SqlQuery(query))
 
 
 def test_no_variable_of_the_process_can_be_read(store: SqlStore) -> None:
     secret = duckdb.sql("SELECT 'secret' AS word").to_arrow_table()
     with pytest.raises(QueryError, match="secret"):
-        store.query(Sql("SELECT * FROM secret"))
+        store.query(SqlQuery("SELECT * FROM secret"))
     assert len(secret) == 1
 
 
@@ -211,16 +211,16 @@ def test_no_variable_of_the_process_can_be_read(store: SqlStore) -> None:
 )
 def test_a_query_that_never_ends_is_interrupted(store: SqlStore, query: str) -> None:
     with pytest.raises(QueryError, match=r"time limit of 0\.2 s"):
-        store.query(Sql(query, timeout_s=0.2))
+        store.query(SqlQuery(query, timeout_s=0.2))
     assert rows(store, "SELECT count(*) AS n FROM routes") == [{"n": 3}]
 
 
 def test_more_rows_than_the_limit_are_an_error_and_not_a_cut(store: SqlStore) -> None:
     assert len(rows(store, "SELECT * FROM routes", limit=3)) == 3
     with pytest.raises(QueryError, match="more than 2 rows"):
-        store.query(Sql("SELECT * FROM routes", limit=2))
+        store.query(SqlQuery("SELECT * FROM routes", limit=2))
     with pytest.raises(QueryError, match="more than 10 rows"):
-        store.query(Sql("SELECT * FROM range(100000000000)", limit=10))
+        store.query(SqlQuery("SELECT * FROM range(100000000000)", limit=10))
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_more_rows_than_the_limit_are_an_error_and_not_a_cut(store: SqlStore) ->
 )
 def test_a_wrong_query_is_one_clear_line(store: SqlStore, query: str) -> None:
     with pytest.raises(QueryError) as caught:
-        store.query(Sql(query))
+        store.query(SqlQuery(query))
     assert str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -10,14 +10,14 @@ import pytest
 
 from mainstem.errors import StorageError
 from mainstem.pipelines.kinds import SQL
-from mainstem.views.requests import Sql
+from mainstem.views.requests import SqlQuery
 from mainstem.views.stores.store import StoreDefinition, ViewStore
 from mainstem.views.stores.store_kinds import open_store
 from tests.views.support import SCHEMA, apply, flight, process_of
 
 DEFINITION = StoreDefinition("routes", SQL(), SCHEMA)
-ROWS = Sql("SELECT * FROM routes ORDER BY _key")
-NUMBER = Sql("SELECT count(*) AS n FROM routes")
+ROWS = SqlQuery("SELECT * FROM routes ORDER BY _key")
+NUMBER = SqlQuery("SELECT count(*) AS n FROM routes")
 
 
 @pytest.fixture

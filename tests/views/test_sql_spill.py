@@ -11,13 +11,13 @@ import pytest
 
 from mainstem.errors import QueryError
 from mainstem.pipelines.kinds import SQL
-from mainstem.views.requests import Sql
+from mainstem.views.requests import SqlQuery
 from mainstem.views.stores.sql import sql_table
 from mainstem.views.stores.store import StoreDefinition, ViewStore
 from mainstem.views.stores.store_kinds import open_store
 from tests.views.support import SCHEMA, apply, flight
 
-LARGE = Sql(
+LARGE = SqlQuery(
     "WITH texts AS MATERIALIZED (SELECT md5(i::VARCHAR) AS text FROM range(1500000) AS numbers(i)) "
     "SELECT count(*) AS n FROM texts, (SELECT max(text) AS last FROM texts) WHERE text <= last",
     timeout_s=120,
@@ -51,7 +51,7 @@ def test_a_query_that_spills_over_the_cap_is_one_error(tmp_path: Path, monkeypat
     ):
         store.query(LARGE)
     assert spilled(tmp_path / "store") == []
-    assert store.query(Sql("SELECT count(*) AS n FROM routes")).rows == [{"n": 1}]
+    assert store.query(SqlQuery("SELECT count(*) AS n FROM routes")).rows == [{"n": 1}]
     store.close()
     assert not list((tmp_path / "store").glob("*.tmp"))
 

@@ -11,8 +11,16 @@ import pytest
 
 from mainstem.errors import QueryError
 from mainstem.model import Position
-from mainstem.views.requests import Get, MetricsPage, MetricsQuery, Neighbors, Range, SearchQuery, Sql
-from mainstem.views.requests import Path as PathRequest
+from mainstem.views.requests import (
+    GetQuery,
+    MetricsPageQuery,
+    MetricsQuery,
+    NeighborsQuery,
+    PathQuery,
+    RangeQuery,
+    SearchQuery,
+    SqlQuery,
+)
 from mainstem.views.stores.store import Bookmark, Digest, Poison, ViewStore, no_dead_letters
 from tests.views.support import (
     KINDS,
@@ -202,12 +210,12 @@ def test_a_key_may_be_any_text(store: ViewStore) -> None:
 def test_a_request_of_another_kind_is_refused(kind: KindUnderTest, store: ViewStore) -> None:
     requests = [
         MetricsQuery(),
-        Get("1"),
-        Range(),
-        Sql("SELECT 1"),
+        GetQuery("1"),
+        RangeQuery(),
+        SqlQuery("SELECT 1"),
         SearchQuery("a"),
-        Neighbors("A"),
-        PathRequest("A", "B"),
+        NeighborsQuery("A"),
+        PathQuery("A", "B"),
     ]
     refused = [r for r in requests if not isinstance(r, (type(kind.everything), *_SIBLINGS.get(kind.name, ())))]
     for request in refused:
@@ -215,4 +223,4 @@ def test_a_request_of_another_kind_is_refused(kind: KindUnderTest, store: ViewSt
             store.query(request)
 
 
-_SIBLINGS = {"key-value": (Get,), "fold": (Get,), "metrics": (MetricsPage,), "graph": (PathRequest,)}
+_SIBLINGS = {"key-value": (GetQuery,), "fold": (GetQuery,), "metrics": (MetricsPageQuery,), "graph": (PathQuery,)}

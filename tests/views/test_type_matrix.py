@@ -11,7 +11,7 @@ import pytest
 from mainstem.pipelines.folds import FoldRecord
 from mainstem.pipelines.kinds import SQL, KeyValue, Lake, Metrics
 from mainstem.schema.infer import schema_of
-from mainstem.views.requests import MetricsQuery, Range, Sql
+from mainstem.views.requests import MetricsQuery, RangeQuery, SqlQuery
 from mainstem.views.stores.store import Poison, StoreDefinition, ViewStore
 from mainstem.views.stores.store_kinds import open_store
 from tests.support.type_matrix import CASES, DDL, MISFIT, as_answered, column_of, value_of
@@ -32,7 +32,7 @@ def test_a_sql_view_has_what_fits_and_the_rest_is_poison(tmp_path: Path, size: i
     for first in range(0, len(RECORDS), size):
         poisons += apply(store, RECORDS[first : first + size], first)
     with store.snapshot() as snapshot:
-        rows = {row["_key"]: row for row in snapshot.query(Sql("SELECT * FROM v", limit=10_000))}
+        rows = {row["_key"]: row for row in snapshot.query(SqlQuery("SELECT * FROM v", limit=10_000))}
     store.close()
     wrong = {poison.key: poison.error for poison in poisons}
     for (key, _), case in zip(RECORDS, CASES, strict=True):
@@ -47,7 +47,7 @@ def test_a_lake_has_what_fits_and_an_error_beside_the_rest(tmp_path: Path) -> No
     store = opened(tmp_path, Lake())
     apply(store, RECORDS)
     with store.snapshot() as snapshot:
-        rows = snapshot.query(Sql("SELECT * FROM v ORDER BY _offset", limit=10_000))
+        rows = snapshot.query(SqlQuery("SELECT * FROM v ORDER BY _offset", limit=10_000))
     store.close()
     for row, case in zip(rows, CASES, strict=True):
         value = row[column_of(case)]
@@ -81,7 +81,7 @@ def test_a_fold_gets_the_json_value_whatever_its_column(tmp_path: Path) -> None:
 
     store = opened(tmp_path, KeyValue(fold=kept, initial={}))
     assert apply(store, RECORDS) == []
-    rows = {row["_key"]: row for row in store.query(Range(limit=10_000)).rows}
+    rows = {row["_key"]: row for row in store.query(RangeQuery(limit=10_000)).rows}
     store.close()
     for (key, _), case in zip(RECORDS, CASES, strict=True):
         value = json.loads(case.text, parse_constant=lambda _: None)

@@ -20,7 +20,7 @@ from mainstem.schema.infer import schema_of
 from mainstem.schema.registry import register
 from mainstem.views.feed.feed import Feed
 from mainstem.views.read_options import ReadOptions
-from mainstem.views.requests import Sql
+from mainstem.views.requests import SqlQuery
 from mainstem.views.status import VerifyResult
 from mainstem.views.stores.store import Bookmark, StoreDefinition, ViewStore, no_dead_letters
 from mainstem.views.stores.store_kinds import open_store
@@ -213,7 +213,7 @@ def test_a_schema_that_gains_a_column_while_a_view_runs_is_no_drift(mainstem_log
     setting.app.view("table", setting.app.topic(out), SQL())
     position = mainstem_log.append(out, {"n": 1}, key="1")
     with setting.host() as host:
-        host.query("table", Sql('SELECT n FROM "table"'), ReadOptions(at_least=position))
+        host.query("table", SqlQuery('SELECT n FROM "table"'), ReadOptions(at_least=position))
         register(mainstem_log, out, schema_of("n INT, more STRING"), ())
         assert host.verify("table").equal
         sampled = [host.sample("table") for _ in range(16)]

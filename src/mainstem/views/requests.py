@@ -32,14 +32,14 @@ class HttpQuery(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Get:
+class GetQuery:
     """Key-value: the row of one key; no row when the key is absent."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class RangeQuery:
     """Key-value: rows in the order of their keys' UTF-8 bytes, ``start`` included, ``end`` not, all after ``after``.
 
     An answer holds at most ``limit`` rows. When more follow, its ``next`` is the ``after`` of the question for them.
@@ -62,7 +62,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Sql:
+class SqlQuery:
     """SQL: one SELECT. More than ``limit`` rows, or more than ``timeout_s`` seconds, is a QueryError."""
 
     HTTP: ClassVar = HttpQuery("sql", "SQL: one SELECT", "POST")
@@ -91,7 +91,7 @@ class SearchQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbors:
+class NeighborsQuery:
     """Graph: every node within ``hops`` of ``node``, with its distance; the node itself is not among them."""
 
     HTTP: ClassVar = HttpQuery("neighbors", "Graph: the nodes around one")
@@ -109,7 +109,7 @@ class Neighbors:
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class PathQuery:
     """Graph: one shortest path, a row for each node from ``start`` to ``end``; no rows when there is none.
 
     Among paths of the same length it is the one whose nodes sort first.
@@ -148,16 +148,19 @@ class MetricsQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class MetricsPage:
+class MetricsPageQuery:
     """Metrics: one row, whose ``text`` is everything in Prometheus' text format."""
 
 
-Request: TypeAlias = Get | Range | Sql | SearchQuery | Neighbors | Path | MetricsQuery | MetricsPage
+Request: TypeAlias = (
+    GetQuery | RangeQuery | SqlQuery | SearchQuery | NeighborsQuery | PathQuery | MetricsQuery | MetricsPageQuery
+)
 
 
 def wrong_kind(request: Request, kind: str) -> QueryError:
     """The error for a request that a view of ``kind`` does not answer."""
-    return QueryError(f"a {kind} view does not answer {type(request).__name__} requests")
+    name = type(request).__name__.removesuffix("Query")
+    return QueryError(f"a {kind} view does not answer {name} requests")
 
 
 def _check_limit(limit: int) -> None:

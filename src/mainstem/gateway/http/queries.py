@@ -63,7 +63,7 @@ def model_of(request: type[Any], base: type[BaseModel]) -> type[BaseModel]:
         each.name: (types[each.name], Field(... if each.default is MISSING else each.default, **each.metadata))
         for each in dataclasses.fields(request)
     }
-    return create_model(request.__name__, __base__=base, __doc__=request.__doc__, **fields)
+    return create_model(request.__name__.removesuffix("Query"), __base__=base, __doc__=request.__doc__, **fields)
 
 
 class VerifyQuery(NoQuery):

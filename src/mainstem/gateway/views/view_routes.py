@@ -118,7 +118,7 @@ def _add_query(router: Routes, backend: ViewBackend, request: type[Any]) -> None
 def _add_key(router: Routes, backend: ViewBackend) -> None:
     @router.declare("GET", "/views/{view}/keys/" + KEY, "Key-value: the row of one key", READ_VIEW, ROWS)
     async def get_key(http: Request, view: str, key: str, query: Annotated[WaitQuery, Query()]) -> Response:
-        return await backend.respond(http, view, _asking(http, view, requests.Get(key), query))
+        return await backend.respond(http, view, _asking(http, view, requests.GetQuery(key), query))
 
 
 def _add_past(router: Routes, backend: ViewBackend) -> None:
@@ -189,7 +189,7 @@ def _delete(host: ViewHost, *, view: str) -> Response:
 
 
 def _page(host: ViewHost, *, view: str, options: ReadOptions) -> Response:
-    answer = host.query(view, requests.MetricsPage(), options)
+    answer = host.query(view, requests.MetricsPageQuery(), options)
     headers = {POSITION_HEADER: str(answer.position), "Content-Type": _PROMETHEUS_TEXT}
     return Response(str(answer.rows[0]["text"]), headers=headers)
 
@@ -199,6 +199,6 @@ def _ask(host: ViewHost, *, view: str, request: requests.Request, options: ReadO
     options = replace(options, timeout_s=max(0.0, options.timeout_s - queued_s))
     answer = host.query(view, request, options)
     document: dict[str, Any] = {"rows": answer.rows, "position": str(answer.position), "covers": str(answer.covers)}
-    if isinstance(request, requests.Range):
+    if isinstance(request, requests.RangeQuery):
         document["next"] = answer.next
     return json_response(document, position=answer.position)

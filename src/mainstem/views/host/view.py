@@ -35,7 +35,7 @@ from mainstem.views.host.schemas import schema_of_view
 from mainstem.views.past.as_of import AsOf, position_at
 from mainstem.views.past.historical_stores import PastStores
 from mainstem.views.past.past_build import PastBuilder
-from mainstem.views.requests import Get, Request
+from mainstem.views.requests import GetQuery, Request
 from mainstem.views.status import BuiltFrom, RebuildFrom, RebuildResult, VerifyResult, ViewStatus
 from mainstem.views.stores.store import Answer, Poison, Row, Snapshot, StoreDefinition, ViewStore
 from mainstem.views.stores.store_kinds import open_store, store_class
@@ -467,7 +467,7 @@ def _rows(store: ViewStore, keys: Sequence[bytes]) -> tuple[list[tuple[str, Row 
     with store.snapshot() as snapshot:
         for key in keys:
             with suppress(UnicodeDecodeError):
-                rows = snapshot.query(Get(key.decode()))
+                rows = snapshot.query(GetQuery(key.decode()))
                 found.append((key.decode(), rows[0] if rows else None))
         return found, snapshot.position
 

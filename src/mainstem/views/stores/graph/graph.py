@@ -23,7 +23,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from weakref import WeakSet
 
@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 
 from mainstem.errors import StorageError
 from mainstem.pipelines.kinds import Graph
-from mainstem.views.requests import Neighbors, Path, Request, wrong_kind
+from mainstem.views.requests import NeighborsQuery, PathQuery, Request, wrong_kind
 from mainstem.views.stores.graph.graph_digest import NO_EDGE, edge_hash, edge_term, record_term, summed
 from mainstem.views.stores.graph.graph_walks import neighbors, shortest_path, where_in
 from mainstem.views.stores.json_reader import JsonColumn, JsonReader, last_of_each_key
@@ -78,7 +78,7 @@ WHERE records <> ifnull(found, 0) ORDER BY name"""
 class GraphStore(ViewStore):
     """The store of a graph view, in SQLite."""
 
-    def __init__(self, path: FilePath, definition: StoreDefinition) -> None:
+    def __init__(self, path: Path, definition: StoreDefinition) -> None:
         kind = definition.kind
         assert isinstance(kind, Graph)
         path.mkdir(parents=True, exist_ok=True)
@@ -270,9 +270,9 @@ class GraphSnapshot(Snapshot):
 
     def query(self, request: Request) -> list[Row]:
         match request:
-            case Neighbors():
+            case NeighborsQuery():
                 return neighbors(self._open, request)
-            case Path():
+            case PathQuery():
                 return shortest_path(self._open, request)
             case _:
                 raise wrong_kind(request, "graph")
@@ -328,7 +328,7 @@ class GraphSnapshot(Snapshot):
         return self._reader
 
 
-def _connect(path: FilePath, cache_kib: int, made: type[_Connection]) -> _Connection:
+def _connect(path: Path, cache_kib: int, made: type[_Connection]) -> _Connection:
     connection = made(path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")

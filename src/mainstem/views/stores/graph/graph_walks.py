@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from mainstem.errors import QueryError
-from mainstem.views.requests import Direction, Neighbors, Path
+from mainstem.views.requests import Direction, NeighborsQuery, PathQuery
 from mainstem.views.stores.sql.query_bounds import AnswerSize
 from mainstem.views.stores.store import Row
 
@@ -23,7 +23,7 @@ _STATEMENTS: dict[Direction, tuple[str, ...]] = {"out": (_ALONG,), "in": (_AGAIN
 _REVERSED: dict[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
 
 
-def neighbors(connection: sqlite3.Connection, request: Neighbors) -> list[Row]:
+def neighbors(connection: sqlite3.Connection, request: NeighborsQuery) -> list[Row]:
     """The nodes within ``request.hops``, each with its distance, nearest first."""
     seen = {request.node}
     rows: list[Row] = []
@@ -41,7 +41,7 @@ def neighbors(connection: sqlite3.Connection, request: Neighbors) -> list[Row]:
     return rows
 
 
-def shortest_path(connection: sqlite3.Connection, request: Path) -> list[Row]:
+def shortest_path(connection: sqlite3.Connection, request: PathQuery) -> list[Row]:
     """The nodes of a shortest path, in order; of several, the one whose nodes sort first."""
     levels = _levels_to(connection, request)
     if not levels:
@@ -63,7 +63,7 @@ def where_in(connection: sqlite3.Connection, statement: str, values: Iterable[An
         yield from connection.execute(text, chunk + chunk[:1] * (_VARIABLES - len(chunk))).fetchall()
 
 
-def _levels_to(connection: sqlite3.Connection, request: Path) -> list[set[str]]:
+def _levels_to(connection: sqlite3.Connection, request: PathQuery) -> list[set[str]]:
     """The nodes at distance 0, 1, … to the end of the path, up to the level that has its start; none if none has."""
     if not _exists(connection, request.end):
         return []

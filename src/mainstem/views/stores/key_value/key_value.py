@@ -33,7 +33,7 @@ from rocksdict import (
 
 from mainstem.errors import StorageError
 from mainstem.pipelines.kinds import KeyValue
-from mainstem.views.requests import Get, Range, Request, wrong_kind
+from mainstem.views.requests import GetQuery, RangeQuery, Request, wrong_kind
 from mainstem.views.stores.hashing import digest_of
 from mainstem.views.stores.key_value.folding import ChangeReader, Folding, Latest
 from mainstem.views.stores.rows import KEY, readable, row_of
@@ -153,16 +153,16 @@ class KeyValueSnapshot(Snapshot):
 
     def query(self, request: Request) -> list[Row]:
         match request:
-            case Get(key):
+            case GetQuery(key):
                 text = self._get(_RECORD + key.encode())
                 return [] if text is None else [row_of(key, text)]
-            case Range():
+            case RangeQuery():
                 return self._page(request)[0]
             case _:
                 raise wrong_kind(request, "key-value")
 
     def answer(self, request: Request) -> Answer:
-        if not isinstance(request, Range):
+        if not isinstance(request, RangeQuery):
             return super().answer(request)
         rows, next_key = self._page(request)
         return Answer(rows, self.position, next=next_key)
@@ -203,7 +203,7 @@ class KeyValueSnapshot(Snapshot):
         iterator.status()  # raises when the iterator ended on an error
         return found
 
-    def _page(self, request: Range) -> tuple[list[Row], str | None]:
+    def _page(self, request: RangeQuery) -> tuple[list[Row], str | None]:
         """The next rows of a range, and their last key when more follow."""
         prefix = request.prefix.encode()
         after = b"" if request.after is None else request.after.encode() + b"\0"

@@ -36,7 +36,7 @@ from mainstem.clock import Clock, SystemClock
 from mainstem.durable_files import LOCAL_FILES, replace_file
 from mainstem.errors import StorageError
 from mainstem.pipelines.kinds import Metrics
-from mainstem.views.requests import MetricsPage, MetricsQuery, Request, wrong_kind
+from mainstem.views.requests import MetricsPageQuery, MetricsQuery, Request, wrong_kind
 from mainstem.views.stores.hashing import digest_of
 from mainstem.views.stores.json_reader import JsonColumn, JsonReader
 from mainstem.views.stores.metrics.figures import Figures, figures_of_groups
@@ -156,7 +156,7 @@ class MetricsSnapshot(Snapshot):
         match request:
             case MetricsQuery():
                 return rows_of(request, self._kind, self._state.figures)
-            case MetricsPage():
+            case MetricsPageQuery():
                 kind = self._kind
                 figures = [(dict(zip(kind.by, labels, strict=True)), each) for labels, each in self._sorted()]
                 return [{"text": page(self._view, figures, kind.values, kind.buckets, self._state.tombstones)}]

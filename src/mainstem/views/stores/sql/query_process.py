@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakSet
 
 from mainstem.errors import MainstemError, QueryError, StorageError, UnavailableError
-from mainstem.views.requests import Request, Sql, wrong_kind
+from mainstem.views.requests import Request, SqlQuery, wrong_kind
 from mainstem.views.stores.sql.query_watch import OVERRUN_S
 from mainstem.views.stores.store import Bookmark, Digest, Row, Snapshot
 
@@ -251,7 +251,7 @@ def interrupt_queries() -> None:
 
 def answer_within_s(request: Request, kind: str) -> float:
     """The seconds that a child has for its answer. Raises QueryError if the request is not SQL."""
-    if not isinstance(request, Sql):
+    if not isinstance(request, SqlQuery):
         raise wrong_kind(request, kind)
     return request.timeout_s + _PATIENCE_S
 

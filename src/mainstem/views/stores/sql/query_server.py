@@ -23,7 +23,7 @@ from typing import Any, Final, Protocol
 
 from mainstem.errors import ConfigError, MainstemError, QueryError, StorageError
 from mainstem.exit_codes import DONE, NOT_NOW
-from mainstem.views.requests import Sql
+from mainstem.views.requests import SqlQuery
 from mainstem.views.stores.sql.query_watch import WATCH, WatchedQuery, memory_limit
 from mainstem.views.stores.sql.sql_queries import CursorSnapshot
 from mainstem.views.stores.store import Digest, Row
@@ -96,10 +96,10 @@ class _SnapshotCalls:
         self.current = self._source.snapshot(*arguments)
         return self.current.bookmark.to_text()
 
-    def query(self, request: Sql) -> list[Row]:
+    def query(self, request: SqlQuery) -> list[Row]:
         return self._snapshot.query(request)
 
-    def answer(self, request: Sql, *arguments: Any) -> tuple[list[Row], str]:
+    def answer(self, request: SqlQuery, *arguments: Any) -> tuple[list[Row], str]:
         bookmark = self.snapshot(*arguments)
         try:
             return self.query(request), bookmark

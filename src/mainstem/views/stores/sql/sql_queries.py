@@ -20,7 +20,7 @@ from typing import Any, Final
 import duckdb
 
 from mainstem.errors import QueryError
-from mainstem.views.requests import Request, Sql, wrong_kind
+from mainstem.views.requests import Request, SqlQuery, wrong_kind
 from mainstem.views.stores.rows import plain
 from mainstem.views.stores.sql.query_bounds import AnswerSize, check_sql
 from mainstem.views.stores.sql.query_watch import WATCH
@@ -106,7 +106,7 @@ class CursorSnapshot(Snapshot):
         self._kind = kind
 
     def query(self, request: Request) -> list[Row]:
-        if not isinstance(request, Sql):
+        if not isinstance(request, SqlQuery):
             raise wrong_kind(request, self._kind)
         return answer(self._cursor, request)
 
@@ -128,7 +128,7 @@ def digest_of(cursor: duckdb.DuckDBPyConnection, table: str) -> Digest:
     return Digest(int(row[0]), int(row[1]))
 
 
-def answer(cursor: duckdb.DuckDBPyConnection, request: Sql) -> list[Row]:
+def answer(cursor: duckdb.DuckDBPyConnection, request: SqlQuery) -> list[Row]:
     """The rows of ``request``, on a cursor that is this thread's. Raises QueryError."""
     check_sql(request.query)
     with watched(cursor, request.query, request.timeout_s):

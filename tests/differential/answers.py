@@ -41,6 +41,7 @@ UNSEEN = {
 _ORDER = ("name", "topic", "topic_name", "group_id", "transactional_id", "topic_id", "resource_name", "member_id")
 _ORDER += ("partition_index", "partition", "index", "producer_id", "key", "first_offset")
 _PORTS = {"port"}
+_OFFSETS_TOPIC = "__consumer_offsets"
 
 
 @dataclass
@@ -79,11 +80,14 @@ class Side:
         return _only_own(step, made, self.prefix)
 
     def _struct(self, struct: Struct, path: str) -> dict[str, Any]:
-        return {
+        made = {
             name: self._value(name, value, path)
             for name, value in struct.__dict__.items()
             if name not in UNSEEN and name not in _PORTS
         }
+        if made.get("topic") == _OFFSETS_TOPIC and isinstance(made.get("partitions"), list):
+            made["partitions"] = len(made["partitions"])  # which ones depends on how many the topic has
+        return made
 
     def _value(self, name: str, value: Any, path: str) -> Any:
         if isinstance(value, Struct):

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
 from mainstem.broker.access.authorizer import Access
 from mainstem.broker.access.guards import Guard, Steps, finish
 from mainstem.broker.api import Api
 from mainstem.broker.apis import APIS
 from mainstem.broker.call import Answer, Call
-
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
+from mainstem.broker.node import Node
 
 
 class Dispatcher:

@@ -5,26 +5,23 @@ The partition of ``__consumer_offsets`` that keeps the group is added to the tra
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mainstem.broker.access.acls import Operation, ResourceType
 from mainstem.broker.access.guards import in_turn, on_named
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import coordinator_code, refusal
+from mainstem.broker.node import Node
 from mainstem.broker.transactions.state import Producer
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 _FENCED_FROM: Final = 2
 
 
 async def handle(node: Node, call: Call) -> AddOffsetsToTxnResponse:
-    """Serve one request; the top of the file says how."""
     body: AddOffsetsToTxnRequest = call.body
     try:
         if code := node.groups.log.refusal(body.group_id):

@@ -7,12 +7,13 @@ name several transactions; each may only ask whether its partitions belong to it
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import coordinator_code
+from mainstem.broker.node import Node
 from mainstem.broker.slices import in_turns
 from mainstem.broker.transactions.state import Producer
 from mainstem.errors import MainstemError
@@ -28,16 +29,12 @@ from mainstem.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 _FENCED_FROM: Final = 2
 _MANY_FROM: Final = 4
 _ABORTABLE_FROM: Final = 5
 
 
 async def handle(node: Node, call: Call) -> AddPartitionsToTxnResponse:
-    """Serve one request; the top of the file says how."""
     body: AddPartitionsToTxnRequest = call.body
     if call.api_version >= _MANY_FROM:
         results = [

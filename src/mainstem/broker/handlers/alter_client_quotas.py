@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.node import Node
 from mainstem.broker.quotas.entities import KEYS, Entity, check_limit
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
@@ -22,12 +21,8 @@ from mainstem.protocol.messages.alter_client_quotas import (
     ResponseEntryData,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 
 def handle(node: Node, call: Call) -> AlterClientQuotasResponse:
-    """Serve one request; the top of the file says how."""
     body: AlterClientQuotasRequest = call.body
     entries = []
     for asked in body.entries:

@@ -7,7 +7,6 @@ while it runs (INVALID_REQUEST). Deliberate: configs of client metrics and logge
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from mainstem.broker.access import admin_guards
 from mainstem.broker.access.acls import Operation
@@ -15,6 +14,7 @@ from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.configs.config_changes import change_configs, value_of
 from mainstem.broker.configs.config_entries import ChangeableConfigs
+from mainstem.broker.node import Node
 from mainstem.protocol.messages.alter_configs import (
     AlterableConfig,
     AlterConfigsRequest,
@@ -22,12 +22,8 @@ from mainstem.protocol.messages.alter_configs import (
     AlterConfigsResponse,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 
 async def handle(node: Node, call: Call) -> AlterConfigsResponse:
-    """Serve one request; the top of the file says how."""
     body: AlterConfigsRequest = call.body
     results = await change_configs(node, body.resources, _replaced, validate_only=body.validate_only)
     return AlterConfigsResponse(responses=[AlterConfigsResourceResponse(**result._asdict()) for result in results])

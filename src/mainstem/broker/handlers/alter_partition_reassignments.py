@@ -6,13 +6,12 @@ refuses nodes that it does not know; there is never a reassignment to cancel: NO
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import on_cluster
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.node import Node
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.alter_partition_reassignments import (
@@ -23,12 +22,8 @@ from mainstem.protocol.messages.alter_partition_reassignments import (
     ReassignableTopicResponse,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 
 def handle(node: Node, call: Call) -> AlterPartitionReassignmentsResponse:
-    """Serve one request; the top of the file says how."""
     body: AlterPartitionReassignmentsRequest = call.body
     responses = [
         ReassignableTopicResponse(

@@ -5,12 +5,11 @@ Moving a partition there changes nothing and succeeds; any other directory is LO
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.node import Node
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.alter_replica_log_dirs import (
@@ -20,12 +19,8 @@ from mainstem.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 
 def handle(node: Node, call: Call) -> AlterReplicaLogDirsResponse:
-    """Serve one request; the top of the file says how."""
     body: AlterReplicaLogDirsRequest = call.body
     topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for directory in body.dirs:

@@ -6,7 +6,6 @@ Kafka. Durable when answered. Deliberate: an offset that is not in the log is OF
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from mainstem.broker.access.acls import Operation
@@ -14,6 +13,7 @@ from mainstem.broker.access.guards import in_turn, on_topics, reads_group
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import coordinator_code, refusal
+from mainstem.broker.node import Node
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.alter_share_group_offsets import (
@@ -25,12 +25,8 @@ from mainstem.protocol.messages.alter_share_group_offsets import (
 )
 from mainstem.protocol.schema import ZERO_UUID
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 
 async def handle(node: Node, call: Call) -> AlterShareGroupOffsetsResponse:
-    """Serve one request; the top of the file says how."""
     body: AlterShareGroupOffsetsRequest = call.body
     answer = AlterShareGroupOffsetsResponse(error_code=ErrorCode.NONE, responses=[])
     offsets: dict[tuple[UUID, int], int] = {}

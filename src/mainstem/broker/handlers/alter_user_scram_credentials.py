@@ -6,13 +6,13 @@ Passwords arrive salted and hashed, never in plain text. One invalid change of a
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.handlers.describe_user_scram_credentials import NUMBER_OF
+from mainstem.broker.node import Node
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.alter_user_scram_credentials import (
@@ -24,12 +24,8 @@ from mainstem.protocol.messages.alter_user_scram_credentials import (
 )
 from mainstem.protocol.scram import ScramCredential, credential_of
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 
 def handle(node: Node, call: Call) -> AlterUserScramCredentialsResponse:
-    """Serve one request; the top of the file says how."""
     body: AlterUserScramCredentialsRequest = call.body
     asked: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [*body.deletions, *body.upsertions]
     counts = Counter((each.name, each.mechanism) for each in asked)

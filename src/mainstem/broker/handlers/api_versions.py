@@ -9,12 +9,13 @@ listed only for clients that call themselves mainstem, so that they do not confu
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mainstem.broker.access.guards import open_to_all
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.features import features
+from mainstem.broker.node import Node
 from mainstem.protocol.apis import OWN_APIS, OWN_CLIENT
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.api_versions import (
@@ -25,16 +26,12 @@ from mainstem.protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 _NAMED_FROM: Final = 3
 _LEVEL_0_FROM: Final = 4
 _NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle(node: Node, call: Call) -> ApiVersionsResponse:
-    """Serve one request; the top of the file says how."""
     body: ApiVersionsRequest = call.body
     names = (body.client_software_name, body.client_software_version)
     if call.api_version >= _NAMED_FROM and not all(map(_NAME.fullmatch, names)):

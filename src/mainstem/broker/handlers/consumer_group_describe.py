@@ -6,13 +6,14 @@ it was asked to give up, until it has done so.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mainstem.broker.access import group_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.groups.consumer.assignors import Assignment as Partitions
 from mainstem.broker.groups.consumer.consumer_group import ConsumerGroup, ConsumerMember, assignment_of
+from mainstem.broker.node import Node
 from mainstem.broker.slices import Slices
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.consumer_group_describe import (
@@ -24,14 +25,10 @@ from mainstem.protocol.messages.consumer_group_describe import (
     TopicPartitions,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 _CONSUMER_MEMBER: Final = 1
 
 
 def handle(node: Node, call: Call) -> ConsumerGroupDescribeResponse:
-    """Serve one request; the top of the file says how."""
     body: ConsumerGroupDescribeRequest = call.body
     return ConsumerGroupDescribeResponse(groups=[_describe(node, group_id) for group_id in body.group_ids])
 

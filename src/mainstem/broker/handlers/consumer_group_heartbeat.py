@@ -10,7 +10,6 @@ target assignment; in Kafka it has none until the next one.
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
 from mainstem.broker.access import group_guards
 from mainstem.broker.access.acls import Operation, ResourceType
@@ -18,14 +17,11 @@ from mainstem.broker.access.authorizer import Access
 from mainstem.broker.api import Api
 from mainstem.broker.call import Answer, Call
 from mainstem.broker.groups.member_bytes import check_member_bytes
+from mainstem.broker.node import Node
 from mainstem.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
 
 
 def handle(node: Node, call: Call) -> Awaitable[Answer]:
-    """Serve one request; the top of the file says how."""
     check_member_bytes(call.body.subscribed_topic_names or (), node.group_member_bytes_max)
     access = Access(node.authorizer, call.principal, call.client_host[1:])
 

@@ -5,13 +5,12 @@ Adding an existing ACL again succeeds. Without an authorizer: SECURITY_DISABLED 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mainstem.broker.access import admin_guards
 from mainstem.broker.access.acls import Acl
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.node import Node
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.create_acls import (
@@ -21,12 +20,8 @@ from mainstem.protocol.messages.create_acls import (
     CreateAclsResponse,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 
 def handle(node: Node, call: Call) -> CreateAclsResponse:
-    """Serve one request; the top of the file says how."""
     body: CreateAclsRequest = call.body
     results = [AclCreationResult(error_code=ErrorCode.NONE, error_message=None) for _ in body.creations]
     checked = []

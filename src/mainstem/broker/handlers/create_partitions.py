@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import on_topics
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.node import Node
 from mainstem.broker.slices import in_turns
 from mainstem.errors import MainstemError, UnknownTopicError
 from mainstem.protocol.errors import ErrorCode
@@ -23,12 +23,8 @@ from mainstem.protocol.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 
 async def handle(node: Node, call: Call) -> CreatePartitionsResponse:
-    """Serve one request; the top of the file says how."""
     body: CreatePartitionsRequest = call.body
     counts = Counter(topic.name for topic in body.topics)
     results = []

@@ -7,13 +7,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.configs.config_entries import topic_entries
 from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.node import Node
 from mainstem.broker.slices import in_turns
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
@@ -26,12 +26,8 @@ from mainstem.protocol.messages.create_topics import (
 )
 from mainstem.protocol.schema import ZERO_UUID
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 
 async def handle(node: Node, call: Call) -> CreateTopicsResponse:
-    """Serve one request; the top of the file says how."""
     body: CreateTopicsRequest = call.body
     counts = Counter(topic.name for topic in body.topics)
     results = []

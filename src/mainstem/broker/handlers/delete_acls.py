@@ -5,13 +5,12 @@ Each filter fails alone. Without an authorizer: SECURITY_DISABLED for each.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mainstem.broker.access import admin_guards
 from mainstem.broker.access.acls import Acl, AclFilter
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.node import Node
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.delete_acls import (
@@ -22,12 +21,8 @@ from mainstem.protocol.messages.delete_acls import (
     DeleteAclsResponse,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 
 def handle(node: Node, call: Call) -> DeleteAclsResponse:
-    """Serve one request; the top of the file says how."""
     body: DeleteAclsRequest = call.body
     return DeleteAclsResponse(filter_results=[_delete(node, wanted) for wanted in body.filters])
 

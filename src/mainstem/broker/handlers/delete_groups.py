@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mainstem.broker.access.acls import Operation, ResourceType
 from mainstem.broker.access.guards import on_each
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import coordinator_code
+from mainstem.broker.node import Node
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
 from mainstem.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 
 async def handle(node: Node, call: Call) -> DeleteGroupsResponse:
-    """Serve one request; the top of the file says how."""
     body: DeleteGroupsRequest = call.body
     results = []
     for group_id in body.groups_names:

@@ -6,13 +6,13 @@ Offset -1 means the high watermark. Deliberate: internal topics keep theirs (INV
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import on_topics
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.node import Node
 from mainstem.broker.slices import in_turns
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
@@ -24,12 +24,8 @@ from mainstem.protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 
 async def handle(node: Node, call: Call) -> DeleteRecordsResponse:
-    """Serve one request; the top of the file says how."""
     body: DeleteRecordsRequest = call.body
     topics: list[DeleteRecordsTopicResult] = []
     try:

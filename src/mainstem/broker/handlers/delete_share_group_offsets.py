@@ -5,13 +5,12 @@ An unknown topic is UNKNOWN_TOPIC_OR_PARTITION; for a topic that the group does 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mainstem.broker.access.acls import Operation, ResourceType
 from mainstem.broker.access.guards import in_turn, on_named, on_topics
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import coordinator_code
+from mainstem.broker.node import Node
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.delete_share_group_offsets import (
@@ -21,12 +20,8 @@ from mainstem.protocol.messages.delete_share_group_offsets import (
 )
 from mainstem.protocol.schema import ZERO_UUID
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 
 async def handle(node: Node, call: Call) -> DeleteShareGroupOffsetsResponse:
-    """Serve one request; the top of the file says how."""
     body: DeleteShareGroupOffsetsRequest = call.body
     answer = DeleteShareGroupOffsetsResponse(error_code=ErrorCode.NONE, responses=[])
     found = [(asked.topic_name, node.topics.get(asked.topic_name)) for asked in body.topics]

@@ -6,13 +6,14 @@ What groups committed in a topic goes with it. Deliberate: internal topics are n
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from uuid import UUID
 
 from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.node import Node
 from mainstem.broker.slices import in_turns
 from mainstem.broker.storage.topics import Topic
 from mainstem.errors import MainstemError
@@ -20,14 +21,10 @@ from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from mainstem.protocol.schema import ZERO_UUID
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 _BY_ID_FROM: Final = 6
 
 
 async def handle(node: Node, call: Call) -> DeleteTopicsResponse:
-    """Serve one request; the top of the file says how."""
     body: DeleteTopicsRequest = call.body
     if call.api_version >= _BY_ID_FROM:
         wanted = [(state.name, state.topic_id) for state in body.topics]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from mainstem.broker.access.acls import Acl, AclFilter, Operation
 from mainstem.broker.access.guards import on_cluster
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.node import Node
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.describe_acls import (
@@ -19,12 +19,8 @@ from mainstem.protocol.messages.describe_acls import (
     DescribeAclsResponse,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 
 def handle(node: Node, call: Call) -> DescribeAclsResponse:
-    """Serve one request; the top of the file says how."""
     body: DescribeAclsRequest = call.body
     wanted = AclFilter(
         body.resource_type_filter,

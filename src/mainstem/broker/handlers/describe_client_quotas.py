@@ -6,13 +6,14 @@ addresses (type ``ip``): UNSUPPORTED_VERSION.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import on_cluster
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.node import Node
 from mainstem.broker.quotas.entities import TYPES, Entity
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
@@ -25,16 +26,12 @@ from mainstem.protocol.messages.describe_client_quotas import (
     ValueData,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 _EXACT: Final = 0
 _DEFAULT: Final = 1
 _ANY: Final = 2
 
 
 def handle(node: Node, call: Call) -> DescribeClientQuotasResponse:
-    """Serve one request; the top of the file says how."""
     body: DescribeClientQuotasRequest = call.body
     try:
         _check(body)

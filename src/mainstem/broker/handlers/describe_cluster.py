@@ -5,11 +5,12 @@ Deliberate: there are no controllers to talk to (endpoint type 2): UNSUPPORTED_E
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mainstem.broker.access import record_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
+from mainstem.broker.node import Node
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -17,14 +18,10 @@ from mainstem.protocol.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 _BROKERS: Final = 1
 
 
 def handle(node: Node, call: Call) -> DescribeClusterResponse:
-    """Serve one request; the top of the file says how."""
     body: DescribeClusterRequest = call.body
     if body.endpoint_type != _BROKERS:
         return DescribeClusterResponse(

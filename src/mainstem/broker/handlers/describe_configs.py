@@ -7,7 +7,6 @@ Deliberate: configs of client metrics and loggers are not kept: INVALID_REQUEST.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from mainstem.broker.access import admin_guards
 from mainstem.broker.access.acls import Operation
@@ -21,6 +20,7 @@ from mainstem.broker.configs.config_entries import (
     topic_entries,
 )
 from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.node import Node
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
@@ -33,12 +33,8 @@ from mainstem.protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 
 def handle(node: Node, call: Call) -> DescribeConfigsResponse:
-    """Serve one request; the top of the file says how."""
     body: DescribeConfigsRequest = call.body
     results = []
     for asked in body.resources:

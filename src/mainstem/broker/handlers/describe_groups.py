@@ -5,12 +5,13 @@ A group that does not exist, or is of another type, is shown as Dead; from versi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mainstem.broker.access import group_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.groups.classic.classic_group import ClassicGroup, GroupState
+from mainstem.broker.node import Node
 from mainstem.broker.slices import Slices
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.describe_groups import (
@@ -20,14 +21,10 @@ from mainstem.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 _NOT_FOUND_FROM: Final = 6
 
 
 def handle(node: Node, call: Call) -> DescribeGroupsResponse:
-    """Serve one request; the top of the file says how."""
     body: DescribeGroupsRequest = call.body
     return DescribeGroupsResponse(groups=[_describe(node, call.api_version, group_id) for group_id in body.groups])
 

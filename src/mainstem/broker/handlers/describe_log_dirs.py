@@ -7,12 +7,11 @@ Deliberate: the disk's total and free space are unknown (-1).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import on_cluster
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
+from mainstem.broker.node import Node
 from mainstem.log.node.stored_size import stored_bytes
 from mainstem.model import TopicPartition
 from mainstem.protocol.errors import ErrorCode
@@ -24,12 +23,8 @@ from mainstem.protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 
 def handle(node: Node, call: Call) -> DescribeLogDirsResponse:
-    """Serve one request; the top of the file says how."""
     body: DescribeLogDirsRequest = call.body
     wanted = None if body.topics is None else {topic.topic: set(topic.partitions) for topic in body.topics}
     topics = []

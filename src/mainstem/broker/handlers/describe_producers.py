@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import on_topics
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code
+from mainstem.broker.node import Node
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
@@ -20,12 +19,8 @@ from mainstem.protocol.messages.describe_producers import (
     TopicResponse,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 
 def handle(node: Node, call: Call) -> DescribeProducersResponse:
-    """Serve one request; the top of the file says how."""
     body: DescribeProducersRequest = call.body
     topics = [
         TopicResponse(

@@ -6,25 +6,22 @@ UNKNOWN_TOPIC_OR_PARTITION.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import on_cluster
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
+from mainstem.broker.node import Node
 from mainstem.log.node.metadata import METADATA_PARTITION
 from mainstem.protocol.errors import ErrorCode, describe
 from mainstem.protocol.messages import describe_quorum as messages
-
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
 
 _TOPIC: Final = "__cluster_metadata"
 _LISTENER: Final = "CONTROLLER"
 
 
 def handle(node: Node, call: Call) -> messages.DescribeQuorumResponse:
-    """Serve one request; the top of the file says how."""
     body: messages.DescribeQuorumRequest = call.body
     topics = [
         messages.ResponseTopicData(

@@ -7,12 +7,12 @@ Without topics: all that the group shares. The lag is how many offsets, up to th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from mainstem.broker.access import group_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import coordinator_code, error_code
+from mainstem.broker.node import Node
 from mainstem.broker.share.state_records import ShareKey
 from mainstem.broker.slices import Slices
 from mainstem.broker.storage.topics import Topic
@@ -28,12 +28,8 @@ from mainstem.protocol.messages.describe_share_group_offsets import (
 )
 from mainstem.protocol.schema import ZERO_UUID
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 
 async def handle(node: Node, call: Call) -> DescribeShareGroupOffsetsResponse:
-    """Serve one request; the top of the file says how."""
     body: DescribeShareGroupOffsetsRequest = call.body
     return DescribeShareGroupOffsetsResponse(groups=[await _describe(node, asked) for asked in body.groups])
 

@@ -6,11 +6,10 @@ A cursor before a topic's first partition, or at a topic that is not among the n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mainstem.broker.access import record_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
+from mainstem.broker.node import Node
 from mainstem.broker.storage.topics import Topic
 from mainstem.model import is_topic_name
 from mainstem.protocol.errors import ErrorCode
@@ -23,12 +22,8 @@ from mainstem.protocol.messages.describe_topic_partitions import (
 )
 from mainstem.protocol.schema import ZERO_UUID
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 
 def handle(node: Node, call: Call) -> DescribeTopicPartitionsResponse:
-    """Serve one request; the top of the file says how."""
     body: DescribeTopicPartitionsRequest = call.body
     names = sorted({topic.name for topic in body.topics} or {topic.name for topic in node.topics.all()})
     first = 0

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import coordinator_code
+from mainstem.broker.node import Node
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
@@ -18,12 +17,8 @@ from mainstem.protocol.messages.describe_transactions import (
     TransactionState,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 
 async def handle(node: Node, call: Call) -> DescribeTransactionsResponse:
-    """Serve one request; the top of the file says how."""
     body: DescribeTransactionsRequest = call.body
     states = [await _describe(node, transactional_id) for transactional_id in body.transactional_ids]
     return DescribeTransactionsResponse(transaction_states=states)

@@ -6,12 +6,13 @@ Without names: all users. The answer holds nothing from which a password could b
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import on_cluster
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
+from mainstem.broker.node import Node
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.describe_user_scram_credentials import (
     CredentialInfo,
@@ -21,15 +22,11 @@ from mainstem.protocol.messages.describe_user_scram_credentials import (
 )
 from mainstem.protocol.scram import SHA_256, SHA_512
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 NUMBER_OF: Final = {SHA_256: 1, SHA_512: 2}
 """Kafka's numbers of the mechanisms."""
 
 
 def handle(node: Node, call: Call) -> DescribeUserScramCredentialsResponse:
-    """Serve one request; the top of the file says how."""
     body: DescribeUserScramCredentialsRequest = call.body
     counts = Counter(user.name for user in body.users or ())
     return DescribeUserScramCredentialsResponse(

@@ -7,12 +7,13 @@ is started again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.node import Node
 from mainstem.errors import MainstemError, PartitionOfflineError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.elect_leaders import (
@@ -22,14 +23,10 @@ from mainstem.protocol.messages.elect_leaders import (
     ReplicaElectionResult,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 _ELECTION_TYPES: Final = (0, 1)  # preferred, unclean
 
 
 def handle(node: Node, call: Call) -> ElectLeadersResponse:
-    """Serve one request; the top of the file says how."""
     body: ElectLeadersRequest = call.body
     is_known = body.election_type in _ELECTION_TYPES
     results = [

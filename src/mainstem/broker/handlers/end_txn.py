@@ -7,28 +7,25 @@ looks the same as that transaction's own end.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mainstem.broker.access.acls import Operation, ResourceType
 from mainstem.broker.access.guards import on_named
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import coordinator_code
+from mainstem.broker.node import Node
 from mainstem.broker.transactions.state import Producer
 from mainstem.broker.transactions.steps import EPOCH_BUMP_FROM
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 _FENCED_FROM: Final = 2
 _RAISES_EPOCH_FROM: Final = 5
 
 
 async def handle(node: Node, call: Call) -> EndTxnResponse:
-    """Serve one request; the top of the file says how."""
     body: EndTxnRequest = call.body
     version = EPOCH_BUMP_FROM if call.api_version >= _RAISES_EPOCH_FROM else 0
     producer = Producer(body.producer_id, body.producer_epoch)

@@ -15,12 +15,13 @@ Deliberate: no followers: a replica id only ranks a session above consumers' whe
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from mainstem.broker.access import record_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Answer, Call
 from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.node import Node
 from mainstem.broker.storage.fetch_sessions import (
     FINAL_EPOCH,
     FULL_EPOCH,
@@ -45,9 +46,6 @@ from mainstem.protocol.messages.fetch import (
     PartitionData,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 _BY_ID_FROM: Final = 13
 _READ_COMMITTED: Final = 1
 _UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
@@ -56,7 +54,6 @@ _DIVERGED: Final = -2
 
 
 def handle(node: Node, call: Call) -> Answer | Awaitable[Answer]:
-    """Serve one request; the top of the file says how."""
     body: FetchRequest = call.body
     try:
         session = _session(node, call)

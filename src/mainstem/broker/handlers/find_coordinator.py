@@ -6,18 +6,16 @@ A share partition's key (type 2, from version 6) is GROUP:TOPIC_ID:PARTITION; an
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mainstem.broker.access import group_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
+from mainstem.broker.node import Node
 from mainstem.broker.slices import Slices
 from mainstem.log.partition.checkpoints import decode_uuid
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
 
 _GROUP: Final = 0
 _TRANSACTION: Final = 1
@@ -28,7 +26,6 @@ _UUID_LENGTH: Final = 22
 
 
 def handle(node: Node, call: Call) -> FindCoordinatorResponse:
-    """Serve one request; the top of the file says how."""
     body: FindCoordinatorRequest = call.body
     keys = body.coordinator_keys if call.api_version >= _MANY_FROM else [body.key]
     coordinators = [_find(node, call, body.key_type, key) for key in keys]

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mainstem.broker.access.guards import reads_group
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
+from mainstem.broker.node import Node
 from mainstem.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
 
 
 def handle(node: Node, call: Call) -> HeartbeatResponse:
-    """Serve one request; the top of the file says how."""
     body: HeartbeatRequest = call.body
     code = node.groups.classic.heartbeat(body.group_id, body.member_id, body.group_instance_id, body.generation_id)
     return HeartbeatResponse(error_code=code)

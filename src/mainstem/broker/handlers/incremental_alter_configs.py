@@ -8,7 +8,7 @@ while it runs (INVALID_REQUEST). Deliberate: configs of client metrics and logge
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mainstem.broker.access import admin_guards
 from mainstem.broker.access.acls import Operation
@@ -17,6 +17,7 @@ from mainstem.broker.call import Call
 from mainstem.broker.configs.config_changes import change_configs, value_of
 from mainstem.broker.configs.config_entries import ChangeableConfigs
 from mainstem.broker.error_codes import refusal
+from mainstem.broker.node import Node
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -24,9 +25,6 @@ from mainstem.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
 
 _SET: Final = 0
 _DELETE: Final = 1
@@ -36,7 +34,6 @@ _OPERATIONS: Final = frozenset({_SET, _DELETE, _APPEND, _SUBTRACT})
 
 
 async def handle(node: Node, call: Call) -> IncrementalAlterConfigsResponse:
-    """Serve one request; the top of the file says how."""
     body: IncrementalAlterConfigsRequest = call.body
     results = await change_configs(node, body.resources, _changed, validate_only=body.validate_only)
     responses = [AlterConfigsResourceResponse(**result._asdict()) for result in results]

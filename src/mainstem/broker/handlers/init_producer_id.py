@@ -10,12 +10,13 @@ that take the newest version should not find one that few brokers serve.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import coordinator_code, refusal
+from mainstem.broker.node import Node
 from mainstem.broker.transactions.state import NO_EPOCH, NO_ID, NO_TIMEOUT_MS, Producer, Transaction
 from mainstem.broker.transactions.steps import Init
 from mainstem.errors import MainstemError
@@ -23,14 +24,10 @@ from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from mainstem.protocol.schema import VersionRange
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 _FENCED_FROM: Final = 4
 
 
 async def handle(node: Node, call: Call) -> InitProducerIdResponse:
-    """Serve one request; the top of the file says how."""
     body: InitProducerIdRequest = call.body
     try:
         if (body.producer_id == NO_ID) != (body.producer_epoch == NO_EPOCH):

@@ -6,20 +6,16 @@ From version 4 a member without an id is given one and asked to join again with 
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
 from mainstem.broker.access.guards import reads_group
 from mainstem.broker.api import Api
 from mainstem.broker.call import Answer, Call
 from mainstem.broker.groups.member_bytes import check_member_bytes
+from mainstem.broker.node import Node
 from mainstem.protocol.messages.join_group import JoinGroupRequest
-
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
 
 
 def handle(node: Node, call: Call) -> Awaitable[Answer]:
-    """Serve one request; the top of the file says how."""
     check_member_bytes(
         (part for each in call.body.protocols for part in (each.name, each.metadata)), node.group_member_bytes_max
     )

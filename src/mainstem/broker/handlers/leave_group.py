@@ -7,20 +7,16 @@ remove members so.
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
 from mainstem.broker.access.guards import reads_group
 from mainstem.broker.api import Api
 from mainstem.broker.call import Answer, Call
 from mainstem.broker.groups.consumer.consumer_group import ConsumerGroup
+from mainstem.broker.node import Node
 from mainstem.protocol.messages.leave_group import LeaveGroupRequest
-
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
 
 
 def handle(node: Node, call: Call) -> Awaitable[Answer]:
-    """Serve one request; the top of the file says how."""
     if isinstance(node.groups.group(call.body.group_id), ConsumerGroup):
         return node.groups.consumer.remove(call)
     return node.groups.classic.leave(call)

@@ -6,13 +6,14 @@ Deliberate: client metrics and loggers have no configs here: none are listed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import on_cluster
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.configs.config_entries import ResourceType
+from mainstem.broker.node import Node
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.list_config_resources import (
     ConfigResource,
@@ -20,14 +21,10 @@ from mainstem.protocol.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 _TYPES_FROM: Final = 1
 
 
 def handle(node: Node, call: Call) -> ListConfigResourcesResponse:
-    """Serve one request; the top of the file says how."""
     body: ListConfigResourcesRequest = call.body
     if call.api_version < _TYPES_FROM:
         wanted = {int(ResourceType.CLIENT_METRICS)}

@@ -7,27 +7,24 @@ and some transactions aborted: the client fetches the offsets to find out.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mainstem.broker.access.acls import Operation, ResourceType
 from mainstem.broker.access.guards import on_named
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.node import Node
 from mainstem.errors import IndexNotReadyError, MainstemError
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.list_key_offsets import ListKeyOffsetsRequest, ListKeyOffsetsResponse
-
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
 
 OFFSETS_MAX: Final = 10_000
 """The most offsets in one answer: they take some milliseconds of the event loop."""
 
 
 def handle(node: Node, call: Call) -> ListKeyOffsetsResponse:
-    """Serve one request; the top of the file says how."""
     body: ListKeyOffsetsRequest = call.body
     try:
         return _list(node.topics.partition(body.topic, body.partition), body)

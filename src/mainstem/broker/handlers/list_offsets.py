@@ -8,13 +8,14 @@ Deliberate: nothing is ever moved to other storage, so the local start (-4) is t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import on_topics
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.node import Node
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError, UnknownTopicError
 from mainstem.log.partition.partition_log import PartitionLog
@@ -28,9 +29,6 @@ from mainstem.protocol.messages.list_offsets import (
 )
 from mainstem.record.constants import NO_LEADER_EPOCH
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 _LATEST: Final = -1
 _EARLIEST: Final = -2
 _MAX_TIMESTAMP: Final = -3
@@ -42,7 +40,6 @@ _FROM_VERSION: Final = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9
 
 
 def handle(node: Node, call: Call) -> ListOffsetsResponse:
-    """Serve one request; the top of the file says how."""
     body: ListOffsetsRequest = call.body
     topics = [
         ListOffsetsTopicResponse(

@@ -6,27 +6,24 @@ The pattern, of RE2, has to match a whole name. A state that does not exist is n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import coordinator_code
 from mainstem.broker.groups.consumer.topic_patterns import TopicPatterns
+from mainstem.broker.node import Node
 from mainstem.broker.transactions.state import IDLE, TransactionState
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from mainstem.protocol.messages.list_transactions import TransactionState as ListedTransaction
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 _STATES: Final = frozenset(state.text for state in TransactionState)
 
 
 async def handle(node: Node, call: Call) -> ListTransactionsResponse:
-    """Serve one request; the top of the file says how."""
     body: ListTransactionsRequest = call.body
     try:
         matches = TopicPatterns().compile(body.transactional_id_pattern) if body.transactional_id_pattern else None

@@ -6,12 +6,13 @@ Deliberate: one node leads everything; no rack.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mainstem.broker.access import record_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code
+from mainstem.broker.node import Node
 from mainstem.broker.slices import Slices
 from mainstem.broker.storage.topics import Topic
 from mainstem.errors import MainstemError
@@ -26,14 +27,10 @@ from mainstem.protocol.messages.metadata import (
 )
 from mainstem.protocol.schema import ZERO_UUID
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 _NO_NAME_FROM: Final = 12
 
 
 def handle(node: Node, call: Call) -> MetadataResponse:
-    """Serve one request; the top of the file says how."""
     body: MetadataRequest = call.body
     # Version 0 has no null: an empty list means all topics.
     wants_all = body.topics is None or (call.api_version == 0 and not body.topics)

@@ -8,7 +8,7 @@ A long request is written in pieces of some hundred offsets; the member is check
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mainstem.broker.access.acls import Operation, ResourceType
 from mainstem.broker.access.guards import on_topics
@@ -16,6 +16,7 @@ from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import coordinator_code, refusal
 from mainstem.broker.groups.records import CommittedOffset
+from mainstem.broker.node import Node
 from mainstem.broker.slices import in_pieces, in_turns
 from mainstem.broker.storage.topics import Topic
 from mainstem.errors import MainstemError
@@ -29,14 +30,10 @@ from mainstem.protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 _BY_ID_FROM: Final = 10
 
 
 async def handle(node: Node, call: Call) -> OffsetCommitResponse:
-    """Serve one request; the top of the file says how."""
     body: OffsetCommitRequest = call.body
     code = _check_member(node, call)
     kept: dict[tuple[str, int], CommittedOffset] = {}

@@ -8,14 +8,14 @@ rest, and the answer says so.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mainstem.broker.access.acls import Operation, ResourceType
 from mainstem.broker.access.guards import in_turn, on_named, on_topics
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import coordinator_code
+from mainstem.broker.groups.group_types import Group
 from mainstem.broker.groups.records import OffsetKey
+from mainstem.broker.node import Node
 from mainstem.broker.slices import in_pieces, in_turns
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
@@ -27,13 +27,8 @@ from mainstem.protocol.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.groups.group_types import Group
-    from mainstem.broker.node import Node
-
 
 async def handle(node: Node, call: Call) -> OffsetDeleteResponse:
-    """Serve one request; the top of the file says how."""
     body: OffsetDeleteRequest = call.body
     group = node.groups.group(body.group_id)
     if group is None:

@@ -8,13 +8,14 @@ durable. With ``require_stable`` an offset that an open transaction is about to 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from mainstem.broker.access import group_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import coordinator_code
 from mainstem.broker.groups.records import CommittedOffset
+from mainstem.broker.node import Node
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
@@ -29,9 +30,6 @@ from mainstem.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 _OWN_ERROR_FROM: Final = 2
 _GROUPS_FROM: Final = 8
 _BY_ID_FROM: Final = 10
@@ -41,7 +39,6 @@ _Held: TypeAlias = Mapping[tuple[str, int], CommittedOffset]
 
 
 async def handle(node: Node, call: Call) -> OffsetFetchResponse:
-    """Serve one request; the top of the file says how."""
     body: OffsetFetchRequest = call.body
     if call.api_version >= _GROUPS_FROM:
         groups = [await _fetch_group(node, call, group) for group in body.groups]

@@ -5,13 +5,12 @@ An epoch ends with each unclean stop: records written after the recovery point m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import on_topics
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.node import Node
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
@@ -24,12 +23,8 @@ from mainstem.protocol.messages.offset_for_leader_epoch import (
 )
 from mainstem.record.constants import NO_LEADER_EPOCH
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 
 def handle(node: Node, call: Call) -> OffsetForLeaderEpochResponse:
-    """Serve one request; the top of the file says how."""
     body: OffsetForLeaderEpochRequest = call.body
     topics = [
         OffsetForLeaderTopicResult(

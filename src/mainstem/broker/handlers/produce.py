@@ -27,12 +27,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mainstem.broker.access import record_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Answer, Call
 from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.node import Node
 from mainstem.broker.storage.topics import Topic
 from mainstem.broker.storage.validation_threads import Outcome, only_batch
 from mainstem.broker.transactions.producing import ADDS_FROM, admit_records, transactional_producer
@@ -52,9 +53,6 @@ from mainstem.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from mainstem.protocol.schema import VersionRange
-
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
 
 _WITHOUT_LOG_START: Final = frozenset(
     {

@@ -7,21 +7,16 @@ server's token; a refusal only ends the connection.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mainstem.broker.access.guards import open_to_all
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
+from mainstem.broker.node import Node
 from mainstem.errors import AuthenticationError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 
 async def handle(node: Node, call: Call) -> SaslAuthenticateResponse:
-    """Serve one request; the top of the file says how."""
     body: SaslAuthenticateRequest = call.body
     authentication = call.session.authentication
     if authentication is None:

@@ -6,20 +6,15 @@ without authentication, and for an authenticated client whose session does not e
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mainstem.broker.access.guards import open_to_all
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
+from mainstem.broker.node import Node
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 
 def handle(node: Node, call: Call) -> SaslHandshakeResponse:
-    """Serve one request; the top of the file says how."""
     body: SaslHandshakeRequest = call.body
     authentication = call.session.authentication
     if authentication is None:

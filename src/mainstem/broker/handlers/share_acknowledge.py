@@ -7,7 +7,6 @@ records that the member still holds. Version 2 can renew locks (type 4), in a re
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from mainstem.broker.access.acls import Operation
@@ -15,6 +14,7 @@ from mainstem.broker.access.guards import in_turn, on_topics, reads_group
 from mainstem.broker.api import Api
 from mainstem.broker.call import Answer, Call
 from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.node import Node
 from mainstem.broker.share.acknowledging import Outcome, acknowledge, session_key, until_durable
 from mainstem.broker.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SharedPartition
 from mainstem.errors import MainstemError
@@ -27,12 +27,8 @@ from mainstem.protocol.messages.share_acknowledge import (
     ShareAcknowledgeTopicResponse,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 
 async def handle(node: Node, call: Call) -> Answer:
-    """Serve one request; the top of the file says how."""
     body: ShareAcknowledgeRequest = call.body
     try:
         key = session_key(body.group_id, body.member_id)

@@ -12,19 +12,21 @@ is written, but not waited for: a power cut may forget it, never an acknowledgem
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from uuid import UUID
 
 from mainstem.broker.access import record_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Answer, Call
 from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.node import Node
 from mainstem.broker.share.acknowledging import acknowledge, find_log, session_key, until_durable
 from mainstem.broker.share.acquisition import AcquireMode
 from mainstem.broker.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionKey, SharedPartition, ShareSession
 from mainstem.broker.share.share_partition_manager import ShareAcquiredRecords, ShareFetchParams
 from mainstem.broker.share.state_records import ShareKey
 from mainstem.errors import MainstemError
+from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.share_fetch import (
     AcquiredRecords,
@@ -35,15 +37,10 @@ from mainstem.protocol.messages.share_fetch import (
     ShareFetchResponse,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-    from mainstem.log.partition.partition_log import PartitionLog
-
 _NOTHING: Final = ShareAcquiredRecords()
 
 
 def handle(node: Node, call: Call) -> Answer | Awaitable[Answer]:
-    """Serve one request; the top of the file says how."""
     body: ShareFetchRequest = call.body
     try:
         key = session_key(body.group_id, body.member_id)

@@ -5,12 +5,11 @@ An unknown group, or one of another type, is GROUP_ID_NOT_FOUND.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mainstem.broker.access import group_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import coordinator_code
+from mainstem.broker.node import Node
 from mainstem.broker.share.group import ASSIGNOR_NAME, ShareMember
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
@@ -24,12 +23,8 @@ from mainstem.protocol.messages.share_group_describe import (
     TopicPartitions,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 
 def handle(node: Node, call: Call) -> ShareGroupDescribeResponse:
-    """Serve one request; the top of the file says how."""
     body: ShareGroupDescribeRequest = call.body
     return ShareGroupDescribeResponse(groups=[_describe(node, group_id) for group_id in body.group_ids])
 

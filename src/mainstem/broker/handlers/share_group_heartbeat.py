@@ -7,20 +7,16 @@ Deliberate: assignments are made at once, without the interval that Kafka 4.3 le
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
 from mainstem.broker.access import group_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Answer, Call
 from mainstem.broker.groups.member_bytes import check_member_bytes
+from mainstem.broker.node import Node
 from mainstem.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
 
 
 def handle(node: Node, call: Call) -> Awaitable[Answer]:
-    """Serve one request; the top of the file says how."""
     check_member_bytes(call.body.subscribed_topic_names or (), node.group_member_bytes_max)
     return node.share.coordinator.heartbeat(call)
 

@@ -8,7 +8,7 @@ A long request is written in pieces; the transaction makes all of them count at 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mainstem.broker.access.acls import Operation, ResourceType
 from mainstem.broker.access.guards import in_turn, on_topics
@@ -17,6 +17,7 @@ from mainstem.broker.call import Call
 from mainstem.broker.error_codes import coordinator_code, refusal
 from mainstem.broker.groups.offsets.transactional_offsets import as_in_transaction
 from mainstem.broker.groups.records import CommittedOffset
+from mainstem.broker.node import Node
 from mainstem.broker.slices import in_pieces, in_turns
 from mainstem.broker.storage.topics import Topic
 from mainstem.broker.transactions.state import Producer
@@ -30,9 +31,6 @@ from mainstem.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 _ABORTABLE_FROM: Final = 4
 _ADDS_FROM: Final = 5
 _NEWEST_COMMIT: Final = 10
@@ -40,7 +38,6 @@ _NEWEST_COMMIT: Final = 10
 
 
 async def handle(node: Node, call: Call) -> TxnOffsetCommitResponse:
-    """Serve one request; the top of the file says how."""
     body: TxnOffsetCommitRequest = call.body
     kept: dict[tuple[str, int], CommittedOffset] = {}
     topics = []

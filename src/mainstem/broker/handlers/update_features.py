@@ -5,13 +5,14 @@ An update to the level that a feature has succeeds; any other one fails all of t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import on_cluster
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.features import features
+from mainstem.broker.node import Node
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.update_features import (
     FeatureUpdateKey,
@@ -20,14 +21,10 @@ from mainstem.protocol.messages.update_features import (
     UpdateFeaturesResponse,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 _RESULTS_UNTIL: Final = 1
 
 
 def handle(node: Node, call: Call) -> UpdateFeaturesResponse:
-    """Serve one request; the top of the file says how."""
     body: UpdateFeaturesRequest = call.body
     levels = {feature.name: feature.level for feature in features(node.apis)}
     for update in body.feature_updates:

@@ -7,12 +7,11 @@ not consulted.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code
+from mainstem.broker.node import Node
 from mainstem.broker.transactions.markers import Marker
 from mainstem.broker.transactions.state import Producer
 from mainstem.broker.transactions.steps import EPOCH_BUMP_FROM
@@ -28,12 +27,8 @@ from mainstem.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
-
 
 async def handle(node: Node, call: Call) -> WriteTxnMarkersResponse:
-    """Serve one request; the top of the file says how."""
     body: WriteTxnMarkersRequest = call.body
     return WriteTxnMarkersResponse(markers=[await _write(node, asked) for asked in body.markers])
 

@@ -18,15 +18,17 @@ import inspect
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from mainstem.broker.api import Api
 from mainstem.broker.apis import APIS
 from mainstem.broker.call import Answer, Call
+from mainstem.broker.dispatch import Dispatcher
 from mainstem.broker.handlers.api_versions import UNSUPPORTED as UNSUPPORTED_API_VERSIONS
 from mainstem.broker.handlers.sasl_authenticate import BARE_TOKEN
 from mainstem.broker.network.framing import FrameReceiver
 from mainstem.broker.network.request_memory import HeldMemory
+from mainstem.broker.node import Node
 from mainstem.broker.quotas.charging import Charge
 from mainstem.broker.security.listeners import Listener
 from mainstem.broker.security.principal import ANONYMOUS
@@ -40,10 +42,6 @@ from mainstem.protocol.codec import Chunks, Request, RequestHeader, decode_heade
 from mainstem.protocol.compiler import LargeFrameError
 from mainstem.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from mainstem.protocol.schema import Buffer, Message
-
-if TYPE_CHECKING:
-    from mainstem.broker.dispatch import Dispatcher
-    from mainstem.broker.node import Node
 
 _LOG: Final = logging.getLogger("mainstem.broker")
 _BEGUN_MAX: Final = 100

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mainstem.broker.access.authorizer import Authorizer
+from mainstem.broker.configs.broker_config import BrokerConfig
 from mainstem.broker.configs.dynamic_configs import DynamicConfigs
 from mainstem.broker.configs.group_configs import GroupConfigs
+from mainstem.broker.features import ServedApi
 from mainstem.broker.groups.classic.classic_steps import ClassicSettings
 from mainstem.broker.groups.consumer.consumer_steps import ConsumerSettings
 from mainstem.broker.groups.coordinator import GroupCoordinator
@@ -31,17 +33,13 @@ from mainstem.broker.storage.topics import Topic, Topics
 from mainstem.broker.storage.validation_threads import AppendChecks
 from mainstem.broker.transactions.coordinator import TransactionCoordinator, TransactionSettings
 from mainstem.broker.transactions.markers import Markers
+from mainstem.clock import Clock
 from mainstem.errors import ConfigError
+from mainstem.log.files.disk import Disk
+from mainstem.log.node.checkpoint_write import CheckpointWrite
+from mainstem.log.node.metadata import Metadata
 from mainstem.log.node.node_log import NodeLog
 from mainstem.open_files import connections_limit
-
-if TYPE_CHECKING:
-    from mainstem.broker.configs.broker_config import BrokerConfig
-    from mainstem.broker.features import ServedApi
-    from mainstem.clock import Clock
-    from mainstem.log.files.disk import Disk
-    from mainstem.log.node.checkpoint_write import CheckpointWrite
-    from mainstem.log.node.metadata import Metadata
 
 _LONG_REQUESTS: Final = 4
 

@@ -10,8 +10,7 @@ topics. That progress will not move again, so a reader that waits for it to cove
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from mainstem.client.log import Log
 from mainstem.errors import DefinitionError, MainstemError
 from mainstem.pipelines.app import App
 from mainstem.pipelines.definitions import Topic
@@ -21,9 +20,6 @@ from mainstem.pipelines.state import STATES_TOPIC
 from mainstem.schema.infer import schema_of
 from mainstem.schema.registry import SCHEMAS_TOPIC, SYSTEM_TOPIC_CONFIGS, register
 from mainstem.schema.types import TopicSchema
-
-if TYPE_CHECKING:
-    from mainstem.client.log import Log
 
 _LOOKED_AT = 100
 _NUMBERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE"})

@@ -9,11 +9,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from mainstem.client.log import Log
 from mainstem.client.values import value_bytes
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import SchemaError
@@ -22,9 +23,6 @@ from mainstem.schema.arrow import value_type
 from mainstem.schema.json_columns import NO_VALUE, JsonField, decode, reason
 from mainstem.schema.registry import lookup
 from mainstem.schema.types import Column
-
-if TYPE_CHECKING:
-    from mainstem.client.log import Log
 
 SCHEMA_KEPT_S: Final = 10.0
 

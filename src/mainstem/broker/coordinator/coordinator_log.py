@@ -18,20 +18,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mainstem.broker.coordinator.effects import Effects, StateRecord
 from mainstem.broker.coordinator.replay import Take, replay
 from mainstem.broker.error_codes import coordinator_code
+from mainstem.broker.storage.group_commit import GroupCommit
+from mainstem.broker.storage.topics import Topics
+from mainstem.clock import Clock
 from mainstem.errors import MainstemError, PartitionOfflineError
+from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.protocol.errors import ErrorCode
 from mainstem.record.writer import NewRecord, ProducerStamp, build_batch
-
-if TYPE_CHECKING:
-    from mainstem.broker.storage.group_commit import GroupCommit
-    from mainstem.broker.storage.topics import Topics
-    from mainstem.clock import Clock
-    from mainstem.log.partition.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("mainstem.broker.coordinator")
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
+from mainstem.broker.storage.topics import Topic
 from mainstem.errors import CorruptBatchError, FrameError
+from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.record.header import BatchHeader, iter_headers
 from mainstem.record.reader import DecodedRecord, read_records
-
-if TYPE_CHECKING:
-    from mainstem.broker.storage.topics import Topic
-    from mainstem.log.partition.partition_log import PartitionLog
 
 Take: TypeAlias = "Callable[[PartitionLog, BatchHeader, Sequence[DecodedRecord]], None]"
 _READ_BYTES: Final = 4 * 1024 * 1024

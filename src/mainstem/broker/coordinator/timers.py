@@ -6,12 +6,10 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from mainstem.clock import Clock
 from mainstem.errors import MainstemError
-
-if TYPE_CHECKING:
-    from mainstem.clock import Clock
 
 
 class Timer(NamedTuple):

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from mainstem.broker.groups.consumer.consumer_steps import GroupTopic
 from mainstem.broker.groups.consumer.topic_patterns import TopicPatterns
-
-if TYPE_CHECKING:
-    from mainstem.broker.storage.topics import Topics
+from mainstem.broker.storage.topics import Topics
 
 _KEPT_MAX: Final = 1024
 

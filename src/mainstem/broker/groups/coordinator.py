@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from mainstem.broker.coordinator.effects import StateRecord
 from mainstem.broker.error_codes import refusal
 from mainstem.broker.groups.classic.classic_coordinator import ClassicCoordinator
 from mainstem.broker.groups.classic.classic_group import ClassicGroup
+from mainstem.broker.groups.classic.classic_steps import ClassicSettings
 from mainstem.broker.groups.consumer.consumer_coordinator import ConsumerCoordinator
+from mainstem.broker.groups.consumer.consumer_steps import ConsumerSettings
 from mainstem.broker.groups.group_log import GroupLog
 from mainstem.broker.groups.group_types import Group, GroupKind, GroupRegistry, GroupType
 from mainstem.broker.groups.offsets import offsets
@@ -33,17 +36,12 @@ from mainstem.broker.groups.records import (
     offset_record,
     read_offset_change,
 )
+from mainstem.broker.storage.group_commit import GroupCommit
+from mainstem.broker.storage.topics import Topics
+from mainstem.clock import Clock
 from mainstem.errors import MainstemError, RemoteError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.schema import ZERO_UUID
-
-if TYPE_CHECKING:
-    from mainstem.broker.coordinator.effects import StateRecord
-    from mainstem.broker.groups.classic.classic_steps import ClassicSettings
-    from mainstem.broker.groups.consumer.consumer_steps import ConsumerSettings
-    from mainstem.broker.storage.group_commit import GroupCommit
-    from mainstem.broker.storage.topics import Topics
-    from mainstem.clock import Clock
 
 _GROUP_NOT_FOUND_FROM: Final = 9
 """The version of OffsetCommit from which clients know that a group is not there."""

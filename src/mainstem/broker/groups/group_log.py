@@ -6,20 +6,17 @@ Concurrency: the event loop only.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from mainstem.broker.coordinator.coordinator_log import CoordinatorLog
-from mainstem.broker.storage.topics import OFFSETS_TOPIC
+from mainstem.broker.storage.group_commit import GroupCommit
+from mainstem.broker.storage.topics import OFFSETS_TOPIC, Topics
+from mainstem.clock import Clock
+from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.protocol.errors import ErrorCode
 from mainstem.record.constants import ControlType
 from mainstem.record.header import BatchHeader
 from mainstem.record.reader import DecodedRecord, read_control_type
-
-if TYPE_CHECKING:
-    from mainstem.broker.storage.group_commit import GroupCommit
-    from mainstem.broker.storage.topics import Topics
-    from mainstem.clock import Clock
-    from mainstem.log.partition.partition_log import PartitionLog
 
 
 class TransactionalRecords(Protocol):

@@ -15,32 +15,30 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from uuid import UUID
 
+from mainstem.broker.call import Call
+from mainstem.broker.configs.broker_config import BrokerConfig
+from mainstem.broker.configs.group_configs import GroupConfigs
+from mainstem.broker.coordinator.effects import StateRecord
 from mainstem.broker.coordinator.timers import GroupTimers
 from mainstem.broker.error_codes import coordinator_code, refusal
+from mainstem.broker.groups.coordinator import GroupCoordinator
 from mainstem.broker.share import group_records, group_steps
 from mainstem.broker.share.assignor import TopicShape
 from mainstem.broker.share.group import ShareGroup
 from mainstem.broker.share.group_records import SharedTopic
 from mainstem.broker.share.group_steps import GroupEffects, GroupLimits, ShareNow
+from mainstem.broker.share.share_partition_manager import SharePartitionManager
+from mainstem.broker.share.state_log import SharePartition, ShareStateLog
 from mainstem.broker.share.state_records import ShareKey
+from mainstem.broker.storage.topics import Topic, Topics
+from mainstem.clock import Clock
 from mainstem.errors import MainstemError
+from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
-
-if TYPE_CHECKING:
-    from mainstem.broker.call import Call
-    from mainstem.broker.configs.broker_config import BrokerConfig
-    from mainstem.broker.configs.group_configs import GroupConfigs
-    from mainstem.broker.coordinator.effects import StateRecord
-    from mainstem.broker.groups.coordinator import GroupCoordinator
-    from mainstem.broker.share.share_partition_manager import SharePartitionManager
-    from mainstem.broker.share.state_log import SharePartition, ShareStateLog
-    from mainstem.broker.storage.topics import Topic, Topics
-    from mainstem.clock import Clock
-    from mainstem.log.partition.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("mainstem.broker.share")
 

@@ -9,23 +9,21 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from mainstem.broker.configs.group_configs import GroupConfigs
 from mainstem.broker.coordinator.timers import NEVER, GroupTimers
 from mainstem.broker.share import acquisition
 from mainstem.broker.share.acquisition import Acknowledgement, Acquired, AcquireMode, AcquireParams, AcquisitionLimits
 from mainstem.broker.share.batches import holding, read_batches
 from mainstem.broker.share.in_flight import InFlight, RecordState, Run
+from mainstem.broker.share.state_log import SharePartition, ShareStateLog
 from mainstem.broker.share.state_records import ShareKey
+from mainstem.broker.storage.delayed_fetch import DelayedFetches
+from mainstem.broker.storage.topics import Topics
+from mainstem.clock import Clock
 from mainstem.errors import MainstemError
-
-if TYPE_CHECKING:
-    from mainstem.broker.configs.group_configs import GroupConfigs
-    from mainstem.broker.share.state_log import SharePartition, ShareStateLog
-    from mainstem.broker.storage.delayed_fetch import DelayedFetches
-    from mainstem.broker.storage.topics import Topics
-    from mainstem.clock import Clock
-    from mainstem.log.partition.partition_log import PartitionLog
+from mainstem.log.partition.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("mainstem.broker.share")
 _PASSES_MAX: Final = 16

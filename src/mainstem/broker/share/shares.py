@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from mainstem.broker.configs.broker_config import BrokerConfig
+from mainstem.broker.configs.group_configs import GroupConfigs
+from mainstem.broker.groups.coordinator import GroupCoordinator
 from mainstem.broker.groups.group_types import GroupType
 from mainstem.broker.share.coordinator import ShareCoordinator
 from mainstem.broker.share.sessions import ShareSession, ShareSessions
 from mainstem.broker.share.share_partition_manager import SharePartitionManager
 from mainstem.broker.share.state_log import ShareStateLog
 from mainstem.broker.share.state_records import ShareKey
-
-if TYPE_CHECKING:
-    from mainstem.broker.configs.broker_config import BrokerConfig
-    from mainstem.broker.configs.group_configs import GroupConfigs
-    from mainstem.broker.groups.coordinator import GroupCoordinator
-    from mainstem.broker.storage.delayed_fetch import DelayedFetches
-    from mainstem.broker.storage.group_commit import GroupCommit
-    from mainstem.broker.storage.topics import Topics
-    from mainstem.clock import Clock
+from mainstem.broker.storage.delayed_fetch import DelayedFetches
+from mainstem.broker.storage.group_commit import GroupCommit
+from mainstem.broker.storage.topics import Topics
+from mainstem.clock import Clock
 
 
 class Shares:

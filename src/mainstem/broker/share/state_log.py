@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from uuid import UUID
 
 from mainstem.broker.coordinator.coordinator_log import CoordinatorLog
@@ -28,17 +28,14 @@ from mainstem.broker.share.state_records import (
     snapshot_record,
     update_record,
 )
-from mainstem.broker.storage.topics import SHARE_STATE_TOPIC
+from mainstem.broker.storage.group_commit import GroupCommit
+from mainstem.broker.storage.topics import SHARE_STATE_TOPIC, Topics
+from mainstem.clock import Clock
 from mainstem.errors import MainstemError
+from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.protocol.errors import ErrorCode
 from mainstem.record.header import BatchHeader
 from mainstem.record.reader import DecodedRecord
-
-if TYPE_CHECKING:
-    from mainstem.broker.storage.group_commit import GroupCommit
-    from mainstem.broker.storage.topics import Topics
-    from mainstem.clock import Clock
-    from mainstem.log.partition.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("mainstem.broker.share")
 _COLD_AFTER_SNAPSHOTS: Final = 8

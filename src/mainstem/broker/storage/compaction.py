@@ -19,9 +19,11 @@ import logging
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
+from mainstem.broker.configs.broker_config import BrokerConfig
+from mainstem.clock import Clock
 from mainstem.durable_files import replace_file
 from mainstem.errors import CorruptBatchError, MainstemError, StorageError, UnavailableError
 from mainstem.log.cleaning.cleaning import Dirty
@@ -34,15 +36,11 @@ from mainstem.log.cleaning.compaction_job import (
 )
 from mainstem.log.files.names import CLEANER_CHECKPOINT, LOG, parse_offset_file, partition_directory
 from mainstem.log.files.small_files import read_file
+from mainstem.log.node.node_log import NodeLog
 from mainstem.log.partition.checkpoints import decode_offsets, encode_offsets
+from mainstem.log.partition.config import LogConfig
+from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.model import TopicPartition
-
-if TYPE_CHECKING:
-    from mainstem.broker.configs.broker_config import BrokerConfig
-    from mainstem.clock import Clock
-    from mainstem.log.node.node_log import NodeLog
-    from mainstem.log.partition.config import LogConfig
-    from mainstem.log.partition.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("mainstem.broker.compaction")
 _WORKER: Final = "mainstem.broker.storage.compaction_worker"

@@ -22,28 +22,25 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from mainstem.broker.coordinator.coordinator_log import CoordinatorLog
 from mainstem.broker.coordinator.effects import StateRecord
 from mainstem.broker.coordinator.timers import Timer
 from mainstem.broker.error_codes import refusal
-from mainstem.broker.storage.topics import TRANSACTIONS_TOPIC
+from mainstem.broker.storage.group_commit import GroupCommit
+from mainstem.broker.storage.topics import TRANSACTIONS_TOPIC, Topics
 from mainstem.broker.transactions import steps
 from mainstem.broker.transactions.markers import Marker, Markers
 from mainstem.broker.transactions.records import read_transaction, transaction_key, transaction_value
 from mainstem.broker.transactions.state import ENDING, IDLE, Producer, Transaction, TransactionState
+from mainstem.clock import Clock
 from mainstem.errors import MainstemError
+from mainstem.log.partition.partition_log import PartitionLog
+from mainstem.model import TopicPartition
 from mainstem.protocol.errors import ErrorCode
 from mainstem.record.header import BatchHeader
 from mainstem.record.reader import DecodedRecord
-
-if TYPE_CHECKING:
-    from mainstem.broker.storage.group_commit import GroupCommit
-    from mainstem.broker.storage.topics import Topics
-    from mainstem.clock import Clock
-    from mainstem.log.partition.partition_log import PartitionLog
-    from mainstem.model import TopicPartition
 
 _LOG: Final = logging.getLogger("mainstem.broker.transactions")
 _RETRY_S: Final = 1.0

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
-from mainstem.broker.storage.topics import OFFSETS_TOPIC
+from mainstem.broker.storage.group_commit import GroupCommit
+from mainstem.broker.storage.topics import OFFSETS_TOPIC, Topics
 from mainstem.broker.transactions.state import Producer
+from mainstem.clock import Clock
 from mainstem.errors import MainstemError, ProducerError, TransactionCoordinatorFencedError, UnknownTopicError
+from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.model import TopicPartition
-
-if TYPE_CHECKING:
-    from mainstem.broker.storage.group_commit import GroupCommit
-    from mainstem.broker.storage.topics import Topics
-    from mainstem.clock import Clock
-    from mainstem.log.partition.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("mainstem.broker.transactions")
 

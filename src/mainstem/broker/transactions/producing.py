@@ -8,19 +8,17 @@ Pure except for the coordinator's writes. Concurrency: the event loop only.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from mainstem.broker.error_codes import error_code
+from mainstem.broker.transactions.coordinator import TransactionCoordinator
 from mainstem.broker.transactions.state import Producer
 from mainstem.errors import CorruptBatchError, MainstemError
+from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.model import TopicPartition
 from mainstem.protocol.errors import ErrorCode
 from mainstem.record.constants import ATTRIBUTES_AT, HEADER_BYTES, TRANSACTIONAL_BIT
 from mainstem.record.header import read_header
-
-if TYPE_CHECKING:
-    from mainstem.broker.transactions.coordinator import TransactionCoordinator
-    from mainstem.log.partition.partition_log import PartitionLog
 
 _ABORTABLE_FROM: Final = 11
 ADDS_FROM: Final = 12

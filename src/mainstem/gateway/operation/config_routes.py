@@ -6,25 +6,23 @@ the gateway logs in are null, too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from fastapi import Query
 from starlette.responses import Response
 
 import mainstem
+from mainstem.client.admin.cluster_admin import BrokerDescription
+from mainstem.client.log import Log
 from mainstem.client.security import OPTIONS, Security
+from mainstem.client.wire.admin.configs import BrokerSetting
 from mainstem.gateway.access.access_rules import ADMIN_ALL
+from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.access.routes import Routes
 from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.http.description import success
 from mainstem.gateway.http.json_responses import json_response
 from mainstem.gateway.http.queries import NoQuery
-
-if TYPE_CHECKING:
-    from mainstem.client.admin.cluster_admin import BrokerDescription
-    from mainstem.client.log import Log
-    from mainstem.client.wire.admin.configs import BrokerSetting
-    from mainstem.gateway.access.limits import GatewayLimits
 
 _THREADS_MAX: Final = 2
 _SECRETS: Final = frozenset({"sasl.password", "ssl.key.password"})

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from fastapi import Query
 from starlette.responses import Response
 
 import mainstem
+from mainstem.client.log import Log
 from mainstem.errors import LogUnavailableError
 from mainstem.gateway.access.access_rules import OPEN, READ_ALL
 from mainstem.gateway.access.routes import Routes
@@ -18,9 +19,6 @@ from mainstem.gateway.http.json_responses import json_response
 from mainstem.gateway.http.queries import NoQuery
 from mainstem.gateway.topics.topic_json import group_json
 from mainstem.pipelines.overview import Overview
-
-if TYPE_CHECKING:
-    from mainstem.client.log import Log
 
 _THREADS_MAX = 4
 _HEALTH_S = 2.0

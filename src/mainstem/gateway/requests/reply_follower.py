@@ -15,16 +15,14 @@ import logging
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from mainstem.background import failed
+from mainstem.client.log import Log
+from mainstem.client.read.reader import Follower
 from mainstem.errors import LogUnavailableError, MainstemError, UnavailableError
 from mainstem.gateway.http.blocking import Workers
 from mainstem.model import Record
-
-if TYPE_CHECKING:
-    from mainstem.client.log import Log
-    from mainstem.client.read.reader import Follower
 
 _LOGGER = logging.getLogger(__name__)
 _THREADS_MAX: Final = 4

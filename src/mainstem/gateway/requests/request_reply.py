@@ -17,7 +17,7 @@ Blocking; safe from any thread.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from mainstem.client.append.append_options import AppendOptions, option_headers
 from mainstem.client.http.request_reply import (
@@ -30,13 +30,11 @@ from mainstem.client.http.request_reply import (
     reply_topic_of,
     unknown_request,
 )
+from mainstem.client.log import Log
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import ConfigError, InputError, OffsetOutOfRangeError, RequestExpiredError, UnknownTopicError
 from mainstem.gateway.http.record_bodies import RequestBody
 from mainstem.model import Position, Record, TopicPartition
-
-if TYPE_CHECKING:
-    from mainstem.client.log import Log
 
 REPLY_RETENTION_MS: Final = 86_400_000
 _KEY_INDEX: Final = {"mainstem.key.index": "true"}

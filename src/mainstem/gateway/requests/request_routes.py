@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from fastapi import Query, Request
 from starlette.responses import Response
 
 from mainstem.client.http.request_reply import ERROR, RequestId, reply_topic_of
+from mainstem.client.log import Log
 from mainstem.errors import RequestFailedError
 from mainstem.gateway.access.access_rules import WRITE_TOPIC
 from mainstem.gateway.access.routes import Routes
@@ -30,9 +31,6 @@ from mainstem.gateway.topics.conditions import append_options_of
 from mainstem.gateway.topics.record_json import record_json
 from mainstem.gateway.topics.topic_routes import check_name
 from mainstem.model import Position, Record
-
-if TYPE_CHECKING:
-    from mainstem.client.log import Log
 
 _THREADS_MAX: Final = 32
 _RETRY_AFTER_S: Final = "1"

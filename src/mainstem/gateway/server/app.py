@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import FastAPI
 
 import mainstem
+from mainstem.client.log import Log
 from mainstem.gateway.access.cors import Cors
 from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.access.request_limits import RequestLimits
@@ -29,9 +30,6 @@ from mainstem.gateway.streams.stream_routes import stream_router
 from mainstem.gateway.topics.topic_routes import topic_router
 from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.gateway.views.view_routes import view_router
-
-if TYPE_CHECKING:
-    from mainstem.client.log import Log
 
 
 def create_app(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from fastapi import Query
 from starlette.responses import Response
 
+from mainstem.client.log import Log
 from mainstem.gateway.access.access_rules import READ_TOPIC
 from mainstem.gateway.access.routes import Routes
 from mainstem.gateway.http.description import EVENTS
@@ -16,9 +17,6 @@ from mainstem.gateway.streams.route_patterns import RoutePattern
 from mainstem.gateway.streams.topic_frames import RecordFilter
 from mainstem.gateway.streams.topic_stream import TopicStreams
 from mainstem.gateway.topics.topic_routes import check_name
-
-if TYPE_CHECKING:
-    from mainstem.client.log import Log
 
 
 def stream_router(log: Log, streams: Streams, topics: TopicStreams | None = None) -> Routes:

@@ -18,8 +18,10 @@ import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from mainstem.client.log import Log
+from mainstem.client.read.reader import BoundedReader
 from mainstem.errors import DamagedRecordsError, OffsetOutOfRangeError, UnavailableError
 from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.streams.event_format import beat, opening
@@ -29,10 +31,6 @@ from mainstem.gateway.streams.topic_tail import RING_BYTES, TopicTail
 from mainstem.gateway.topics.reads import moment
 from mainstem.model import OnDamaged, Position, Record, TopicPartition
 from mainstem.record.partitioner import partition_for
-
-if TYPE_CHECKING:
-    from mainstem.client.log import Log
-    from mainstem.client.read.reader import BoundedReader
 
 _LOGGER: Final = logging.getLogger(__name__)
 _PAST_READERS_MAX: Final = 8

@@ -17,17 +17,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mainstem.background import failed
+from mainstem.client.log import Log
+from mainstem.client.read.reader import Follower
 from mainstem.errors import LogUnavailableError, MainstemError, UnavailableError
 from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.streams.event_stream import too_slow
 from mainstem.gateway.streams.topic_frames import Offsets, Piece, piece_of
-
-if TYPE_CHECKING:
-    from mainstem.client.log import Log
-    from mainstem.client.read.reader import Follower
 
 _LOGGER = logging.getLogger(__name__)
 RING_BYTES: Final = 8 << 20

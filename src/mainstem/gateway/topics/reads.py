@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from mainstem.client.log import Log
 from mainstem.client.read.key_reader import KeyReader
+from mainstem.client.read.start import Moment
 from mainstem.errors import InputError, PositionError
 from mainstem.gateway.topics.record_json import record_json
 from mainstem.model import OnDamaged, Position
-
-if TYPE_CHECKING:
-    from mainstem.client.log import Log
-    from mainstem.client.read.start import Moment
 
 _ANSWER_BYTES_MAX = 8 << 20
 _OFFSET_DIGITS_MAX = 18

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from mainstem.client.admin.inventory import TopicSummary
-    from mainstem.client.log import GroupInfo, TopicDescription, TopicInfo
+from mainstem.client.admin.inventory import TopicSummary
+from mainstem.client.log import GroupInfo, TopicDescription, TopicInfo
 
 
 def topic_json(info: TopicInfo) -> dict[str, Any]:

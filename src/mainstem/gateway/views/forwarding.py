@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Seque
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
 from starlette.requests import Request
@@ -27,9 +27,7 @@ from mainstem.gateway.access.tokens import Grants
 from mainstem.gateway.http.unix_http import UnixHttp
 from mainstem.gateway.streams.event_stream import EventStream, Streams
 from mainstem.gateway.views.backend import Work
-
-if TYPE_CHECKING:
-    from mainstem.views.subscriptions.change_rows import WatchRequest
+from mainstem.views.subscriptions.change_rows import WatchRequest
 
 _CONNECTIONS_MAX = 512
 # Longer than any wait or query that a host allows; a rebuild or a verification may take its time.

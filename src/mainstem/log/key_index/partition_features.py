@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mainstem.clock import Clock
 from mainstem.errors import StorageError
@@ -21,9 +21,7 @@ from mainstem.log.key_index.append_hook import AppendFeatures
 from mainstem.log.key_index.index_worker import BuildProcess, RunningBuild
 from mainstem.log.key_index.key_index import BuildPlan, KeyIndex, drop_generation
 from mainstem.log.key_index.key_store import Entry, KeyStore, RocksKeyStore, remove_store
-
-if TYPE_CHECKING:
-    from mainstem.log.partition.partition_log import PartitionLog
+from mainstem.log.partition.partition_log import PartitionLog
 
 _logger = logging.getLogger(__name__)
 

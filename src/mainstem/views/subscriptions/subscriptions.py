@@ -15,12 +15,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import pyarrow as pa
 
 from mainstem.model import Position
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 KEYS_MAX: Final = 10_000
 

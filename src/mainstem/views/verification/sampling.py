@@ -28,11 +28,11 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from mainstem.background import failed
+from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.clock import Clock
 from mainstem.errors import ConfigError, MainstemError
 from mainstem.model import Position
@@ -41,9 +41,6 @@ from mainstem.views.stores.store import Bookmark, Bucket, Row, StoreDefinition, 
 from mainstem.views.stores.store_kinds import open_store
 from mainstem.views.verification.verify import Replay, differences
 from mainstem.views.versions.version import Version
-
-if TYPE_CHECKING:
-    from mainstem.client.wire.cluster.cluster import WireClient
 
 _LOGGER = logging.getLogger("mainstem.views")
 _FETCH_BYTES = 1 << 20

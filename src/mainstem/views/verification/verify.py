@@ -22,8 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+import pyarrow as pa
+
+from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.errors import HistoryRemovedError, UnavailableError, ViewStoppedError
 from mainstem.model import OnDamaged, Position
 from mainstem.pipelines.kinds import Kind
@@ -40,11 +43,6 @@ from mainstem.views.stores.store import (
     no_dead_letters,
 )
 from mainstem.views.stores.store_kinds import open_store
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from mainstem.client.wire.cluster.cluster import WireClient
 
 _DIFFERENCES_MAX = 20
 _WAIT_MS = 500

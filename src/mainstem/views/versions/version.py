@@ -10,7 +10,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
+
+import pyarrow as pa
 
 from mainstem.errors import DamagedRecordsError, ViewStoppedError
 from mainstem.model import Position
@@ -19,9 +21,6 @@ from mainstem.views.past.historical_stores import PastStores
 from mainstem.views.stores.store import Poison, StoreDefinition, ViewStore
 from mainstem.views.stores.store_snapshots import StoreSnapshots
 from mainstem.views.versions.versions import origin_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Applied: TypeAlias = "Callable[[pa.RecordBatch, Position], None]"
 

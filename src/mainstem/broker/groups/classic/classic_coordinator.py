@@ -7,34 +7,29 @@ join again. Concurrency: the event loop only.
 
 from __future__ import annotations
 
+import asyncio
 import uuid
-from typing import TYPE_CHECKING, Final, TypeAlias
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
-from mainstem.broker.coordinator.effects import new_reply
+from mainstem.broker.call import Call
+from mainstem.broker.coordinator.effects import Effects, new_reply
 from mainstem.broker.coordinator.timers import GroupTimers
 from mainstem.broker.error_codes import coordinator_code, refusal
 from mainstem.broker.groups.classic import classic_steps
 from mainstem.broker.groups.classic.classic_group import ClassicGroup, GroupState, Member, copy_group
-from mainstem.broker.groups.group_types import GroupType
+from mainstem.broker.groups.group_log import GroupLog
+from mainstem.broker.groups.group_types import GroupRegistry, GroupType
+from mainstem.broker.groups.offsets.offsets import OffsetStore
 from mainstem.broker.groups.records import GROUP_KEY_TYPE, read_group_change
+from mainstem.clock import Clock
 from mainstem.errors import MainstemError, RemoteError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.group_records import GroupMetadataValue
 from mainstem.protocol.messages.join_group import JoinGroupRequest
 from mainstem.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 from mainstem.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable
-
-    from mainstem.broker.call import Call
-    from mainstem.broker.coordinator.effects import Effects
-    from mainstem.broker.groups.group_log import GroupLog
-    from mainstem.broker.groups.group_types import GroupRegistry
-    from mainstem.broker.groups.offsets.offsets import OffsetStore
-    from mainstem.clock import Clock
-    from mainstem.protocol.schema import Message
+from mainstem.protocol.schema import Message
 
 _Step: TypeAlias = "Callable[[ClassicGroup], Effects]"
 _MEMBER_ID_REQUIRED_FROM: Final = 4

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from mainstem.broker.call import Call
+from mainstem.broker.coordinator.effects import StateRecord
 from mainstem.broker.coordinator.timers import GroupTimers
 from mainstem.broker.error_codes import coordinator_code, refusal
 from mainstem.broker.groups.catalog import TopicCatalog
@@ -19,6 +22,11 @@ from mainstem.broker.groups.consumer import consumer_steps as steps
 from mainstem.broker.groups.consumer.consumer_group import ConsumerGroup
 from mainstem.broker.groups.consumer.consumer_records import KEYS, read_record
 from mainstem.broker.groups.consumer.consumer_replay import finish_replay, replay_into
+from mainstem.broker.groups.group_log import GroupLog
+from mainstem.broker.groups.group_types import GroupRegistry
+from mainstem.broker.groups.offsets.offsets import OffsetStore
+from mainstem.broker.storage.topics import Topics
+from mainstem.clock import Clock
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.consumer_group_heartbeat import (
@@ -27,18 +35,7 @@ from mainstem.protocol.messages.consumer_group_heartbeat import (
 )
 from mainstem.protocol.messages.consumer_group_records import ConsumerGroupMetadataKey
 from mainstem.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mainstem.broker.call import Call
-    from mainstem.broker.coordinator.effects import StateRecord
-    from mainstem.broker.groups.group_log import GroupLog
-    from mainstem.broker.groups.group_types import GroupRegistry
-    from mainstem.broker.groups.offsets.offsets import OffsetStore
-    from mainstem.broker.storage.topics import Topics
-    from mainstem.clock import Clock
-    from mainstem.protocol.schema import Message
+from mainstem.protocol.schema import Message
 
 _MEMBERS_LEAVE_FROM: Final = 3
 _LOG: Final = logging.getLogger("mainstem.broker.groups")

@@ -6,12 +6,9 @@ Pure state without I/O; one owner.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
+from mainstem.broker.groups.group_types import Group
 from mainstem.broker.groups.records import CommittedOffset, OffsetChange, OffsetKey
-
-if TYPE_CHECKING:
-    from mainstem.broker.groups.group_types import Group
 
 _NONE: Mapping[tuple[str, int], CommittedOffset] = {}
 

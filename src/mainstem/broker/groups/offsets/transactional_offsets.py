@@ -8,8 +8,9 @@ Concurrency: the event loop only.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from mainstem.broker.groups.group_log import GroupLog
 from mainstem.broker.groups.offsets.pending_offsets import PendingOffsets
 from mainstem.broker.groups.records import (
     OFFSET_KEY_TYPES,
@@ -23,9 +24,6 @@ from mainstem.broker.groups.records import (
 from mainstem.protocol.errors import ErrorCode
 from mainstem.record.constants import NO_SEQUENCE
 from mainstem.record.writer import ProducerStamp
-
-if TYPE_CHECKING:
-    from mainstem.broker.groups.group_log import GroupLog
 
 _OLD_EPOCHS: Final = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.FENCED_MEMBER_EPOCH})
 

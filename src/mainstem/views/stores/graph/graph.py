@@ -24,10 +24,11 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from weakref import WeakSet
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from mainstem.errors import StorageError
@@ -47,9 +48,6 @@ from mainstem.views.stores.store import (
     StoreDefinition,
     ViewStore,
 )
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Edge: TypeAlias = tuple[str, str]
 _Connection = TypeVar("_Connection", bound=sqlite3.Connection)

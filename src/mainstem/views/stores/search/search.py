@@ -18,8 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import tantivy
 
@@ -32,9 +33,6 @@ from mainstem.views.stores.json_reader import JsonColumn, JsonReader, last_of_ea
 from mainstem.views.stores.rows import KEY, plain, row_of
 from mainstem.views.stores.sql.query_bounds import AnswerSize, check_search
 from mainstem.views.stores.store import Bookmark, Bucket, DeadLetters, Digest, Row, Snapshot, StoreDefinition, ViewStore
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 SCORE = "_score"
 _WHAT = "_what"

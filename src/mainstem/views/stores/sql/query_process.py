@@ -19,16 +19,14 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
 from multiprocessing.reduction import send_handle
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 from weakref import WeakSet
 
 from mainstem.errors import MainstemError, QueryError, StorageError, UnavailableError
 from mainstem.views.requests import Request, SqlQuery, wrong_kind
+from mainstem.views.stores.sql.query_server import SqlSource
 from mainstem.views.stores.sql.query_watch import OVERRUN_S
 from mainstem.views.stores.store import Bookmark, Digest, Row, Snapshot
-
-if TYPE_CHECKING:
-    from mainstem.views.stores.sql.query_server import SqlSource
 
 T = TypeVar("T")
 ATTEMPTS: Final = 5

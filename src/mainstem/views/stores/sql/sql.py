@@ -10,8 +10,9 @@ Concurrency: as `views.stores.store` says.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from mainstem.views.requests import Request
@@ -20,9 +21,6 @@ from mainstem.views.stores.sql.sql_process import IsolatedTable
 from mainstem.views.stores.sql.sql_table import SqlTable, TableDefinition
 from mainstem.views.stores.sql.sql_types import SqlColumns, identifier
 from mainstem.views.stores.store import Answer, Bookmark, DeadLetters, Snapshot, StoreDefinition, ViewStore
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _FEW_ROWS = 8
 

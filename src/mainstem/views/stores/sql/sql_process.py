@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -28,10 +28,8 @@ from mainstem.views.stores.sql.query_process import (
     unavailable,
 )
 from mainstem.views.stores.sql.served_table import ServedTable
+from mainstem.views.stores.sql.sql_table import TableDefinition
 from mainstem.views.stores.store import Answer, Bookmark, Bucket, Row
-
-if TYPE_CHECKING:
-    from mainstem.views.stores.sql.sql_table import TableDefinition
 
 _LOGGER = logging.getLogger("mainstem.views")
 

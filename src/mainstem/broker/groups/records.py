@@ -17,13 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from mainstem.broker.coordinator.effects import StateRecord
 from mainstem.errors import FrameError
 from mainstem.protocol.codec import decode_message, encode_message
-from mainstem.protocol.messages.group_records import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    MemberMetadata,
-    OffsetCommitKey,
-    OffsetCommitValue,
-)
+from mainstem.protocol.messages import group_records as messages
 from mainstem.protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -72,7 +66,7 @@ class GroupChange:
     """A record that sets, or with None removes, a classic group."""
 
     group_id: str
-    value: GroupMetadataValue | None
+    value: messages.GroupMetadataValue | None
 
 
 def offset_changes(group_id: str, committed: Mapping[tuple[str, int], CommittedOffset]) -> list[OffsetChange]:
@@ -82,10 +76,10 @@ def offset_changes(group_id: str, committed: Mapping[tuple[str, int], CommittedO
 
 def offset_record(key: OffsetKey, committed: CommittedOffset | None) -> StateRecord:
     """The record of a committed offset; its tombstone for None."""
-    body = OffsetCommitKey(group=key.group_id, topic=key.topic, partition=key.partition)
+    body = messages.OffsetCommitKey(group=key.group_id, topic=key.topic, partition=key.partition)
     if committed is None:
         return StateRecord(_key(body), None)
-    value = OffsetCommitValue(
+    value = messages.OffsetCommitValue(
         offset=committed.offset,
         leader_epoch=committed.leader_epoch,
         metadata=committed.metadata,
@@ -99,14 +93,14 @@ def offset_record(key: OffsetKey, committed: CommittedOffset | None) -> StateRec
 
 def group_record(group: ClassicGroup) -> StateRecord:
     """The record of a group as it is: its generation, its members and what each was assigned."""
-    value = GroupMetadataValue(
+    value = messages.GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation_id,
         protocol=group.protocol,
         leader=group.leader,
         current_state_timestamp=group.state_timestamp_ms,
         members=[
-            MemberMetadata(
+            messages.MemberMetadata(
                 member_id=member.member_id,
                 group_instance_id=member.instance_id,
                 client_id=member.client_id,
@@ -119,12 +113,12 @@ def group_record(group: ClassicGroup) -> StateRecord:
             for member in group.members.values()
         ],
     )
-    return StateRecord(_key(GroupMetadataKey(group=group.group_id)), _value(value))
+    return StateRecord(_key(messages.GroupMetadataKey(group=group.group_id)), _value(value))
 
 
 def group_tombstone(group_id: str) -> StateRecord:
     """The record that removes a group."""
-    return StateRecord(_key(GroupMetadataKey(group=group_id)), None)
+    return StateRecord(_key(messages.GroupMetadataKey(group=group_id)), None)
 
 
 def key_type(key: bytes) -> int:
@@ -134,11 +128,11 @@ def key_type(key: bytes) -> int:
 
 def read_offset_change(key: bytes, value: bytes | None) -> OffsetChange:
     """Decode a record of ``OFFSET_KEY_TYPES``. Raises FrameError for a damaged record."""
-    name = decode_message(OffsetCommitKey, 0, key, 2)
+    name = decode_message(messages.OffsetCommitKey, 0, key, 2)
     offset_key = OffsetKey(name.group, name.topic, name.partition)
     if value is None:
         return OffsetChange(offset_key, None)
-    held = decode_message(OffsetCommitValue, _leading_int16(value), value, 2)
+    held = decode_message(messages.OffsetCommitValue, _leading_int16(value), value, 2)
     committed = CommittedOffset(
         held.offset, held.leader_epoch, held.metadata, held.commit_timestamp, held.expire_timestamp, held.topic_id
     )
@@ -147,17 +141,19 @@ def read_offset_change(key: bytes, value: bytes | None) -> OffsetChange:
 
 def read_group_change(key: bytes, value: bytes | None) -> GroupChange:
     """Decode a record of ``GROUP_KEY_TYPE``. Raises FrameError for a damaged record."""
-    group_id = decode_message(GroupMetadataKey, 0, key, 2).group
+    group_id = decode_message(messages.GroupMetadataKey, 0, key, 2).group
     if value is None:
         return GroupChange(group_id, None)
-    return GroupChange(group_id, decode_message(GroupMetadataValue, _leading_int16(value), value, 2))
+    return GroupChange(group_id, decode_message(messages.GroupMetadataValue, _leading_int16(value), value, 2))
 
 
-def _key(body: OffsetCommitKey | GroupMetadataKey) -> bytes:
+def _key(body: messages.OffsetCommitKey | messages.GroupMetadataKey) -> bytes:
     return _INT16.pack(body.__api_key__) + encode_message(body, 0)
 
 
-def _value(body: OffsetCommitValue | GroupMetadataValue, version: int = _GROUP_VALUE_VERSION) -> bytes:
+def _value(
+    body: messages.OffsetCommitValue | messages.GroupMetadataValue, version: int = _GROUP_VALUE_VERSION
+) -> bytes:
     return _INT16.pack(version) + encode_message(body, version)
 
 

@@ -19,41 +19,35 @@ from mainstem.broker.transactions.state import Producer
 from mainstem.errors import MainstemError
 from mainstem.model import TopicPartition
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnPartitionResult,
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnResult,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTopicResult,
-    AddPartitionsToTxnTransaction,
-)
+from mainstem.protocol.messages import add_partitions_to_txn as messages
 
 _FENCED_FROM: Final = 2
 _MANY_FROM: Final = 4
 _ABORTABLE_FROM: Final = 5
 
 
-async def handle(node: Node, call: Call) -> AddPartitionsToTxnResponse:
-    body: AddPartitionsToTxnRequest = call.body
+async def handle(node: Node, call: Call) -> messages.AddPartitionsToTxnResponse:
+    body: messages.AddPartitionsToTxnRequest = call.body
     if call.api_version >= _MANY_FROM:
         results = [
-            AddPartitionsToTxnResult(
+            messages.AddPartitionsToTxnResult(
                 transactional_id=each.transactional_id, topic_results=await _serve(node, call.api_version, each)
             )
             async for each in in_turns(body.transactions)
         ]
-        return AddPartitionsToTxnResponse(results_by_transaction=results)
-    only = AddPartitionsToTxnTransaction(
+        return messages.AddPartitionsToTxnResponse(results_by_transaction=results)
+    only = messages.AddPartitionsToTxnTransaction(
         transactional_id=body.v3_and_below_transactional_id,
         producer_id=body.v3_and_below_producer_id,
         producer_epoch=body.v3_and_below_producer_epoch,
         topics=body.v3_and_below_topics,
     )
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _serve(node, call.api_version, only))
+    return messages.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _serve(node, call.api_version, only))
 
 
-async def _serve(node: Node, version: int, asked: AddPartitionsToTxnTransaction) -> list[AddPartitionsToTxnTopicResult]:
+async def _serve(
+    node: Node, version: int, asked: messages.AddPartitionsToTxnTransaction
+) -> list[messages.AddPartitionsToTxnTopicResult]:
     # Each partition once: the work that must be done in one piece is then never larger than the log has partitions.
     partitions = {
         TopicPartition(topic.name, number): None
@@ -79,7 +73,7 @@ async def _unknown(node: Node, partitions: Collection[TopicPartition]) -> dict[T
 
 
 async def _ask(
-    node: Node, version: int, asked: AddPartitionsToTxnTransaction, partitions: Collection[TopicPartition]
+    node: Node, version: int, asked: messages.AddPartitionsToTxnTransaction, partitions: Collection[TopicPartition]
 ) -> Mapping[TopicPartition, ErrorCode]:
     producer = Producer(asked.producer_id, asked.producer_epoch)
     try:
@@ -98,13 +92,13 @@ def _older(code: ErrorCode) -> ErrorCode:
 
 
 async def _results(
-    topics: Sequence[AddPartitionsToTxnTopic], codes: Mapping[TopicPartition, ErrorCode]
-) -> list[AddPartitionsToTxnTopicResult]:
+    topics: Sequence[messages.AddPartitionsToTxnTopic], codes: Mapping[TopicPartition, ErrorCode]
+) -> list[messages.AddPartitionsToTxnTopicResult]:
     return [
-        AddPartitionsToTxnTopicResult(
+        messages.AddPartitionsToTxnTopicResult(
             name=topic.name,
             results_by_partition=[
-                AddPartitionsToTxnPartitionResult(
+                messages.AddPartitionsToTxnPartitionResult(
                     partition_index=number, partition_error_code=codes[TopicPartition(topic.name, number)]
                 )
                 async for number in in_turns(topic.partitions)
@@ -114,4 +108,4 @@ async def _results(
     ]
 
 
-API = Api(AddPartitionsToTxnRequest, handle, admin_guards.add_partitions_to_txn)
+API = Api(messages.AddPartitionsToTxnRequest, handle, admin_guards.add_partitions_to_txn)

@@ -13,33 +13,29 @@ from mainstem.broker.node import Node
 from mainstem.broker.quotas.entities import KEYS, Entity, check_limit
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.alter_client_quotas import (
-    AlterClientQuotasRequest,
-    AlterClientQuotasResponse,
-    RequestEntryData,
-    ResponseEntityData,
-    ResponseEntryData,
-)
+from mainstem.protocol.messages import alter_client_quotas as messages
 
 
-def handle(node: Node, call: Call) -> AlterClientQuotasResponse:
-    body: AlterClientQuotasRequest = call.body
+def handle(node: Node, call: Call) -> messages.AlterClientQuotasResponse:
+    body: messages.AlterClientQuotasRequest = call.body
     entries = []
     for asked in body.entries:
-        answer = ResponseEntryData(
+        answer = messages.ResponseEntryData(
             error_code=ErrorCode.NONE,
             error_message=None,
-            entity=[ResponseEntityData(entity_type=e.entity_type, entity_name=e.entity_name) for e in asked.entity],
+            entity=[
+                messages.ResponseEntityData(entity_type=e.entity_type, entity_name=e.entity_name) for e in asked.entity
+            ],
         )
         try:
             _alter(node, asked, validate_only=body.validate_only)
         except MainstemError as error:
             answer.error_code, answer.error_message = error_code(error), str(error)
         entries.append(answer)
-    return AlterClientQuotasResponse(entries=entries)
+    return messages.AlterClientQuotasResponse(entries=entries)
 
 
-def _alter(node: Node, asked: RequestEntryData, *, validate_only: bool) -> None:
+def _alter(node: Node, asked: messages.RequestEntryData, *, validate_only: bool) -> None:
     parts = {part.entity_type: part.entity_name for part in asked.entity}
     if len(parts) < len(asked.entity):
         raise refusal(ErrorCode.INVALID_REQUEST, "an entity names a type once")
@@ -55,4 +51,4 @@ def _alter(node: Node, asked: RequestEntryData, *, validate_only: bool) -> None:
         node.quotas.change(entity, limits)
 
 
-API = Api(AlterClientQuotasRequest, handle, admin_guards.alter_client_quotas, changes_state=True)
+API = Api(messages.AlterClientQuotasRequest, handle, admin_guards.alter_client_quotas, changes_state=True)

@@ -14,24 +14,18 @@ from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.node import Node
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    ReassignablePartition,
-    ReassignablePartitionResponse,
-    ReassignableTopicResponse,
-)
+from mainstem.protocol.messages import alter_partition_reassignments as messages
 
 
-def handle(node: Node, call: Call) -> AlterPartitionReassignmentsResponse:
-    body: AlterPartitionReassignmentsRequest = call.body
+def handle(node: Node, call: Call) -> messages.AlterPartitionReassignmentsResponse:
+    body: messages.AlterPartitionReassignmentsRequest = call.body
     responses = [
-        ReassignableTopicResponse(
+        messages.ReassignableTopicResponse(
             name=topic.name, partitions=[_reassign(node, topic.name, asked) for asked in topic.partitions]
         )
         for topic in body.topics
     ]
-    return AlterPartitionReassignmentsResponse(
+    return messages.AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=body.allow_replication_factor_change,
         error_code=ErrorCode.NONE,
         error_message=None,
@@ -39,8 +33,8 @@ def handle(node: Node, call: Call) -> AlterPartitionReassignmentsResponse:
     )
 
 
-def _reassign(node: Node, topic: str, asked: ReassignablePartition) -> ReassignablePartitionResponse:
-    answer = ReassignablePartitionResponse(
+def _reassign(node: Node, topic: str, asked: messages.ReassignablePartition) -> messages.ReassignablePartitionResponse:
+    answer = messages.ReassignablePartitionResponse(
         partition_index=asked.partition_index, error_code=ErrorCode.NONE, error_message=None
     )
     try:
@@ -54,4 +48,4 @@ def _reassign(node: Node, topic: str, asked: ReassignablePartition) -> Reassigna
     return answer
 
 
-API = Api(AlterPartitionReassignmentsRequest, handle, on_cluster(Operation.ALTER))
+API = Api(messages.AlterPartitionReassignmentsRequest, handle, on_cluster(Operation.ALTER))

@@ -16,26 +16,20 @@ from mainstem.broker.error_codes import coordinator_code, refusal
 from mainstem.broker.node import Node
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.alter_share_group_offsets import (
-    AlterShareGroupOffsetsRequest,
-    AlterShareGroupOffsetsRequestPartition,
-    AlterShareGroupOffsetsResponse,
-    AlterShareGroupOffsetsResponsePartition,
-    AlterShareGroupOffsetsResponseTopic,
-)
+from mainstem.protocol.messages import alter_share_group_offsets as messages
 from mainstem.protocol.schema import ZERO_UUID
 
 
-async def handle(node: Node, call: Call) -> AlterShareGroupOffsetsResponse:
-    body: AlterShareGroupOffsetsRequest = call.body
-    answer = AlterShareGroupOffsetsResponse(error_code=ErrorCode.NONE, responses=[])
+async def handle(node: Node, call: Call) -> messages.AlterShareGroupOffsetsResponse:
+    body: messages.AlterShareGroupOffsetsRequest = call.body
+    answer = messages.AlterShareGroupOffsetsResponse(error_code=ErrorCode.NONE, responses=[])
     offsets: dict[tuple[UUID, int], int] = {}
     responses = []
     for asked in body.topics:
         topic = node.topics.get(asked.topic_name)
         results = [_check(node, asked.topic_name, item, offsets) for item in asked.partitions]
         responses.append(
-            AlterShareGroupOffsetsResponseTopic(
+            messages.AlterShareGroupOffsetsResponseTopic(
                 topic_name=asked.topic_name,
                 topic_id=topic.topic_id if topic is not None else ZERO_UUID,
                 partitions=results,
@@ -50,10 +44,12 @@ async def handle(node: Node, call: Call) -> AlterShareGroupOffsetsResponse:
 
 
 def _check(
-    node: Node, name: str, item: AlterShareGroupOffsetsRequestPartition, offsets: dict[tuple[UUID, int], int]
-) -> AlterShareGroupOffsetsResponsePartition:
+    node: Node, name: str, item: messages.AlterShareGroupOffsetsRequestPartition, offsets: dict[tuple[UUID, int], int]
+) -> messages.AlterShareGroupOffsetsResponsePartition:
     """Collect the offsets that can be altered, and answer for the others."""
-    answer = AlterShareGroupOffsetsResponsePartition(partition_index=item.partition_index, error_code=ErrorCode.NONE)
+    answer = messages.AlterShareGroupOffsetsResponsePartition(
+        partition_index=item.partition_index, error_code=ErrorCode.NONE
+    )
     try:
         topic = node.topics.existing(name)
         log = topic.partition(item.partition_index)
@@ -68,7 +64,7 @@ def _check(
 
 
 API = Api(
-    AlterShareGroupOffsetsRequest,
+    messages.AlterShareGroupOffsetsRequest,
     handle,
     in_turn(reads_group, on_topics(Operation.READ, "responses")),
     changes_state=True,

@@ -18,50 +18,44 @@ from mainstem.broker.features import features
 from mainstem.broker.node import Node
 from mainstem.protocol.apis import OWN_APIS, OWN_CLIENT
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.api_versions import (
-    ApiVersion,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    FinalizedFeatureKey,
-    SupportedFeatureKey,
-)
+from mainstem.protocol.messages import api_versions as messages
 
 _NAMED_FROM: Final = 3
 _LEVEL_0_FROM: Final = 4
 _NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle(node: Node, call: Call) -> ApiVersionsResponse:
-    body: ApiVersionsRequest = call.body
+def handle(node: Node, call: Call) -> messages.ApiVersionsResponse:
+    body: messages.ApiVersionsRequest = call.body
     names = (body.client_software_name, body.client_software_version)
     if call.api_version >= _NAMED_FROM and not all(map(_NAME.fullmatch, names)):
-        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+        return messages.ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
     response = _response(node, ErrorCode.NONE, lists_own=body.client_software_name == OWN_CLIENT)
     listed = [each for each in features(node.apis) if each.first > 0 or call.api_version >= _LEVEL_0_FROM]
     response.supported_features = [
-        SupportedFeatureKey(name=each.name, min_version=each.first, max_version=each.last) for each in listed
+        messages.SupportedFeatureKey(name=each.name, min_version=each.first, max_version=each.last) for each in listed
     ]
     response.finalized_features = [
-        FinalizedFeatureKey(name=each.name, min_version_level=each.level, max_version_level=each.level)
+        messages.FinalizedFeatureKey(name=each.name, min_version_level=each.level, max_version_level=each.level)
         for each in features(node.apis)
     ]
     response.finalized_features_epoch = 0
     return response
 
 
-def _handle_unsupported(node: Node, call: Call) -> ApiVersionsResponse:
+def _handle_unsupported(node: Node, call: Call) -> messages.ApiVersionsResponse:
     return _response(node, ErrorCode.UNSUPPORTED_VERSION)
 
 
-def _response(node: Node, code: ErrorCode, *, lists_own: bool = False) -> ApiVersionsResponse:
+def _response(node: Node, code: ErrorCode, *, lists_own: bool = False) -> messages.ApiVersionsResponse:
     keys = []
     for api in node.apis.values():
         if api.key in OWN_APIS and not lists_own:
             continue
         first, last = api.advertised or api.versions
-        keys.append(ApiVersion(api_key=api.key, min_version=first, max_version=last))
-    return ApiVersionsResponse(error_code=code, api_keys=keys)
+        keys.append(messages.ApiVersion(api_key=api.key, min_version=first, max_version=last))
+    return messages.ApiVersionsResponse(error_code=code, api_keys=keys)
 
 
-API = Api(ApiVersionsRequest, handle, open_to_all)
-UNSUPPORTED = Api(ApiVersionsRequest, _handle_unsupported, open_to_all)
+API = Api(messages.ApiVersionsRequest, handle, open_to_all)
+UNSUPPORTED = Api(messages.ApiVersionsRequest, _handle_unsupported, open_to_all)

@@ -16,28 +16,21 @@ from mainstem.broker.groups.consumer.consumer_group import ConsumerGroup, Consum
 from mainstem.broker.node import Node
 from mainstem.broker.slices import Slices
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.consumer_group_describe import (
-    Assignment,
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-    DescribedGroup,
-    Member,
-    TopicPartitions,
-)
+from mainstem.protocol.messages import consumer_group_describe as messages
 
 _CONSUMER_MEMBER: Final = 1
 
 
-def handle(node: Node, call: Call) -> ConsumerGroupDescribeResponse:
-    body: ConsumerGroupDescribeRequest = call.body
-    return ConsumerGroupDescribeResponse(groups=[_describe(node, group_id) for group_id in body.group_ids])
+def handle(node: Node, call: Call) -> messages.ConsumerGroupDescribeResponse:
+    body: messages.ConsumerGroupDescribeRequest = call.body
+    return messages.ConsumerGroupDescribeResponse(groups=[_describe(node, group_id) for group_id in body.group_ids])
 
 
-def _describe(node: Node, group_id: str) -> DescribedGroup:
+def _describe(node: Node, group_id: str) -> messages.DescribedGroup:
     group = node.groups.group(group_id)
     if not isinstance(group, ConsumerGroup):
         what = "does not exist" if group is None else "is not a consumer group"
-        return DescribedGroup(
+        return messages.DescribedGroup(
             error_code=node.groups.log.refusal(group_id) or ErrorCode.GROUP_ID_NOT_FOUND,
             error_message=f"group {group_id!r} {what}",
             group_id=group_id,
@@ -47,7 +40,7 @@ def _describe(node: Node, group_id: str) -> DescribedGroup:
             assignor_name="",
             members=(),
         )
-    return DescribedGroup(
+    return messages.DescribedGroup(
         error_code=ErrorCode.NONE,
         group_id=group_id,
         group_state=group.state_name,
@@ -58,8 +51,8 @@ def _describe(node: Node, group_id: str) -> DescribedGroup:
     )
 
 
-def _member(node: Node, group: ConsumerGroup, member: ConsumerMember) -> Member:
-    return Member(
+def _member(node: Node, group: ConsumerGroup, member: ConsumerMember) -> messages.Member:
+    return messages.Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
         rack_id=member.rack_id,
@@ -74,12 +67,12 @@ def _member(node: Node, group: ConsumerGroup, member: ConsumerMember) -> Member:
     )
 
 
-def _assignment(node: Node, partitions: Partitions) -> Assignment:
+def _assignment(node: Node, partitions: Partitions) -> messages.Assignment:
     """Return the assignment by name and by id; deleted topics are left out, as in Kafka."""
     topics = ((node.topics.by_id(topic_id), numbers) for topic_id, numbers in partitions.items())
-    return Assignment(
+    return messages.Assignment(
         topic_partitions=[
-            TopicPartitions(topic_id=topic.topic_id, topic_name=topic.name, partitions=sorted(numbers))
+            messages.TopicPartitions(topic_id=topic.topic_id, topic_name=topic.name, partitions=sorted(numbers))
             for topic, numbers in topics
             if topic is not None
         ]
@@ -87,7 +80,7 @@ def _assignment(node: Node, partitions: Partitions) -> Assignment:
 
 
 API = Api(
-    ConsumerGroupDescribeRequest,
+    messages.ConsumerGroupDescribeRequest,
     handle,
     group_guards.on_described_groups("group_ids"),
     describes_permissions=True,

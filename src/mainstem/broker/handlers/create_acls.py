@@ -13,17 +13,12 @@ from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.node import Node
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.create_acls import (
-    AclCreation,
-    AclCreationResult,
-    CreateAclsRequest,
-    CreateAclsResponse,
-)
+from mainstem.protocol.messages import create_acls as messages
 
 
-def handle(node: Node, call: Call) -> CreateAclsResponse:
-    body: CreateAclsRequest = call.body
-    results = [AclCreationResult(error_code=ErrorCode.NONE, error_message=None) for _ in body.creations]
+def handle(node: Node, call: Call) -> messages.CreateAclsResponse:
+    body: messages.CreateAclsRequest = call.body
+    results = [messages.AclCreationResult(error_code=ErrorCode.NONE, error_message=None) for _ in body.creations]
     checked = []
     for creation, result in zip(body.creations, results, strict=True):
         try:
@@ -41,10 +36,10 @@ def handle(node: Node, call: Call) -> CreateAclsResponse:
     except MainstemError as error:
         for _, result in checked:
             result.error_code, result.error_message = error_code(error), str(error)
-    return CreateAclsResponse(results=results)
+    return messages.CreateAclsResponse(results=results)
 
 
-def _acl(creation: AclCreation) -> Acl:
+def _acl(creation: messages.AclCreation) -> Acl:
     return Acl(
         creation.resource_type,
         creation.resource_name,
@@ -56,4 +51,4 @@ def _acl(creation: AclCreation) -> Acl:
     )
 
 
-API = Api(CreateAclsRequest, handle, admin_guards.on_acls("creations", "results"), changes_state=True)
+API = Api(messages.CreateAclsRequest, handle, admin_guards.on_acls("creations", "results"), changes_state=True)

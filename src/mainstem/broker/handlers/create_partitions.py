@@ -16,20 +16,15 @@ from mainstem.broker.node import Node
 from mainstem.broker.slices import in_turns
 from mainstem.errors import MainstemError, UnknownTopicError
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreatePartitionsTopic,
-    CreatePartitionsTopicResult,
-)
+from mainstem.protocol.messages import create_partitions as messages
 
 
-async def handle(node: Node, call: Call) -> CreatePartitionsResponse:
-    body: CreatePartitionsRequest = call.body
+async def handle(node: Node, call: Call) -> messages.CreatePartitionsResponse:
+    body: messages.CreatePartitionsRequest = call.body
     counts = Counter(topic.name for topic in body.topics)
     results = []
     async for topic in in_turns({topic.name: topic for topic in body.topics}.values()):
-        result = CreatePartitionsTopicResult(name=topic.name, error_code=ErrorCode.NONE)
+        result = messages.CreatePartitionsTopicResult(name=topic.name, error_code=ErrorCode.NONE)
         try:
             if counts[topic.name] > 1:
                 raise refusal(ErrorCode.INVALID_REQUEST, f"topic {topic.name!r} stands twice in the request")
@@ -37,10 +32,10 @@ async def handle(node: Node, call: Call) -> CreatePartitionsResponse:
         except MainstemError as error:
             result.error_code, result.error_message = error_code(error), str(error)
         results.append(result)
-    return CreatePartitionsResponse(results=results)
+    return messages.CreatePartitionsResponse(results=results)
 
 
-def _create(node: Node, asked: CreatePartitionsTopic, *, validate_only: bool) -> None:
+def _create(node: Node, asked: messages.CreatePartitionsTopic, *, validate_only: bool) -> None:
     topic = node.topics.get(asked.name)
     if topic is None:  # also for an invalid name, as in Kafka
         raise UnknownTopicError(f"there is no topic {asked.name[:300]!r}")
@@ -57,4 +52,4 @@ def _create(node: Node, asked: CreatePartitionsTopic, *, validate_only: bool) ->
         node.topics.add_partitions(topic, asked.count)
 
 
-API = Api(CreatePartitionsRequest, handle, on_topics(Operation.ALTER, "results"), changes_state=True)
+API = Api(messages.CreatePartitionsRequest, handle, on_topics(Operation.ALTER, "results"), changes_state=True)

@@ -17,18 +17,12 @@ from mainstem.broker.node import Node
 from mainstem.broker.slices import in_turns
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfigs,
-    CreatableTopicResult,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
+from mainstem.protocol.messages import create_topics as messages
 from mainstem.protocol.schema import ZERO_UUID
 
 
-async def handle(node: Node, call: Call) -> CreateTopicsResponse:
-    body: CreateTopicsRequest = call.body
+async def handle(node: Node, call: Call) -> messages.CreateTopicsResponse:
+    body: messages.CreateTopicsRequest = call.body
     counts = Counter(topic.name for topic in body.topics)
     results = []
     async for topic in in_turns({topic.name: topic for topic in body.topics}.values()):
@@ -38,14 +32,14 @@ async def handle(node: Node, call: Call) -> CreateTopicsResponse:
             results.append(_create(node, topic, validate_only=body.validate_only))
         except MainstemError as error:
             results.append(
-                CreatableTopicResult(
+                messages.CreatableTopicResult(
                     name=topic.name, error_code=error_code(error), error_message=str(error), configs=()
                 )
             )
-    return CreateTopicsResponse(topics=results)
+    return messages.CreateTopicsResponse(topics=results)
 
 
-def _create(node: Node, asked: CreatableTopic, *, validate_only: bool) -> CreatableTopicResult:
+def _create(node: Node, asked: messages.CreatableTopic, *, validate_only: bool) -> messages.CreatableTopicResult:
     configs = {}
     for config in asked.configs:
         if config.value is None:
@@ -58,7 +52,7 @@ def _create(node: Node, asked: CreatableTopic, *, validate_only: bool) -> Creata
         node.topics.check_new(asked.name, count, configs)
     else:
         topic = node.topics.create(asked.name, count, configs)
-    return CreatableTopicResult(
+    return messages.CreatableTopicResult(
         name=asked.name,
         topic_id=ZERO_UUID if topic is None else topic.topic_id,
         error_code=ErrorCode.NONE,
@@ -66,7 +60,7 @@ def _create(node: Node, asked: CreatableTopic, *, validate_only: bool) -> Creata
         num_partitions=count,
         replication_factor=1,
         configs=[
-            CreatableTopicConfigs(
+            messages.CreatableTopicConfigs(
                 name=entry.name,
                 value=configs.get(entry.name, entry.value),  # as Kafka: here as given, later as parsed
                 read_only=False,
@@ -78,7 +72,7 @@ def _create(node: Node, asked: CreatableTopic, *, validate_only: bool) -> Creata
     )
 
 
-def _partition_count(node: Node, asked: CreatableTopic) -> int:
+def _partition_count(node: Node, asked: messages.CreatableTopic) -> int:
     if asked.assignments:
         if asked.num_partitions != -1 or asked.replication_factor != -1:
             raise refusal(
@@ -101,4 +95,4 @@ def _partition_count(node: Node, asked: CreatableTopic) -> int:
     return node.topics.default_partitions if asked.num_partitions == -1 else asked.num_partitions
 
 
-API = Api(CreateTopicsRequest, handle, admin_guards.create_topics, changes_state=True)
+API = Api(messages.CreateTopicsRequest, handle, admin_guards.create_topics, changes_state=True)

@@ -13,21 +13,15 @@ from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.node import Node
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.delete_acls import (
-    DeleteAclsFilter,
-    DeleteAclsFilterResult,
-    DeleteAclsMatchingAcl,
-    DeleteAclsRequest,
-    DeleteAclsResponse,
-)
+from mainstem.protocol.messages import delete_acls as messages
 
 
-def handle(node: Node, call: Call) -> DeleteAclsResponse:
-    body: DeleteAclsRequest = call.body
-    return DeleteAclsResponse(filter_results=[_delete(node, wanted) for wanted in body.filters])
+def handle(node: Node, call: Call) -> messages.DeleteAclsResponse:
+    body: messages.DeleteAclsRequest = call.body
+    return messages.DeleteAclsResponse(filter_results=[_delete(node, wanted) for wanted in body.filters])
 
 
-def _delete(node: Node, asked: DeleteAclsFilter) -> DeleteAclsFilterResult:
+def _delete(node: Node, asked: messages.DeleteAclsFilter) -> messages.DeleteAclsFilterResult:
     wanted = AclFilter(
         asked.resource_type_filter,
         asked.resource_name_filter,
@@ -46,14 +40,14 @@ def _delete(node: Node, asked: DeleteAclsFilter) -> DeleteAclsFilterResult:
         gone = node.authorizer.acls(wanted.checked())
         node.authorizer.remove(gone)
     except MainstemError as error:
-        return DeleteAclsFilterResult(error_code=error_code(error), error_message=str(error), matching_acls=[])
-    return DeleteAclsFilterResult(
+        return messages.DeleteAclsFilterResult(error_code=error_code(error), error_message=str(error), matching_acls=[])
+    return messages.DeleteAclsFilterResult(
         error_code=ErrorCode.NONE, error_message=None, matching_acls=[_deleted(acl) for acl in gone]
     )
 
 
-def _deleted(acl: Acl) -> DeleteAclsMatchingAcl:
-    return DeleteAclsMatchingAcl(
+def _deleted(acl: Acl) -> messages.DeleteAclsMatchingAcl:
+    return messages.DeleteAclsMatchingAcl(
         error_code=ErrorCode.NONE,
         error_message=None,
         resource_type=acl.resource_type,
@@ -66,4 +60,4 @@ def _deleted(acl: Acl) -> DeleteAclsMatchingAcl:
     )
 
 
-API = Api(DeleteAclsRequest, handle, admin_guards.on_acls("filters", "filter_results"), changes_state=True)
+API = Api(messages.DeleteAclsRequest, handle, admin_guards.on_acls("filters", "filter_results"), changes_state=True)

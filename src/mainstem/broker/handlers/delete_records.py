@@ -16,31 +16,25 @@ from mainstem.broker.node import Node
 from mainstem.broker.slices import in_turns
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsPartitionResult,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsTopicResult,
-)
+from mainstem.protocol.messages import delete_records as messages
 
 
-async def handle(node: Node, call: Call) -> DeleteRecordsResponse:
-    body: DeleteRecordsRequest = call.body
-    topics: list[DeleteRecordsTopicResult] = []
+async def handle(node: Node, call: Call) -> messages.DeleteRecordsResponse:
+    body: messages.DeleteRecordsRequest = call.body
+    topics: list[messages.DeleteRecordsTopicResult] = []
     try:
         async for asked in in_turns(body.topics):
-            partitions: list[DeleteRecordsPartitionResult] = []
+            partitions: list[messages.DeleteRecordsPartitionResult] = []
             if asked.partitions:
-                topics.append(DeleteRecordsTopicResult(name=asked.name, partitions=partitions))
+                topics.append(messages.DeleteRecordsTopicResult(name=asked.name, partitions=partitions))
             async for item in in_turns(asked.partitions):
                 partitions.append(_delete(node, asked.name, item))
     finally:  # also if the client has left: readers may have seen the new start offsets
         _make_durable(node, [partition for topic in topics for partition in topic.partitions])
-    return DeleteRecordsResponse(topics=topics)
+    return messages.DeleteRecordsResponse(topics=topics)
 
 
-def _make_durable(node: Node, partitions: Sequence[DeleteRecordsPartitionResult]) -> None:
+def _make_durable(node: Node, partitions: Sequence[messages.DeleteRecordsPartitionResult]) -> None:
     """Write the new start offsets; on failure every partition gets the error."""
     if all(partition.error_code for partition in partitions):
         return
@@ -51,8 +45,8 @@ def _make_durable(node: Node, partitions: Sequence[DeleteRecordsPartitionResult]
             partition.error_code = partition.error_code or error_code(error)
 
 
-def _delete(node: Node, name: str, item: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
-    answer = DeleteRecordsPartitionResult(
+def _delete(node: Node, name: str, item: messages.DeleteRecordsPartition) -> messages.DeleteRecordsPartitionResult:
+    answer = messages.DeleteRecordsPartitionResult(
         partition_index=item.partition_index, low_watermark=-1, error_code=ErrorCode.NONE
     )
     try:
@@ -67,4 +61,4 @@ def _delete(node: Node, name: str, item: DeleteRecordsPartition) -> DeleteRecord
     return answer
 
 
-API = Api(DeleteRecordsRequest, handle, on_topics(Operation.DELETE), changes_state=True)
+API = Api(messages.DeleteRecordsRequest, handle, on_topics(Operation.DELETE), changes_state=True)

@@ -13,17 +13,13 @@ from mainstem.broker.error_codes import coordinator_code
 from mainstem.broker.node import Node
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.delete_share_group_offsets import (
-    DeleteShareGroupOffsetsRequest,
-    DeleteShareGroupOffsetsResponse,
-    DeleteShareGroupOffsetsResponseTopic,
-)
+from mainstem.protocol.messages import delete_share_group_offsets as messages
 from mainstem.protocol.schema import ZERO_UUID
 
 
-async def handle(node: Node, call: Call) -> DeleteShareGroupOffsetsResponse:
-    body: DeleteShareGroupOffsetsRequest = call.body
-    answer = DeleteShareGroupOffsetsResponse(error_code=ErrorCode.NONE, responses=[])
+async def handle(node: Node, call: Call) -> messages.DeleteShareGroupOffsetsResponse:
+    body: messages.DeleteShareGroupOffsetsRequest = call.body
+    answer = messages.DeleteShareGroupOffsetsResponse(error_code=ErrorCode.NONE, responses=[])
     found = [(asked.topic_name, node.topics.get(asked.topic_name)) for asked in body.topics]
     try:
         group = node.share.coordinator.find(body.group_id)
@@ -32,7 +28,7 @@ async def handle(node: Node, call: Call) -> DeleteShareGroupOffsetsResponse:
         answer.error_code, answer.error_message = coordinator_code(error), str(error)
         return answer
     answer.responses = [
-        DeleteShareGroupOffsetsResponseTopic(
+        messages.DeleteShareGroupOffsetsResponseTopic(
             topic_name=name,
             topic_id=topic.topic_id if topic is not None else ZERO_UUID,
             error_code=ErrorCode.NONE if topic is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -43,7 +39,7 @@ async def handle(node: Node, call: Call) -> DeleteShareGroupOffsetsResponse:
 
 
 API = Api(
-    DeleteShareGroupOffsetsRequest,
+    messages.DeleteShareGroupOffsetsRequest,
     handle,
     in_turn(
         on_named(ResourceType.GROUP, Operation.DELETE, "group_id"),

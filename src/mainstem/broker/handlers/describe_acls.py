@@ -12,16 +12,11 @@ from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.node import Node
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.describe_acls import (
-    AclDescription,
-    DescribeAclsRequest,
-    DescribeAclsResource,
-    DescribeAclsResponse,
-)
+from mainstem.protocol.messages import describe_acls as messages
 
 
-def handle(node: Node, call: Call) -> DescribeAclsResponse:
-    body: DescribeAclsRequest = call.body
+def handle(node: Node, call: Call) -> messages.DescribeAclsResponse:
+    body: messages.DescribeAclsRequest = call.body
     wanted = AclFilter(
         body.resource_type_filter,
         body.resource_name_filter,
@@ -39,12 +34,12 @@ def handle(node: Node, call: Call) -> DescribeAclsResponse:
             )
         found = node.authorizer.acls(wanted.checked())
     except MainstemError as error:
-        return DescribeAclsResponse(error_code=error_code(error), error_message=str(error), resources=[])
-    return DescribeAclsResponse(
+        return messages.DescribeAclsResponse(error_code=error_code(error), error_message=str(error), resources=[])
+    return messages.DescribeAclsResponse(
         error_code=ErrorCode.NONE,
         error_message=None,
         resources=[
-            DescribeAclsResource(
+            messages.DescribeAclsResource(
                 resource_type=resource_type,
                 resource_name=name,
                 pattern_type=pattern_type,
@@ -55,10 +50,10 @@ def handle(node: Node, call: Call) -> DescribeAclsResponse:
     )
 
 
-def _described(acl: Acl) -> AclDescription:
-    return AclDescription(
+def _described(acl: Acl) -> messages.AclDescription:
+    return messages.AclDescription(
         principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission
     )
 
 
-API = Api(DescribeAclsRequest, handle, on_cluster(Operation.DESCRIBE))
+API = Api(messages.DescribeAclsRequest, handle, on_cluster(Operation.DESCRIBE))

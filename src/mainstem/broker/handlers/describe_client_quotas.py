@@ -17,38 +17,33 @@ from mainstem.broker.node import Node
 from mainstem.broker.quotas.entities import TYPES, Entity
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.describe_client_quotas import (
-    ComponentData,
-    DescribeClientQuotasRequest,
-    DescribeClientQuotasResponse,
-    EntityData,
-    EntryData,
-    ValueData,
-)
+from mainstem.protocol.messages import describe_client_quotas as messages
 
 _EXACT: Final = 0
 _DEFAULT: Final = 1
 _ANY: Final = 2
 
 
-def handle(node: Node, call: Call) -> DescribeClientQuotasResponse:
-    body: DescribeClientQuotasRequest = call.body
+def handle(node: Node, call: Call) -> messages.DescribeClientQuotasResponse:
+    body: messages.DescribeClientQuotasRequest = call.body
     try:
         _check(body)
     except MainstemError as error:
-        return DescribeClientQuotasResponse(error_code=error_code(error), error_message=str(error), entries=None)
+        return messages.DescribeClientQuotasResponse(
+            error_code=error_code(error), error_message=str(error), entries=None
+        )
     entries = [
-        EntryData(
-            entity=[EntityData(entity_type=part.type, entity_name=part.name) for part in entity.parts],
-            values=[ValueData(key=key, value=value) for key, value in sorted(limits.items())],
+        messages.EntryData(
+            entity=[messages.EntityData(entity_type=part.type, entity_name=part.name) for part in entity.parts],
+            values=[messages.ValueData(key=key, value=value) for key, value in sorted(limits.items())],
         )
         for entity, limits in node.quotas.limits.items()
         if _fits(entity, body)
     ]
-    return DescribeClientQuotasResponse(error_code=ErrorCode.NONE, error_message=None, entries=entries)
+    return messages.DescribeClientQuotasResponse(error_code=ErrorCode.NONE, error_message=None, entries=entries)
 
 
-def _check(body: DescribeClientQuotasRequest) -> None:
+def _check(body: messages.DescribeClientQuotasRequest) -> None:
     types = [component.entity_type for component in body.components]
     unknown = [kind for kind in types if kind not in TYPES]
     if unknown:
@@ -62,18 +57,18 @@ def _check(body: DescribeClientQuotasRequest) -> None:
             raise refusal(ErrorCode.INVALID_REQUEST, "a filter has a name to match exactly, or none otherwise")
 
 
-def _fits(entity: Entity, body: DescribeClientQuotasRequest) -> bool:
+def _fits(entity: Entity, body: messages.DescribeClientQuotasRequest) -> bool:
     names = {part.type: part.name for part in entity.parts}
     if body.strict and len(names) != len(body.components):
         return False
     return all(component.entity_type in names and _fits_name(names, component) for component in body.components)
 
 
-def _fits_name(names: dict[str, str | None], component: ComponentData) -> bool:
+def _fits_name(names: dict[str, str | None], component: messages.ComponentData) -> bool:
     name = names[component.entity_type]
     if component.match_type == _EXACT:
         return name == component.match
     return component.match_type == _ANY or name is None
 
 
-API = Api(DescribeClientQuotasRequest, handle, on_cluster(Operation.DESCRIBE_CONFIGS))
+API = Api(messages.DescribeClientQuotasRequest, handle, on_cluster(Operation.DESCRIBE_CONFIGS))

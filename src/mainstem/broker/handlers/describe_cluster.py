@@ -12,19 +12,15 @@ from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.node import Node
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.describe_cluster import (
-    DescribeClusterBroker,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-)
+from mainstem.protocol.messages import describe_cluster as messages
 
 _BROKERS: Final = 1
 
 
-def handle(node: Node, call: Call) -> DescribeClusterResponse:
-    body: DescribeClusterRequest = call.body
+def handle(node: Node, call: Call) -> messages.DescribeClusterResponse:
+    body: messages.DescribeClusterRequest = call.body
     if body.endpoint_type != _BROKERS:
-        return DescribeClusterResponse(
+        return messages.DescribeClusterResponse(
             error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
             error_message="this is a broker; there are no controllers to describe",
             endpoint_type=body.endpoint_type,
@@ -32,12 +28,12 @@ def handle(node: Node, call: Call) -> DescribeClusterResponse:
             brokers=[],
         )
     host, port = call.advertised
-    return DescribeClusterResponse(
+    return messages.DescribeClusterResponse(
         error_code=ErrorCode.NONE,
         cluster_id=node.cluster_id,
         controller_id=node.node_id,
-        brokers=[DescribeClusterBroker(broker_id=node.node_id, host=host, port=port)],
+        brokers=[messages.DescribeClusterBroker(broker_id=node.node_id, host=host, port=port)],
     )
 
 
-API = Api(DescribeClusterRequest, handle, record_guards.describe_cluster, describes_permissions=True)
+API = Api(messages.DescribeClusterRequest, handle, record_guards.describe_cluster, describes_permissions=True)

@@ -24,21 +24,14 @@ from mainstem.broker.node import Node
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-    DescribeConfigsResult,
-    DescribeConfigsSynonym,
-)
+from mainstem.protocol.messages import describe_configs as messages
 
 
-def handle(node: Node, call: Call) -> DescribeConfigsResponse:
-    body: DescribeConfigsRequest = call.body
+def handle(node: Node, call: Call) -> messages.DescribeConfigsResponse:
+    body: messages.DescribeConfigsRequest = call.body
     results = []
     for asked in body.resources:
-        result = DescribeConfigsResult(
+        result = messages.DescribeConfigsResult(
             error_code=ErrorCode.NONE,
             error_message=None,
             resource_type=asked.resource_type,
@@ -53,10 +46,10 @@ def handle(node: Node, call: Call) -> DescribeConfigsResponse:
         except MainstemError as error:
             result.error_code, result.error_message = error_code(error), str(error)
         results.append(result)
-    return DescribeConfigsResponse(results=results)
+    return messages.DescribeConfigsResponse(results=results)
 
 
-def _entries(node: Node, asked: DescribeConfigsResource) -> Iterable[ConfigEntry]:
+def _entries(node: Node, asked: messages.DescribeConfigsResource) -> Iterable[ConfigEntry]:
     if asked.resource_type == ResourceType.TOPIC:
         return topic_entries(node.configs, node.topics.find(asked.resource_name).configs)
     if asked.resource_type == ResourceType.GROUP:
@@ -67,16 +60,16 @@ def _entries(node: Node, asked: DescribeConfigsResource) -> Iterable[ConfigEntry
     raise refusal(ErrorCode.INVALID_REQUEST, f"resources of type {asked.resource_type} have no configs here")
 
 
-def _described(entry: ConfigEntry, body: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+def _described(entry: ConfigEntry, body: messages.DescribeConfigsRequest) -> messages.DescribeConfigsResourceResult:
     synonyms = entry.synonyms if body.include_synonyms else ()
-    return DescribeConfigsResourceResult(
+    return messages.DescribeConfigsResourceResult(
         name=entry.name,
         value=None if entry.is_sensitive else entry.value,
         read_only=entry.is_read_only,
         config_source=entry.source,
         is_sensitive=entry.is_sensitive,
         synonyms=[
-            DescribeConfigsSynonym(
+            messages.DescribeConfigsSynonym(
                 name=synonym.name, value=None if entry.is_sensitive else synonym.value, source=synonym.source
             )
             for synonym in synonyms
@@ -87,7 +80,7 @@ def _described(entry: ConfigEntry, body: DescribeConfigsRequest) -> DescribeConf
 
 
 API = Api(
-    DescribeConfigsRequest,
+    messages.DescribeConfigsRequest,
     handle,
     admin_guards.on_configs(Operation.DESCRIBE_CONFIGS, "results"),
     slices=Slices("resources", "results", once=True),

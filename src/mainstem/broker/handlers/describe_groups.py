@@ -14,27 +14,24 @@ from mainstem.broker.groups.classic.classic_group import ClassicGroup, GroupStat
 from mainstem.broker.node import Node
 from mainstem.broker.slices import Slices
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.describe_groups import (
-    DescribedGroup,
-    DescribedGroupMember,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
+from mainstem.protocol.messages import describe_groups as messages
 
 _NOT_FOUND_FROM: Final = 6
 
 
-def handle(node: Node, call: Call) -> DescribeGroupsResponse:
-    body: DescribeGroupsRequest = call.body
-    return DescribeGroupsResponse(groups=[_describe(node, call.api_version, group_id) for group_id in body.groups])
+def handle(node: Node, call: Call) -> messages.DescribeGroupsResponse:
+    body: messages.DescribeGroupsRequest = call.body
+    return messages.DescribeGroupsResponse(
+        groups=[_describe(node, call.api_version, group_id) for group_id in body.groups]
+    )
 
 
-def _describe(node: Node, version: int, group_id: str) -> DescribedGroup:
+def _describe(node: Node, version: int, group_id: str) -> messages.DescribedGroup:
     group = node.groups.group(group_id)
     if not isinstance(group, ClassicGroup):
         what = "does not exist" if group is None else "is not a classic group"
         missing = version >= _NOT_FOUND_FROM
-        return DescribedGroup(
+        return messages.DescribedGroup(
             error_code=ErrorCode.GROUP_ID_NOT_FOUND if missing else ErrorCode.NONE,
             error_message=f"group {group_id!r} {what}" if missing else None,
             group_id=group_id,
@@ -43,7 +40,7 @@ def _describe(node: Node, version: int, group_id: str) -> DescribedGroup:
             protocol_data="",
             members=[],
         )
-    return DescribedGroup(
+    return messages.DescribedGroup(
         error_code=ErrorCode.NONE,
         group_id=group_id,
         group_state=group.state.value,
@@ -53,10 +50,10 @@ def _describe(node: Node, version: int, group_id: str) -> DescribedGroup:
     )
 
 
-def _members(group: ClassicGroup) -> list[DescribedGroupMember]:
+def _members(group: ClassicGroup) -> list[messages.DescribedGroupMember]:
     is_stable = group.state is GroupState.STABLE
     return [
-        DescribedGroupMember(
+        messages.DescribedGroupMember(
             member_id=member.member_id,
             group_instance_id=member.instance_id,
             client_id=member.client_id,
@@ -69,7 +66,7 @@ def _members(group: ClassicGroup) -> list[DescribedGroupMember]:
 
 
 API = Api(
-    DescribeGroupsRequest,
+    messages.DescribeGroupsRequest,
     handle,
     group_guards.on_described_groups("groups"),
     describes_permissions=True,

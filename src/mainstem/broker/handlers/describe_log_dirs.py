@@ -15,33 +15,29 @@ from mainstem.broker.node import Node
 from mainstem.log.node.stored_size import stored_bytes
 from mainstem.model import TopicPartition
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.describe_log_dirs import (
-    DescribeLogDirsPartition,
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-    DescribeLogDirsResult,
-    DescribeLogDirsTopic,
-)
+from mainstem.protocol.messages import describe_log_dirs as messages
 
 
-def handle(node: Node, call: Call) -> DescribeLogDirsResponse:
-    body: DescribeLogDirsRequest = call.body
+def handle(node: Node, call: Call) -> messages.DescribeLogDirsResponse:
+    body: messages.DescribeLogDirsRequest = call.body
     wanted = None if body.topics is None else {topic.topic: set(topic.partitions) for topic in body.topics}
     topics = []
     for topic in node.topics.all():
         if wanted is not None and topic.name not in wanted:
             continue
         partitions = [
-            DescribeLogDirsPartition(partition_index=number, partition_size=size, offset_lag=0, is_future_key=False)
+            messages.DescribeLogDirsPartition(
+                partition_index=number, partition_size=size, offset_lag=0, is_future_key=False
+            )
             for number in range(len(topic.partitions))
             if wanted is None or number in wanted[topic.name]
             if (size := stored_bytes(node.log.directory, TopicPartition(topic.name, number))) is not None
         ]
         if partitions:
-            topics.append(DescribeLogDirsTopic(name=topic.name, partitions=partitions))
+            topics.append(messages.DescribeLogDirsTopic(name=topic.name, partitions=partitions))
     place = str(node.config.data_dir.absolute())
-    result = DescribeLogDirsResult(error_code=ErrorCode.NONE, log_dir=place, topics=topics)
-    return DescribeLogDirsResponse(results=[result])
+    result = messages.DescribeLogDirsResult(error_code=ErrorCode.NONE, log_dir=place, topics=topics)
+    return messages.DescribeLogDirsResponse(results=[result])
 
 
-API = Api(DescribeLogDirsRequest, handle, on_cluster(Operation.DESCRIBE))
+API = Api(messages.DescribeLogDirsRequest, handle, on_cluster(Operation.DESCRIBE))

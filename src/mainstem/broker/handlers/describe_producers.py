@@ -11,35 +11,29 @@ from mainstem.broker.node import Node
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.describe_producers import (
-    DescribeProducersRequest,
-    DescribeProducersResponse,
-    PartitionResponse,
-    ProducerState,
-    TopicResponse,
-)
+from mainstem.protocol.messages import describe_producers as messages
 
 
-def handle(node: Node, call: Call) -> DescribeProducersResponse:
-    body: DescribeProducersRequest = call.body
+def handle(node: Node, call: Call) -> messages.DescribeProducersResponse:
+    body: messages.DescribeProducersRequest = call.body
     topics = [
-        TopicResponse(
+        messages.TopicResponse(
             name=asked.name, partitions=[_describe(node, asked.name, number) for number in asked.partition_indexes]
         )
         for asked in body.topics
     ]
-    return DescribeProducersResponse(topics=topics)
+    return messages.DescribeProducersResponse(topics=topics)
 
 
-def _describe(node: Node, name: str, number: int) -> PartitionResponse:
+def _describe(node: Node, name: str, number: int) -> messages.PartitionResponse:
     try:
         producers = node.topics.partition(name, number).producers()
     except MainstemError as error:
-        return PartitionResponse(
+        return messages.PartitionResponse(
             partition_index=number, error_code=error_code(error), error_message=str(error), active_producers=[]
         )
     states = [
-        ProducerState(
+        messages.ProducerState(
             producer_id=each.producer_id,
             producer_epoch=each.epoch,
             last_sequence=each.last_sequence,
@@ -49,11 +43,11 @@ def _describe(node: Node, name: str, number: int) -> PartitionResponse:
         )
         for each in producers
     ]
-    return PartitionResponse(partition_index=number, error_code=ErrorCode.NONE, active_producers=states)
+    return messages.PartitionResponse(partition_index=number, error_code=ErrorCode.NONE, active_producers=states)
 
 
 API = Api(
-    DescribeProducersRequest,
+    messages.DescribeProducersRequest,
     handle,
     on_topics(Operation.READ),
     slices=Slices("topics", "topics", partitions="partition_indexes"),

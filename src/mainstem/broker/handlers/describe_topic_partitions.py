@@ -13,35 +13,29 @@ from mainstem.broker.node import Node
 from mainstem.broker.storage.topics import Topic
 from mainstem.model import is_topic_name
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.describe_topic_partitions import (
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsResponse,
-    DescribeTopicPartitionsResponsePartition,
-    DescribeTopicPartitionsResponseTopic,
-    ResponseCursor,
-)
+from mainstem.protocol.messages import describe_topic_partitions as messages
 from mainstem.protocol.schema import ZERO_UUID
 
 
-def handle(node: Node, call: Call) -> DescribeTopicPartitionsResponse:
-    body: DescribeTopicPartitionsRequest = call.body
+def handle(node: Node, call: Call) -> messages.DescribeTopicPartitionsResponse:
+    body: messages.DescribeTopicPartitionsRequest = call.body
     names = sorted({topic.name for topic in body.topics} or {topic.name for topic in node.topics.all()})
     first = 0
     if body.cursor is not None:
         if body.cursor.partition_index < 0 or (body.topics and body.cursor.topic_name not in names):
             refused = [_refused(name, ErrorCode.INVALID_REQUEST) for name in names]
-            return DescribeTopicPartitionsResponse(topics=refused)
+            return messages.DescribeTopicPartitionsResponse(topics=refused)
         start = body.cursor.topic_name
         names = [name for name in names if name >= start]
         if names and names[0] == start:
             first = body.cursor.partition_index
     left = max(1, min(body.response_partition_limit, node.described_partitions_max))
-    topics: list[DescribeTopicPartitionsResponseTopic] = []
+    topics: list[messages.DescribeTopicPartitionsResponseTopic] = []
     for name in names:
         topic = node.topics.get(name)
         if left == 0:
-            return DescribeTopicPartitionsResponse(
-                topics=topics, next_cursor=ResponseCursor(topic_name=name, partition_index=first)
+            return messages.DescribeTopicPartitionsResponse(
+                topics=topics, next_cursor=messages.ResponseCursor(topic_name=name, partition_index=first)
             )
         if topic is None:
             is_possible = is_topic_name(name)
@@ -52,19 +46,19 @@ def handle(node: Node, call: Call) -> DescribeTopicPartitionsResponse:
         topics.append(_described(node, topic, numbers))
         left -= len(numbers)
         if numbers.stop < len(topic.partitions):
-            return DescribeTopicPartitionsResponse(
-                topics=topics, next_cursor=ResponseCursor(topic_name=name, partition_index=numbers.stop)
+            return messages.DescribeTopicPartitionsResponse(
+                topics=topics, next_cursor=messages.ResponseCursor(topic_name=name, partition_index=numbers.stop)
             )
         first = 0
-    return DescribeTopicPartitionsResponse(topics=topics)
+    return messages.DescribeTopicPartitionsResponse(topics=topics)
 
 
-def _refused(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
-    return DescribeTopicPartitionsResponseTopic(error_code=code, name=name, topic_id=ZERO_UUID, partitions=[])
+def _refused(name: str, code: ErrorCode) -> messages.DescribeTopicPartitionsResponseTopic:
+    return messages.DescribeTopicPartitionsResponseTopic(error_code=code, name=name, topic_id=ZERO_UUID, partitions=[])
 
 
-def _described(node: Node, topic: Topic, numbers: range) -> DescribeTopicPartitionsResponseTopic:
-    return DescribeTopicPartitionsResponseTopic(
+def _described(node: Node, topic: Topic, numbers: range) -> messages.DescribeTopicPartitionsResponseTopic:
+    return messages.DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.topic_id,
@@ -73,9 +67,9 @@ def _described(node: Node, topic: Topic, numbers: range) -> DescribeTopicPartiti
     )
 
 
-def _partition(node: Node, number: int, leader_epoch: int | None) -> DescribeTopicPartitionsResponsePartition:
+def _partition(node: Node, number: int, leader_epoch: int | None) -> messages.DescribeTopicPartitionsResponsePartition:
     nodes, is_online = (node.node_id,), leader_epoch is not None
-    return DescribeTopicPartitionsResponsePartition(
+    return messages.DescribeTopicPartitionsResponsePartition(
         error_code=ErrorCode.NONE if is_online else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=number,
         leader_id=node.node_id if is_online else -1,
@@ -88,4 +82,6 @@ def _partition(node: Node, number: int, leader_epoch: int | None) -> DescribeTop
     )
 
 
-API = Api(DescribeTopicPartitionsRequest, handle, record_guards.describe_topic_partitions, describes_permissions=True)
+API = Api(
+    messages.DescribeTopicPartitionsRequest, handle, record_guards.describe_topic_partitions, describes_permissions=True
+)

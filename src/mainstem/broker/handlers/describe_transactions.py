@@ -10,25 +10,20 @@ from mainstem.broker.node import Node
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.describe_transactions import (
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-    TopicData,
-    TransactionState,
-)
+from mainstem.protocol.messages import describe_transactions as messages
 
 
-async def handle(node: Node, call: Call) -> DescribeTransactionsResponse:
-    body: DescribeTransactionsRequest = call.body
+async def handle(node: Node, call: Call) -> messages.DescribeTransactionsResponse:
+    body: messages.DescribeTransactionsRequest = call.body
     states = [await _describe(node, transactional_id) for transactional_id in body.transactional_ids]
-    return DescribeTransactionsResponse(transaction_states=states)
+    return messages.DescribeTransactionsResponse(transaction_states=states)
 
 
-async def _describe(node: Node, transactional_id: str) -> TransactionState:
+async def _describe(node: Node, transactional_id: str) -> messages.TransactionState:
     try:
         transaction = await node.transactions.describe(transactional_id)
     except MainstemError as error:
-        return TransactionState(
+        return messages.TransactionState(
             error_code=coordinator_code(error),
             transactional_id=transactional_id,
             transaction_state="",
@@ -41,7 +36,7 @@ async def _describe(node: Node, transactional_id: str) -> TransactionState:
     topics: dict[str, list[int]] = {}
     for each in sorted(transaction.partitions):
         topics.setdefault(each.topic, []).append(each.partition)
-    return TransactionState(
+    return messages.TransactionState(
         error_code=ErrorCode.NONE,
         transactional_id=transactional_id,
         transaction_state=transaction.state.text,
@@ -49,12 +44,12 @@ async def _describe(node: Node, transactional_id: str) -> TransactionState:
         transaction_start_time_ms=transaction.start_ms,
         producer_id=transaction.producer_id,
         producer_epoch=transaction.producer_epoch,
-        topics=[TopicData(topic=topic, partitions=numbers) for topic, numbers in topics.items()],
+        topics=[messages.TopicData(topic=topic, partitions=numbers) for topic, numbers in topics.items()],
     )
 
 
 API = Api(
-    DescribeTransactionsRequest,
+    messages.DescribeTransactionsRequest,
     handle,
     admin_guards.describe_transactions,
     slices=Slices("transactional_ids", "transaction_states", once=True),

@@ -14,31 +14,26 @@ from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.node import Node
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.describe_user_scram_credentials import (
-    CredentialInfo,
-    DescribeUserScramCredentialsRequest,
-    DescribeUserScramCredentialsResponse,
-    DescribeUserScramCredentialsResult,
-)
+from mainstem.protocol.messages import describe_user_scram_credentials as messages
 from mainstem.protocol.scram import SHA_256, SHA_512
 
 NUMBER_OF: Final = {SHA_256: 1, SHA_512: 2}
 """Kafka's numbers of the mechanisms."""
 
 
-def handle(node: Node, call: Call) -> DescribeUserScramCredentialsResponse:
-    body: DescribeUserScramCredentialsRequest = call.body
+def handle(node: Node, call: Call) -> messages.DescribeUserScramCredentialsResponse:
+    body: messages.DescribeUserScramCredentialsRequest = call.body
     counts = Counter(user.name for user in body.users or ())
-    return DescribeUserScramCredentialsResponse(
+    return messages.DescribeUserScramCredentialsResponse(
         error_code=ErrorCode.NONE,
         error_message=None,
         results=[_describe(node, name, counts[name]) for name in (counts or node.credentials.users())],
     )
 
 
-def _describe(node: Node, name: str, count: int) -> DescribeUserScramCredentialsResult:
+def _describe(node: Node, name: str, count: int) -> messages.DescribeUserScramCredentialsResult:
     held = node.credentials.of(name)
-    result = DescribeUserScramCredentialsResult(
+    result = messages.DescribeUserScramCredentialsResult(
         user=name, error_code=ErrorCode.NONE, error_message=None, credential_infos=[]
     )
     if count > 1:
@@ -47,10 +42,10 @@ def _describe(node: Node, name: str, count: int) -> DescribeUserScramCredentials
         result.error_code, result.error_message = ErrorCode.RESOURCE_NOT_FOUND, f"there is no user {name!r}"
     else:
         result.credential_infos = [
-            CredentialInfo(mechanism=NUMBER_OF[mechanism], iterations=credential.iterations)
+            messages.CredentialInfo(mechanism=NUMBER_OF[mechanism], iterations=credential.iterations)
             for mechanism, credential in sorted(held.items())
         ]
     return result
 
 
-API = Api(DescribeUserScramCredentialsRequest, handle, on_cluster(Operation.DESCRIBE))
+API = Api(messages.DescribeUserScramCredentialsRequest, handle, on_cluster(Operation.DESCRIBE))

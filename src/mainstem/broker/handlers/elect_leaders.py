@@ -16,31 +16,26 @@ from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.node import Node
 from mainstem.errors import MainstemError, PartitionOfflineError
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.elect_leaders import (
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-    PartitionResult,
-    ReplicaElectionResult,
-)
+from mainstem.protocol.messages import elect_leaders as messages
 
 _ELECTION_TYPES: Final = (0, 1)  # preferred, unclean
 
 
-def handle(node: Node, call: Call) -> ElectLeadersResponse:
-    body: ElectLeadersRequest = call.body
+def handle(node: Node, call: Call) -> messages.ElectLeadersResponse:
+    body: messages.ElectLeadersRequest = call.body
     is_known = body.election_type in _ELECTION_TYPES
     results = [
-        ReplicaElectionResult(
+        messages.ReplicaElectionResult(
             topic=asked.topic,
             partition_result=[_elect(node, asked.topic, number, body.election_type) for number in asked.partitions],
         )
         for asked in body.topic_partitions or ()
     ]
     code = ErrorCode.NONE if is_known else ErrorCode.INVALID_REQUEST
-    return ElectLeadersResponse(error_code=code, replica_election_results=results)
+    return messages.ElectLeadersResponse(error_code=code, replica_election_results=results)
 
 
-def _elect(node: Node, topic: str, number: int, election_type: int) -> PartitionResult:
+def _elect(node: Node, topic: str, number: int, election_type: int) -> messages.PartitionResult:
     try:
         if election_type not in _ELECTION_TYPES:
             raise refusal(ErrorCode.INVALID_REQUEST, f"there is no election type {election_type}")
@@ -48,9 +43,9 @@ def _elect(node: Node, topic: str, number: int, election_type: int) -> Partition
         raise refusal(ErrorCode.ELECTION_NOT_NEEDED)
     except PartitionOfflineError as error:
         code: ErrorCode = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
-        return PartitionResult(partition_id=number, error_code=code, error_message=str(error))
+        return messages.PartitionResult(partition_id=number, error_code=code, error_message=str(error))
     except MainstemError as error:
-        return PartitionResult(partition_id=number, error_code=error_code(error), error_message=str(error))
+        return messages.PartitionResult(partition_id=number, error_code=error_code(error), error_message=str(error))
 
 
-API = Api(ElectLeadersRequest, handle, admin_guards.elect_leaders)
+API = Api(messages.ElectLeadersRequest, handle, admin_guards.elect_leaders)

@@ -19,12 +19,7 @@ from mainstem.broker.configs.config_entries import ChangeableConfigs
 from mainstem.broker.error_codes import refusal
 from mainstem.broker.node import Node
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResourceResponse,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
+from mainstem.protocol.messages import incremental_alter_configs as messages
 
 _SET: Final = 0
 _DELETE: Final = 1
@@ -33,14 +28,14 @@ _SUBTRACT: Final = 3
 _OPERATIONS: Final = frozenset({_SET, _DELETE, _APPEND, _SUBTRACT})
 
 
-async def handle(node: Node, call: Call) -> IncrementalAlterConfigsResponse:
-    body: IncrementalAlterConfigsRequest = call.body
+async def handle(node: Node, call: Call) -> messages.IncrementalAlterConfigsResponse:
+    body: messages.IncrementalAlterConfigsRequest = call.body
     results = await change_configs(node, body.resources, _changed, validate_only=body.validate_only)
-    responses = [AlterConfigsResourceResponse(**result._asdict()) for result in results]
-    return IncrementalAlterConfigsResponse(responses=responses)
+    responses = [messages.AlterConfigsResourceResponse(**result._asdict()) for result in results]
+    return messages.IncrementalAlterConfigsResponse(responses=responses)
 
 
-def _changed(configs: ChangeableConfigs, asked: Iterable[AlterableConfig]) -> dict[str, str]:
+def _changed(configs: ChangeableConfigs, asked: Iterable[messages.AlterableConfig]) -> dict[str, str]:
     overrides = dict(configs.overrides)
     for config in asked:
         if config.config_operation not in _OPERATIONS:
@@ -54,7 +49,7 @@ def _changed(configs: ChangeableConfigs, asked: Iterable[AlterableConfig]) -> di
     return overrides
 
 
-def _change(configs: ChangeableConfigs, overrides: dict[str, str], config: AlterableConfig) -> None:
+def _change(configs: ChangeableConfigs, overrides: dict[str, str], config: messages.AlterableConfig) -> None:
     if config.config_operation == _DELETE:
         overrides.pop(config.name, None)
         return
@@ -77,7 +72,7 @@ def _change(configs: ChangeableConfigs, overrides: dict[str, str], config: Alter
 
 
 API = Api(
-    IncrementalAlterConfigsRequest,
+    messages.IncrementalAlterConfigsRequest,
     handle,
     admin_guards.on_configs(Operation.ALTER_CONFIGS, "responses"),
     changes_state=True,

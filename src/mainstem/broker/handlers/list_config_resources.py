@@ -15,35 +15,31 @@ from mainstem.broker.call import Call
 from mainstem.broker.configs.config_entries import ResourceType
 from mainstem.broker.node import Node
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.list_config_resources import (
-    ConfigResource,
-    ListConfigResourcesRequest,
-    ListConfigResourcesResponse,
-)
+from mainstem.protocol.messages import list_config_resources as messages
 
 _TYPES_FROM: Final = 1
 
 
-def handle(node: Node, call: Call) -> ListConfigResourcesResponse:
-    body: ListConfigResourcesRequest = call.body
+def handle(node: Node, call: Call) -> messages.ListConfigResourcesResponse:
+    body: messages.ListConfigResourcesRequest = call.body
     if call.api_version < _TYPES_FROM:
         wanted = {int(ResourceType.CLIENT_METRICS)}
     else:
         wanted = set(body.resource_types) or {int(kind) for kind in ResourceType}
     if not wanted <= {int(kind) for kind in ResourceType}:
-        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=[])
+        return messages.ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=[])
     names: dict[ResourceType, list[str]] = {
         ResourceType.GROUP: sorted(node.group_configs.group_ids()),
         ResourceType.BROKER: [str(node.node_id)],
         ResourceType.TOPIC: sorted(topic.name for topic in node.topics.all()),
     }
     resources = [
-        ConfigResource(resource_name=name, resource_type=kind)
+        messages.ConfigResource(resource_name=name, resource_type=kind)
         for kind, listed in names.items()
         if kind in wanted
         for name in listed
     ]
-    return ListConfigResourcesResponse(error_code=ErrorCode.NONE, config_resources=resources)
+    return messages.ListConfigResourcesResponse(error_code=ErrorCode.NONE, config_resources=resources)
 
 
-API = Api(ListConfigResourcesRequest, handle, on_cluster(Operation.DESCRIBE_CONFIGS))
+API = Api(messages.ListConfigResourcesRequest, handle, on_cluster(Operation.DESCRIBE_CONFIGS))

@@ -20,13 +20,7 @@ from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError, UnknownTopicError
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopicResponse,
-)
+from mainstem.protocol.messages import list_offsets as messages
 from mainstem.record.constants import NO_LEADER_EPOCH
 
 _LATEST: Final = -1
@@ -39,22 +33,22 @@ _EARLIEST_PENDING_UPLOAD: Final = -6
 _FROM_VERSION: Final = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9, _EARLIEST_PENDING_UPLOAD: 11}
 
 
-def handle(node: Node, call: Call) -> ListOffsetsResponse:
-    body: ListOffsetsRequest = call.body
+def handle(node: Node, call: Call) -> messages.ListOffsetsResponse:
+    body: messages.ListOffsetsRequest = call.body
     topics = [
-        ListOffsetsTopicResponse(
+        messages.ListOffsetsTopicResponse(
             name=asked.name, partitions=[_find(node, call, body, asked.name, item) for item in asked.partitions]
         )
         for asked in body.topics
         if asked.partitions
     ]
-    return ListOffsetsResponse(topics=topics)
+    return messages.ListOffsetsResponse(topics=topics)
 
 
 def _find(
-    node: Node, call: Call, body: ListOffsetsRequest, name: str, item: ListOffsetsPartition
-) -> ListOffsetsPartitionResponse:
-    answer = ListOffsetsPartitionResponse(partition_index=item.partition_index, error_code=ErrorCode.NONE)
+    node: Node, call: Call, body: messages.ListOffsetsRequest, name: str, item: messages.ListOffsetsPartition
+) -> messages.ListOffsetsPartitionResponse:
+    answer = messages.ListOffsetsPartitionResponse(partition_index=item.partition_index, error_code=ErrorCode.NONE)
     try:
         _check_timestamp(call.api_version, item.timestamp)
         log = _partition(node, name, item.partition_index)
@@ -78,7 +72,7 @@ def _check_timestamp(version: int, timestamp: int) -> None:
         raise refusal(ErrorCode.UNSUPPORTED_VERSION)
 
 
-def _check_epoch(log: PartitionLog, item: ListOffsetsPartition) -> None:
+def _check_epoch(log: PartitionLog, item: messages.ListOffsetsPartition) -> None:
     if NO_LEADER_EPOCH != item.current_leader_epoch < log.leader_epoch:
         raise refusal(ErrorCode.FENCED_LEADER_EPOCH)
     if item.current_leader_epoch > log.leader_epoch:
@@ -99,7 +93,7 @@ def _look_up(log: PartitionLog, timestamp: int, isolation_level: int) -> tuple[i
 
 
 API = Api(
-    ListOffsetsRequest,
+    messages.ListOffsetsRequest,
     handle,
     on_topics(Operation.DESCRIBE),
     slices=Slices("topics", "topics", partitions="partitions"),

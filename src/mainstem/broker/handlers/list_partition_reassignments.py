@@ -8,14 +8,11 @@ from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.node import Node
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-)
+from mainstem.protocol.messages import list_partition_reassignments as messages
 
 
-def handle(node: Node, call: Call) -> ListPartitionReassignmentsResponse:
-    return ListPartitionReassignmentsResponse(error_code=ErrorCode.NONE, error_message=None, topics=[])
+def handle(node: Node, call: Call) -> messages.ListPartitionReassignmentsResponse:
+    return messages.ListPartitionReassignmentsResponse(error_code=ErrorCode.NONE, error_message=None, topics=[])
 
 
-API = Api(ListPartitionReassignmentsRequest, handle, on_cluster(Operation.DESCRIBE))
+API = Api(messages.ListPartitionReassignmentsRequest, handle, on_cluster(Operation.DESCRIBE))

@@ -17,21 +17,14 @@ from mainstem.broker.slices import Slices
 from mainstem.broker.storage.topics import Topic
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
+from mainstem.protocol.messages import metadata as messages
 from mainstem.protocol.schema import ZERO_UUID
 
 _NO_NAME_FROM: Final = 12
 
 
-def handle(node: Node, call: Call) -> MetadataResponse:
-    body: MetadataRequest = call.body
+def handle(node: Node, call: Call) -> messages.MetadataResponse:
+    body: messages.MetadataRequest = call.body
     # Version 0 has no null: an empty list means all topics.
     wants_all = body.topics is None or (call.api_version == 0 and not body.topics)
     if wants_all:
@@ -39,32 +32,36 @@ def handle(node: Node, call: Call) -> MetadataResponse:
     else:
         topics = [_find(node, call.api_version, asked, body.allow_auto_topic_creation) for asked in body.topics or ()]
     host, port = call.advertised
-    return MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=node.node_id, host=host, port=port)],
+    return messages.MetadataResponse(
+        brokers=[messages.MetadataResponseBroker(node_id=node.node_id, host=host, port=port)],
         cluster_id=node.cluster_id,
         controller_id=node.node_id,
         topics=topics,
     )
 
 
-def _find(node: Node, version: int, asked: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic:
+def _find(
+    node: Node, version: int, asked: messages.MetadataRequestTopic, may_create: bool
+) -> messages.MetadataResponseTopic:
     if asked.name is None:
         topic = node.topics.by_id(asked.topic_id)
         if topic is None:
             name = None if version >= _NO_NAME_FROM else ""
-            return MetadataResponseTopic(
+            return messages.MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=name, topic_id=asked.topic_id, partitions=[]
             )
         return _described(node, topic)
     try:
         topic = node.topics.find_or_create(asked.name) if may_create else node.topics.find(asked.name)
     except MainstemError as error:
-        return MetadataResponseTopic(error_code=error_code(error), name=asked.name, topic_id=ZERO_UUID, partitions=[])
+        return messages.MetadataResponseTopic(
+            error_code=error_code(error), name=asked.name, topic_id=ZERO_UUID, partitions=[]
+        )
     return _described(node, topic)
 
 
-def _described(node: Node, topic: Topic) -> MetadataResponseTopic:
-    return MetadataResponseTopic(
+def _described(node: Node, topic: Topic) -> messages.MetadataResponseTopic:
+    return messages.MetadataResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.topic_id,
@@ -75,10 +72,10 @@ def _described(node: Node, topic: Topic) -> MetadataResponseTopic:
     )
 
 
-def _partition(node: Node, number: int, leader_epoch: int | None) -> MetadataResponsePartition:
+def _partition(node: Node, number: int, leader_epoch: int | None) -> messages.MetadataResponsePartition:
     """Describe one partition. An offline partition has no leader, so clients ask again later."""
     nodes, is_online = (node.node_id,), leader_epoch is not None
-    return MetadataResponsePartition(
+    return messages.MetadataResponsePartition(
         error_code=ErrorCode.NONE if is_online else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=number,
         leader_id=node.node_id if is_online else -1,
@@ -90,7 +87,7 @@ def _partition(node: Node, number: int, leader_epoch: int | None) -> MetadataRes
 
 
 API = Api(
-    MetadataRequest,
+    messages.MetadataRequest,
     handle,
     record_guards.metadata,
     describes_permissions=True,

@@ -19,21 +19,15 @@ from mainstem.broker.node import Node
 from mainstem.broker.slices import in_pieces, in_turns
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestTopic,
-    OffsetDeleteResponse,
-    OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
-)
+from mainstem.protocol.messages import offset_delete as messages
 
 
-async def handle(node: Node, call: Call) -> OffsetDeleteResponse:
-    body: OffsetDeleteRequest = call.body
+async def handle(node: Node, call: Call) -> messages.OffsetDeleteResponse:
+    body: messages.OffsetDeleteRequest = call.body
     group = node.groups.group(body.group_id)
     if group is None:
         missing = ErrorCode.GROUP_ID_NOT_FOUND if body.group_id else ErrorCode.INVALID_GROUP_ID
-        return OffsetDeleteResponse(error_code=missing, topics=[])
+        return messages.OffsetDeleteResponse(error_code=missing, topics=[])
     try:
         group.check_offset_delete()
         topics = [await _answer(node, group, topic) async for topic in in_turns(body.topics)]
@@ -54,27 +48,29 @@ async def handle(node: Node, call: Call) -> OffsetDeleteResponse:
         for answer in (item for topic in topics if topic.name in used for item in topic.partitions):
             answer.error_code = answer.error_code or ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
     except MainstemError as error:
-        return OffsetDeleteResponse(error_code=coordinator_code(error), topics=[])
-    return OffsetDeleteResponse(error_code=ErrorCode.NONE, topics=topics)
+        return messages.OffsetDeleteResponse(error_code=coordinator_code(error), topics=[])
+    return messages.OffsetDeleteResponse(error_code=ErrorCode.NONE, topics=topics)
 
 
-async def _answer(node: Node, group: Group, asked: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
+async def _answer(
+    node: Node, group: Group, asked: messages.OffsetDeleteRequestTopic
+) -> messages.OffsetDeleteResponseTopic:
     topic = node.topics.get(asked.name)
     count = 0 if topic is None else len(topic.partitions)
     used = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.subscribes(asked.name) else ErrorCode.NONE
     numbers = [item.partition_index for item in asked.partitions]
     partitions = [
-        OffsetDeleteResponsePartition(
+        messages.OffsetDeleteResponsePartition(
             partition_index=number,
             error_code=used if 0 <= number < count else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         )
         async for number in in_turns(numbers)
     ]
-    return OffsetDeleteResponseTopic(name=asked.name, partitions=partitions)
+    return messages.OffsetDeleteResponseTopic(name=asked.name, partitions=partitions)
 
 
 API = Api(
-    OffsetDeleteRequest,
+    messages.OffsetDeleteRequest,
     handle,
     in_turn(
         on_named(ResourceType.GROUP, Operation.DELETE, "group_id"),

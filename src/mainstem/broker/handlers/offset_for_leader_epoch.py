@@ -14,29 +14,23 @@ from mainstem.broker.node import Node
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.offset_for_leader_epoch import (
-    EpochEndOffset,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopicResult,
-)
+from mainstem.protocol.messages import offset_for_leader_epoch as messages
 from mainstem.record.constants import NO_LEADER_EPOCH
 
 
-def handle(node: Node, call: Call) -> OffsetForLeaderEpochResponse:
-    body: OffsetForLeaderEpochRequest = call.body
+def handle(node: Node, call: Call) -> messages.OffsetForLeaderEpochResponse:
+    body: messages.OffsetForLeaderEpochRequest = call.body
     topics = [
-        OffsetForLeaderTopicResult(
+        messages.OffsetForLeaderTopicResult(
             topic=asked.topic, partitions=[_find(node, asked.topic, item) for item in asked.partitions]
         )
         for asked in body.topics
     ]
-    return OffsetForLeaderEpochResponse(topics=topics)
+    return messages.OffsetForLeaderEpochResponse(topics=topics)
 
 
-def _find(node: Node, name: str, item: OffsetForLeaderPartition) -> EpochEndOffset:
-    answer = EpochEndOffset(partition=item.partition, error_code=ErrorCode.NONE)
+def _find(node: Node, name: str, item: messages.OffsetForLeaderPartition) -> messages.EpochEndOffset:
+    answer = messages.EpochEndOffset(partition=item.partition, error_code=ErrorCode.NONE)
     try:
         log = node.topics.existing(name).partition(item.partition)
         if NO_LEADER_EPOCH != item.current_leader_epoch < log.leader_epoch:
@@ -50,7 +44,7 @@ def _find(node: Node, name: str, item: OffsetForLeaderPartition) -> EpochEndOffs
 
 
 API = Api(
-    OffsetForLeaderEpochRequest,
+    messages.OffsetForLeaderEpochRequest,
     handle,
     on_topics(Operation.DESCRIBE),
     slices=Slices("topics", "topics", partitions="partitions"),

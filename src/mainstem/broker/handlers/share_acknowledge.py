@@ -19,24 +19,18 @@ from mainstem.broker.share.acknowledging import Outcome, acknowledge, session_ke
 from mainstem.broker.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SharedPartition
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.share_acknowledge import (
-    LeaderIdAndEpoch,
-    PartitionData,
-    ShareAcknowledgeRequest,
-    ShareAcknowledgeResponse,
-    ShareAcknowledgeTopicResponse,
-)
+from mainstem.protocol.messages import share_acknowledge as messages
 
 
 async def handle(node: Node, call: Call) -> Answer:
-    body: ShareAcknowledgeRequest = call.body
+    body: messages.ShareAcknowledgeRequest = call.body
     try:
         key = session_key(body.group_id, body.member_id)
         if body.share_session_epoch == INITIAL_EPOCH:
             raise refusal(ErrorCode.INVALID_SHARE_SESSION_EPOCH, "a session begins with a fetch")
         session = node.share.sessions.use(key, body.share_session_epoch)
     except MainstemError as error:
-        return ShareAcknowledgeResponse(
+        return messages.ShareAcknowledgeResponse(
             error_code=error_code(error), error_message=str(error), responses=[], node_endpoints=[]
         )
     outcomes = acknowledge(node, key, body.topics, may_renew=body.is_renew_ack)
@@ -45,7 +39,7 @@ async def handle(node: Node, call: Call) -> Answer:
     else:
         session.advance()
     await until_durable(node, key, outcomes)
-    return ShareAcknowledgeResponse(
+    return messages.ShareAcknowledgeResponse(
         error_code=ErrorCode.NONE,
         acquisition_lock_timeout_ms=node.share.partitions.lock_duration_ms(key.group_id),
         responses=_responses(outcomes),
@@ -53,17 +47,20 @@ async def handle(node: Node, call: Call) -> Answer:
     )
 
 
-def _responses(outcomes: Mapping[SharedPartition, Outcome]) -> list[ShareAcknowledgeTopicResponse]:
-    by_topic: dict[UUID, list[PartitionData]] = {}
+def _responses(outcomes: Mapping[SharedPartition, Outcome]) -> list[messages.ShareAcknowledgeTopicResponse]:
+    by_topic: dict[UUID, list[messages.PartitionData]] = {}
     for (topic_id, number), outcome in outcomes.items():
-        data = PartitionData(
+        data = messages.PartitionData(
             partition_index=number,
             error_code=outcome.code,
             error_message=outcome.message,
-            current_leader=LeaderIdAndEpoch(leader_id=0, leader_epoch=0),
+            current_leader=messages.LeaderIdAndEpoch(leader_id=0, leader_epoch=0),
         )
         by_topic.setdefault(topic_id, []).append(data)
-    return [ShareAcknowledgeTopicResponse(topic_id=topic_id, partitions=items) for topic_id, items in by_topic.items()]
+    return [
+        messages.ShareAcknowledgeTopicResponse(topic_id=topic_id, partitions=items)
+        for topic_id, items in by_topic.items()
+    ]
 
 
-API = Api(ShareAcknowledgeRequest, handle, in_turn(reads_group, on_topics(Operation.READ, "responses")))
+API = Api(messages.ShareAcknowledgeRequest, handle, in_turn(reads_group, on_topics(Operation.READ, "responses")))

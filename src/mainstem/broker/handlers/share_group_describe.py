@@ -14,26 +14,19 @@ from mainstem.broker.share.group import ASSIGNOR_NAME, ShareMember
 from mainstem.broker.slices import Slices
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.share_group_describe import (
-    Assignment,
-    DescribedGroup,
-    Member,
-    ShareGroupDescribeRequest,
-    ShareGroupDescribeResponse,
-    TopicPartitions,
-)
+from mainstem.protocol.messages import share_group_describe as messages
 
 
-def handle(node: Node, call: Call) -> ShareGroupDescribeResponse:
-    body: ShareGroupDescribeRequest = call.body
-    return ShareGroupDescribeResponse(groups=[_describe(node, group_id) for group_id in body.group_ids])
+def handle(node: Node, call: Call) -> messages.ShareGroupDescribeResponse:
+    body: messages.ShareGroupDescribeRequest = call.body
+    return messages.ShareGroupDescribeResponse(groups=[_describe(node, group_id) for group_id in body.group_ids])
 
 
-def _describe(node: Node, group_id: str) -> DescribedGroup:
+def _describe(node: Node, group_id: str) -> messages.DescribedGroup:
     try:
         group = node.share.coordinator.find(group_id)
     except MainstemError as error:
-        return DescribedGroup(
+        return messages.DescribedGroup(
             error_code=coordinator_code(error),
             error_message=str(error),
             group_id=group_id,
@@ -43,7 +36,7 @@ def _describe(node: Node, group_id: str) -> DescribedGroup:
             assignor_name="",
             members=[],
         )
-    return DescribedGroup(
+    return messages.DescribedGroup(
         error_code=ErrorCode.NONE,
         group_id=group_id,
         group_state=group.state_name,
@@ -54,25 +47,25 @@ def _describe(node: Node, group_id: str) -> DescribedGroup:
     )
 
 
-def _member(node: Node, member: ShareMember) -> Member:
+def _member(node: Node, member: ShareMember) -> messages.Member:
     assigned = [
-        TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=list(numbers))
+        messages.TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=list(numbers))
         for topic_id, numbers in member.assigned.items()
         if (topic := node.topics.by_id(topic_id)) is not None
     ]
-    return Member(
+    return messages.Member(
         member_id=member.member_id,
         rack_id=member.rack_id,
         member_epoch=member.epoch,
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=list(member.topics),
-        assignment=Assignment(topic_partitions=assigned),
+        assignment=messages.Assignment(topic_partitions=assigned),
     )
 
 
 API = Api(
-    ShareGroupDescribeRequest,
+    messages.ShareGroupDescribeRequest,
     handle,
     group_guards.on_described_groups("group_ids"),
     describes_permissions=True,

@@ -23,13 +23,7 @@ from mainstem.broker.storage.topics import Topic
 from mainstem.broker.transactions.state import Producer
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
-)
+from mainstem.protocol.messages import txn_offset_commit as messages
 
 _ABORTABLE_FROM: Final = 4
 _ADDS_FROM: Final = 5
@@ -37,8 +31,8 @@ _NEWEST_COMMIT: Final = 10
 """The version of OffsetCommit whose rules for members and their epochs hold here, too."""
 
 
-async def handle(node: Node, call: Call) -> TxnOffsetCommitResponse:
-    body: TxnOffsetCommitRequest = call.body
+async def handle(node: Node, call: Call) -> messages.TxnOffsetCommitResponse:
+    body: messages.TxnOffsetCommitRequest = call.body
     kept: dict[tuple[str, int], CommittedOffset] = {}
     topics = []
     async for asked in in_turns(body.topics):
@@ -46,11 +40,13 @@ async def handle(node: Node, call: Call) -> TxnOffsetCommitResponse:
         topic = node.topics.get(asked.name)
         async for item in in_turns(asked.partitions):
             code = _check(node, topic, item)
-            partitions.append(TxnOffsetCommitResponsePartition(partition_index=item.partition_index, error_code=code))
+            partitions.append(
+                messages.TxnOffsetCommitResponsePartition(partition_index=item.partition_index, error_code=code)
+            )
             if topic is not None and code is ErrorCode.NONE:
                 kept[topic.name, item.partition_index] = _committed(node, topic, item)
-        topics.append(TxnOffsetCommitResponseTopic(name=asked.name, partitions=partitions))
-    response = TxnOffsetCommitResponse(topics=topics)
+        topics.append(messages.TxnOffsetCommitResponseTopic(name=asked.name, partitions=partitions))
+    response = messages.TxnOffsetCommitResponse(topics=topics)
     if kept:
         try:
             for piece in in_pieces(list(kept.items())):
@@ -61,7 +57,7 @@ async def handle(node: Node, call: Call) -> TxnOffsetCommitResponse:
 
 
 async def _commit(
-    node: Node, version: int, body: TxnOffsetCommitRequest, kept: dict[tuple[str, int], CommittedOffset]
+    node: Node, version: int, body: messages.TxnOffsetCommitRequest, kept: dict[tuple[str, int], CommittedOffset]
 ) -> None:
     """Raises RemoteError, and the log's errors."""
     producer = Producer(body.producer_id, body.producer_epoch)
@@ -81,7 +77,7 @@ async def _commit(
     await node.groups.transactional.commit(body.group_id, body.producer_id, body.producer_epoch, kept)
 
 
-def _check_member(node: Node, body: TxnOffsetCommitRequest) -> None:
+def _check_member(node: Node, body: messages.TxnOffsetCommitRequest) -> None:
     """Raise RemoteError when the member may not commit. A request without a member may, as before KIP-447."""
     code = node.groups.log.refusal(body.group_id)
     if not code and (body.generation_id >= 0 or body.member_id or body.group_instance_id is not None):
@@ -93,7 +89,7 @@ def _check_member(node: Node, body: TxnOffsetCommitRequest) -> None:
         raise refusal(code)
 
 
-def _check(node: Node, topic: Topic | None, item: TxnOffsetCommitRequestPartition) -> ErrorCode:
+def _check(node: Node, topic: Topic | None, item: messages.TxnOffsetCommitRequestPartition) -> ErrorCode:
     if topic is None or not 0 <= item.partition_index < len(topic.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if len((item.committed_metadata or "").encode()) > node.offset_metadata_bytes_max:
@@ -101,7 +97,7 @@ def _check(node: Node, topic: Topic | None, item: TxnOffsetCommitRequestPartitio
     return ErrorCode.NONE
 
 
-def _committed(node: Node, topic: Topic, item: TxnOffsetCommitRequestPartition) -> CommittedOffset:
+def _committed(node: Node, topic: Topic, item: messages.TxnOffsetCommitRequestPartition) -> CommittedOffset:
     return CommittedOffset(
         item.committed_offset,
         item.committed_leader_epoch,
@@ -111,14 +107,14 @@ def _committed(node: Node, topic: Topic, item: TxnOffsetCommitRequestPartition) 
     )
 
 
-def _refuse(response: TxnOffsetCommitResponse, code: ErrorCode) -> None:
+def _refuse(response: messages.TxnOffsetCommitResponse, code: ErrorCode) -> None:
     for topic in response.topics:
         for partition in topic.partitions:
             partition.error_code = partition.error_code or code
 
 
 API = Api(
-    TxnOffsetCommitRequest,
+    messages.TxnOffsetCommitRequest,
     handle,
     in_turn(
         on_topics(

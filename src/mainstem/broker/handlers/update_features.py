@@ -14,34 +14,29 @@ from mainstem.broker.call import Call
 from mainstem.broker.features import features
 from mainstem.broker.node import Node
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.update_features import (
-    FeatureUpdateKey,
-    UpdatableFeatureResult,
-    UpdateFeaturesRequest,
-    UpdateFeaturesResponse,
-)
+from mainstem.protocol.messages import update_features as messages
 
 _RESULTS_UNTIL: Final = 1
 
 
-def handle(node: Node, call: Call) -> UpdateFeaturesResponse:
-    body: UpdateFeaturesRequest = call.body
+def handle(node: Node, call: Call) -> messages.UpdateFeaturesResponse:
+    body: messages.UpdateFeaturesRequest = call.body
     levels = {feature.name: feature.level for feature in features(node.apis)}
     for update in body.feature_updates:
         problem = _problem(levels, update)
         if problem is not None:
-            return UpdateFeaturesResponse(
+            return messages.UpdateFeaturesResponse(
                 error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=problem, results=()
             )
     results = [
-        UpdatableFeatureResult(feature=update.feature, error_code=ErrorCode.NONE, error_message=None)
+        messages.UpdatableFeatureResult(feature=update.feature, error_code=ErrorCode.NONE, error_message=None)
         for update in body.feature_updates
         if call.api_version <= _RESULTS_UNTIL
     ]
-    return UpdateFeaturesResponse(error_code=ErrorCode.NONE, error_message=None, results=results)
+    return messages.UpdateFeaturesResponse(error_code=ErrorCode.NONE, error_message=None, results=results)
 
 
-def _problem(levels: dict[str, int], update: FeatureUpdateKey) -> str | None:
+def _problem(levels: dict[str, int], update: messages.FeatureUpdateKey) -> str | None:
     level = levels.get(update.feature)
     if level is None:
         return f"there is no feature {update.feature[:300]!r} here"
@@ -50,4 +45,4 @@ def _problem(levels: dict[str, int], update: FeatureUpdateKey) -> str | None:
     return None
 
 
-API = Api(UpdateFeaturesRequest, handle, on_cluster(Operation.ALTER))
+API = Api(messages.UpdateFeaturesRequest, handle, on_cluster(Operation.ALTER))

@@ -18,22 +18,15 @@ from mainstem.broker.transactions.steps import EPOCH_BUMP_FROM
 from mainstem.errors import MainstemError
 from mainstem.model import TopicPartition
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.write_txn_markers import (
-    WritableTxnMarker,
-    WritableTxnMarkerPartitionResult,
-    WritableTxnMarkerResult,
-    WritableTxnMarkerTopicResult,
-    WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
-)
+from mainstem.protocol.messages import write_txn_markers as messages
 
 
-async def handle(node: Node, call: Call) -> WriteTxnMarkersResponse:
-    body: WriteTxnMarkersRequest = call.body
-    return WriteTxnMarkersResponse(markers=[await _write(node, asked) for asked in body.markers])
+async def handle(node: Node, call: Call) -> messages.WriteTxnMarkersResponse:
+    body: messages.WriteTxnMarkersRequest = call.body
+    return messages.WriteTxnMarkersResponse(markers=[await _write(node, asked) for asked in body.markers])
 
 
-async def _write(node: Node, asked: WritableTxnMarker) -> WritableTxnMarkerResult:
+async def _write(node: Node, asked: messages.WritableTxnMarker) -> messages.WritableTxnMarkerResult:
     marker = Marker(
         Producer(asked.producer_id, asked.producer_epoch),
         asked.coordinator_epoch,
@@ -45,9 +38,9 @@ async def _write(node: Node, asked: WritableTxnMarker) -> WritableTxnMarkerResul
         partitions = []
         for number in topic.partition_indexes:
             code = await _write_one(node, TopicPartition(topic.name, number), marker)
-            partitions.append(WritableTxnMarkerPartitionResult(partition_index=number, error_code=code))
-        topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
-    return WritableTxnMarkerResult(producer_id=asked.producer_id, topics=topics)
+            partitions.append(messages.WritableTxnMarkerPartitionResult(partition_index=number, error_code=code))
+        topics.append(messages.WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
+    return messages.WritableTxnMarkerResult(producer_id=asked.producer_id, topics=topics)
 
 
 async def _write_one(node: Node, partition: TopicPartition, marker: Marker) -> ErrorCode:
@@ -59,4 +52,4 @@ async def _write_one(node: Node, partition: TopicPartition, marker: Marker) -> E
     return ErrorCode.NONE
 
 
-API = Api(WriteTxnMarkersRequest, handle, admin_guards.write_txn_markers)
+API = Api(messages.WriteTxnMarkersRequest, handle, admin_guards.write_txn_markers)

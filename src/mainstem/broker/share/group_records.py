@@ -16,22 +16,7 @@ from mainstem.broker.coordinator.effects import StateRecord
 from mainstem.broker.groups.records import key_type
 from mainstem.errors import FrameError
 from mainstem.protocol.codec import decode_message, encode_message
-from mainstem.protocol.messages.share_records import (
-    ShareGroupCurrentMemberAssignmentKey,
-    ShareGroupCurrentMemberAssignmentValue,
-    ShareGroupMemberMetadataKey,
-    ShareGroupMemberMetadataValue,
-    ShareGroupMetadataKey,
-    ShareGroupMetadataValue,
-    ShareGroupStatePartitionMetadataKey,
-    ShareGroupStatePartitionMetadataValue,
-    ShareGroupTargetAssignmentMemberKey,
-    ShareGroupTargetAssignmentMemberValue,
-    ShareGroupTargetAssignmentMetadataKey,
-    ShareGroupTargetAssignmentMetadataValue,
-    TopicPartitions,
-    TopicPartitionsInfo,
-)
+from mainstem.protocol.messages import share_records as messages
 from mainstem.protocol.schema import Message
 
 if TYPE_CHECKING:
@@ -68,85 +53,90 @@ class ShareGroupChange:
 
 
 _GROUP_TYPES: Final[dict[int, tuple[Any, type[Message]]]] = {
-    GROUP_TYPE: (ShareGroupMetadataKey, ShareGroupMetadataValue),
-    TARGET_TYPE: (ShareGroupTargetAssignmentMetadataKey, ShareGroupTargetAssignmentMetadataValue),
-    SHARED_TYPE: (ShareGroupStatePartitionMetadataKey, ShareGroupStatePartitionMetadataValue),
+    GROUP_TYPE: (messages.ShareGroupMetadataKey, messages.ShareGroupMetadataValue),
+    TARGET_TYPE: (messages.ShareGroupTargetAssignmentMetadataKey, messages.ShareGroupTargetAssignmentMetadataValue),
+    SHARED_TYPE: (messages.ShareGroupStatePartitionMetadataKey, messages.ShareGroupStatePartitionMetadataValue),
 }
 _MEMBER_TYPES: Final[dict[int, tuple[Any, type[Message]]]] = {
-    MEMBER_TYPE: (ShareGroupMemberMetadataKey, ShareGroupMemberMetadataValue),
-    TARGET_MEMBER_TYPE: (ShareGroupTargetAssignmentMemberKey, ShareGroupTargetAssignmentMemberValue),
-    CURRENT_MEMBER_TYPE: (ShareGroupCurrentMemberAssignmentKey, ShareGroupCurrentMemberAssignmentValue),
+    MEMBER_TYPE: (messages.ShareGroupMemberMetadataKey, messages.ShareGroupMemberMetadataValue),
+    TARGET_MEMBER_TYPE: (messages.ShareGroupTargetAssignmentMemberKey, messages.ShareGroupTargetAssignmentMemberValue),
+    CURRENT_MEMBER_TYPE: (
+        messages.ShareGroupCurrentMemberAssignmentKey,
+        messages.ShareGroupCurrentMemberAssignmentValue,
+    ),
 }
 RECORD_TYPES: Final = frozenset({*_GROUP_TYPES, *_MEMBER_TYPES})
 
 
 def member_record(group_id: str, member: ShareMember) -> StateRecord:
     """The record of a member's identity and subscription."""
-    value = ShareGroupMemberMetadataValue(
+    value = messages.ShareGroupMemberMetadataValue(
         rack_id=member.rack_id,
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=list(member.topics),
     )
-    return _record(ShareGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
+    return _record(messages.ShareGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
 
 
 def epoch_record(group: ShareGroup) -> StateRecord:
     """The group's epoch."""
-    value = ShareGroupMetadataValue(epoch=group.epoch, metadata_hash=group.metadata_hash)
-    return _record(ShareGroupMetadataKey(group_id=group.group_id), value)
+    value = messages.ShareGroupMetadataValue(epoch=group.epoch, metadata_hash=group.metadata_hash)
+    return _record(messages.ShareGroupMetadataKey(group_id=group.group_id), value)
 
 
 def target_record(group_id: str, member_id: str, assignment: Assignment) -> StateRecord:
     """The record of a member's target assignment."""
-    value = ShareGroupTargetAssignmentMemberValue(topic_partitions=_topic_partitions(assignment))
-    return _record(ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
+    value = messages.ShareGroupTargetAssignmentMemberValue(topic_partitions=_topic_partitions(assignment))
+    return _record(messages.ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
 
 
 def target_epoch_record(group: ShareGroup, time_ms: int) -> StateRecord:
     """The epoch for which the target was made."""
-    value = ShareGroupTargetAssignmentMetadataValue(
+    value = messages.ShareGroupTargetAssignmentMetadataValue(
         assignment_epoch=group.assignment_epoch, assignment_timestamp=time_ms
     )
-    return _record(ShareGroupTargetAssignmentMetadataKey(group_id=group.group_id), value)
+    return _record(messages.ShareGroupTargetAssignmentMetadataKey(group_id=group.group_id), value)
 
 
 def current_record(group_id: str, member: ShareMember) -> StateRecord:
     """The record of a member's current assignment."""
-    value = ShareGroupCurrentMemberAssignmentValue(
+    value = messages.ShareGroupCurrentMemberAssignmentValue(
         member_epoch=member.epoch,
         previous_member_epoch=member.previous_epoch,
         state=_STABLE,
         assigned_partitions=_topic_partitions(member.assigned),
     )
-    return _record(ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id), value)
+    return _record(messages.ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id), value)
 
 
 def shared_record(group_id: str, shared: Mapping[UUID, SharedTopic]) -> StateRecord:
     """The partitions whose state the group keeps."""
     topics = [
-        TopicPartitionsInfo(topic_id=topic_id, topic_name=topic.name, partitions=list(topic.partitions))
+        messages.TopicPartitionsInfo(topic_id=topic_id, topic_name=topic.name, partitions=list(topic.partitions))
         for topic_id, topic in shared.items()
     ]
-    value = ShareGroupStatePartitionMetadataValue(initializing_topics=[], initialized_topics=topics, deleting_topics=[])
-    return _record(ShareGroupStatePartitionMetadataKey(group_id=group_id), value)
+    value = messages.ShareGroupStatePartitionMetadataValue(
+        initializing_topics=[], initialized_topics=topics, deleting_topics=[]
+    )
+    return _record(messages.ShareGroupStatePartitionMetadataKey(group_id=group_id), value)
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[StateRecord]:
     """The records that remove a member, in Kafka's order."""
     return [
-        _record(ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None),
-        _record(ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None),
-        _record(ShareGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None),
+        _record(messages.ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None),
+        _record(messages.ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None),
+        _record(messages.ShareGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None),
     ]
 
 
 def group_tombstones(group_id: str) -> list[StateRecord]:
     """The records that remove a group without members."""
     return [
-        _record(ShareGroupTargetAssignmentMetadataKey(group_id=group_id), None),
-        _record(ShareGroupStatePartitionMetadataKey(group_id=group_id), None),
-        _record(ShareGroupMetadataKey(group_id=group_id), None),
+        _record(messages.ShareGroupTargetAssignmentMetadataKey(group_id=group_id), None),
+        _record(messages.ShareGroupStatePartitionMetadataKey(group_id=group_id), None),
+        _record(messages.ShareGroupMetadataKey(group_id=group_id), None),
     ]
 
 
@@ -159,21 +149,22 @@ def read_share_group_change(key: bytes, value: bytes | None) -> ShareGroupChange
     return ShareGroupChange(name.group_id, name.member_id if kind in _MEMBER_TYPES else None, kind, body)
 
 
-def assignment_of(topics: Iterable[TopicPartitions]) -> Assignment:
+def assignment_of(topics: Iterable[messages.TopicPartitions]) -> Assignment:
     """An assignment as a record has it."""
     return {topic.topic_id: tuple(topic.partitions) for topic in topics}
 
 
-def shared_of(value: ShareGroupStatePartitionMetadataValue) -> dict[UUID, SharedTopic]:
+def shared_of(value: messages.ShareGroupStatePartitionMetadataValue) -> dict[UUID, SharedTopic]:
     """The partitions whose state is kept, as a record has them."""
     return {
         topic.topic_id: SharedTopic(topic.topic_name, tuple(topic.partitions)) for topic in value.initialized_topics
     }
 
 
-def _topic_partitions(assignment: Assignment) -> list[TopicPartitions]:
+def _topic_partitions(assignment: Assignment) -> list[messages.TopicPartitions]:
     return [
-        TopicPartitions(topic_id=topic_id, partitions=list(numbers)) for topic_id, numbers in sorted(assignment.items())
+        messages.TopicPartitions(topic_id=topic_id, partitions=list(numbers))
+        for topic_id, numbers in sorted(assignment.items())
     ]
 
 

@@ -21,13 +21,7 @@ from mainstem.broker.share.in_flight import InFlight, RecordState, Run
 from mainstem.errors import FrameError
 from mainstem.log.partition.checkpoints import encode_uuid
 from mainstem.protocol.codec import decode_message, encode_message
-from mainstem.protocol.messages.share_records import (
-    ShareSnapshotKey,
-    ShareSnapshotValue,
-    ShareUpdateKey,
-    ShareUpdateValue,
-    StateBatch,
-)
+from mainstem.protocol.messages import share_records as messages
 from mainstem.protocol.schema import Message
 
 _INT16: Final = struct.Struct(">h")
@@ -81,13 +75,13 @@ StateChange: TypeAlias = ShareSnapshot | Update
 
 def snapshot_record(snapshot: ShareSnapshot, time_ms: int) -> StateRecord:
     """The record of a whole state; its tombstone when there is none."""
-    key = ShareSnapshotKey(
+    key = messages.ShareSnapshotKey(
         group_id=snapshot.key.group_id, topic_id=snapshot.key.topic_id, partition=snapshot.key.partition
     )
     if snapshot.in_flight is None:
         return StateRecord(_framed(_SNAPSHOT, key), None)
     written = snapshot.in_flight.written()
-    value = ShareSnapshotValue(
+    value = messages.ShareSnapshotValue(
         snapshot_epoch=snapshot.epochs.snapshot,
         state_epoch=snapshot.epochs.state,
         leader_epoch=snapshot.epochs.leader,
@@ -102,14 +96,14 @@ def snapshot_record(snapshot: ShareSnapshot, time_ms: int) -> StateRecord:
 
 def update_record(key: ShareKey, epochs: Epochs, runs: Iterable[Run], before: InFlight, after: InFlight) -> StateRecord:
     """The record of a change that leads from ``before`` to ``after``."""
-    value = ShareUpdateValue(
+    value = messages.ShareUpdateValue(
         snapshot_epoch=epochs.snapshot,
         leader_epoch=epochs.leader,
         start_offset=after.start_offset if after.start_offset != before.start_offset else -1,
         delivery_complete_count=after.delivery_complete_count,
         state_batches=_batches(runs),
     )
-    name = ShareUpdateKey(group_id=key.group_id, topic_id=key.topic_id, partition=key.partition)
+    name = messages.ShareUpdateKey(group_id=key.group_id, topic_id=key.topic_id, partition=key.partition)
     return StateRecord(_framed(_UPDATE, name), _framed(_VERSION, value))
 
 
@@ -117,25 +111,25 @@ def read_state_change(key: bytes, value: bytes | None) -> StateChange | None:
     """Decode a record; None for an unknown type. Raises FrameError for a damaged record."""
     kind = _leading_int16(key)
     if kind == _SNAPSHOT:
-        name = decode_message(ShareSnapshotKey, 0, key, 2)
+        name = decode_message(messages.ShareSnapshotKey, 0, key, 2)
         share_key = ShareKey(name.group_id, name.topic_id, name.partition)
         if value is None:
             return ShareSnapshot(share_key, Epochs(0, 0, 0), None, -1)
-        held = decode_message(ShareSnapshotValue, _leading_int16(value), value, 2)
+        held = decode_message(messages.ShareSnapshotValue, _leading_int16(value), value, 2)
         epochs = Epochs(held.state_epoch, held.leader_epoch, held.snapshot_epoch)
         in_flight = InFlight(held.start_offset).applied(_runs(held.state_batches))
         return ShareSnapshot(share_key, epochs, in_flight, held.create_timestamp)
     if kind == _UPDATE and value is not None:
-        updated = decode_message(ShareUpdateKey, 0, key, 2)
-        news = decode_message(ShareUpdateValue, _leading_int16(value), value, 2)
+        updated = decode_message(messages.ShareUpdateKey, 0, key, 2)
+        news = decode_message(messages.ShareUpdateValue, _leading_int16(value), value, 2)
         share_key = ShareKey(updated.group_id, updated.topic_id, updated.partition)
         return Update(share_key, _runs(news.state_batches), news.start_offset)
     return None
 
 
-def _batches(runs: Iterable[Run]) -> list[StateBatch]:
+def _batches(runs: Iterable[Run]) -> list[messages.StateBatch]:
     return [
-        StateBatch(
+        messages.StateBatch(
             first_offset=run.first,
             last_offset=run.last,
             delivery_state=RecordState.AVAILABLE if run.state is RecordState.ACQUIRED else run.state,
@@ -145,7 +139,7 @@ def _batches(runs: Iterable[Run]) -> list[StateBatch]:
     ]
 
 
-def _runs(batches: Iterable[StateBatch]) -> list[Run]:
+def _runs(batches: Iterable[messages.StateBatch]) -> list[Run]:
     try:
         return [
             Run(batch.first_offset, batch.last_offset, RecordState(batch.delivery_state), batch.delivery_count)

@@ -17,10 +17,11 @@ A new kind joins ``Kind`` and declares what is true of it; `views.stores.store_k
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Final, TypeAlias, get_args
 
-from mainstem.pipelines.folds import Fold, document_of, fault_of
+from mainstem.pipelines.folds import Fold, document_of, fault_of, place_of
 from mainstem.pipelines.metric_names import name_fault
 
 BUCKETS: Final = (0.0, *(float(f"{digit}e{power}") for power in range(-3, 6) for digit in ("1", "2.5", "5")))
@@ -30,6 +31,7 @@ _MINUTES_MAX: Final = 1_440
 _LABELS_MAX: Final = 10_000
 
 
+@dataclass(frozen=True)
 class _KindOfView:
     """The defaults of every kind: it needs only key and value. Kinds that need more override them."""
 
@@ -40,6 +42,8 @@ class _KindOfView:
     """Whether it is an archive: records as they are, also after the log has removed them."""
     deletes_rows: ClassVar[bool] = True
     """Whether a tombstone deletes the row of its key; otherwise it is a record as any other."""
+    depends_on_schema: ClassVar[bool] = False
+    """Whether its store is laid out by the topic's columns: with other columns it needs a rebuild."""
     entries_without_records: ClassVar[str | None] = None
     """How the names of those entries begin that a sample shows because they are wrong by themselves."""
 
@@ -75,7 +79,11 @@ class _KindOfView:
 
     def document(self) -> dict[str, Any]:
         """The definition as JSON."""
-        return {"kind": self.kind}
+        return {"kind": self.kind, **{each.name: getattr(self, each.name) for each in fields(self)}}
+
+    def difference(self, stored: Mapping[str, Any]) -> str | None:
+        """Name the change since the ``stored`` document was written; None where the documents themselves show it."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -93,23 +101,30 @@ class KeyValue(_KindOfView):
 
     @property
     def needs_every_record(self) -> bool:
-        """Whether a row is made of many records."""
         return self.fold is not None
 
     @property
     def reads(self) -> frozenset[str]:
-        """The parts of a record that this kind reads beside key, value, partition and offset."""
         return frozenset() if self.fold is None else frozenset({"timestamp", "headers"})
 
     @property
     def fault(self) -> str | None:
-        """The fault of the definition; None when it is valid."""
         return fault_of(self.fold, self.initial)
 
     def document(self) -> dict[str, Any]:
-        """The definition as JSON."""
         folding = {} if self.fold is None else document_of(self.fold, self.initial)
         return {"kind": self.kind, **folding}
+
+    def difference(self, stored: Mapping[str, Any]) -> str | None:
+        if self.fold is None or "fold" not in stored:
+            return None
+        before, now = stored["fold"], self.document()["fold"]
+        if before["python"] != now["python"]:
+            versions = f"Python {before['python']}, now {now['python']}"
+            return f"its fold {place_of(self.fold)} may have changed: it was built by {versions}"
+        return (
+            f"its fold {place_of(self.fold)} has changed since it was built" if before["code"] != now["code"] else None
+        )
 
 
 @dataclass(frozen=True)
@@ -117,11 +132,8 @@ class SQL(_KindOfView):
     """A table under the view's name, typed from the topic's schema; any SELECT."""
 
     kind: ClassVar[str] = "sql"
-
-    @property
-    def needs_schema(self) -> bool:
-        """Whether the store needs the topic's schema."""
-        return True
+    needs_schema: ClassVar[bool] = True
+    depends_on_schema: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, init=False)
@@ -136,17 +148,11 @@ class Search(_KindOfView):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The topic's columns that this kind needs to find."""
         return self.fields
 
     @property
     def fault(self) -> str | None:
-        """The fault of the definition; None when it is valid."""
         return None if self.fields else 'say which fields to search, e.g. Search("name", "city")'
-
-    def document(self) -> dict[str, Any]:
-        """The definition as JSON."""
-        return {"kind": self.kind, "fields": list(self.fields)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,12 +166,7 @@ class Graph(_KindOfView):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The topic's columns that this kind needs to find."""
         return (self.source, self.target)
-
-    def document(self) -> dict[str, Any]:
-        """The definition as JSON."""
-        return {"kind": self.kind, "source": self.source, "target": self.target}
 
 
 @dataclass(frozen=True)
@@ -175,16 +176,8 @@ class Lake(_KindOfView):
     kind: ClassVar[str] = "lake"
     keeps_every_record: ClassVar[bool] = True
     deletes_rows: ClassVar[bool] = False
-
-    @property
-    def needs_schema(self) -> bool:
-        """Whether the store needs the topic's schema."""
-        return True
-
-    @property
-    def reads(self) -> frozenset[str]:
-        """The parts of a record that this kind reads beside key, value, partition and offset."""
-        return frozenset({"headers", "timestamp", "timestamp_type"})
+    needs_schema: ClassVar[bool] = True
+    reads: ClassVar[frozenset[str]] = frozenset({"headers", "timestamp", "timestamp_type"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,6 +190,8 @@ class Metrics(_KindOfView):
 
     kind: ClassVar[str] = "metrics"
     deletes_rows: ClassVar[bool] = False
+    needs_every_record: ClassVar[bool] = True
+    reads: ClassVar[frozenset[str]] = frozenset({"timestamp"})
     by: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
     buckets: tuple[float, ...] = BUCKETS
@@ -210,28 +205,15 @@ class Metrics(_KindOfView):
         object.__setattr__(self, "buckets", tuple(float(bound) for bound in self.buckets))
 
     @property
-    def needs_every_record(self) -> bool:
-        """Whether a row is made of many records."""
-        return True
-
-    @property
     def numbers(self) -> tuple[str, ...]:
-        """The columns that must be numbers."""
         return self.values
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The topic's columns that this kind needs to find."""
         return (*self.by, *self.values)
 
     @property
-    def reads(self) -> frozenset[str]:
-        """The parts of a record that this kind reads beside key, value, partition and offset."""
-        return frozenset({"timestamp"})
-
-    @property
     def fault(self) -> str | None:
-        """The fault of the definition; None when it is valid."""
         if list(self.buckets) != sorted(set(self.buckets)) or not all(map(math.isfinite, self.buckets)):
             return "buckets= are finite upper bounds in rising order; the last bucket, without a bound, comes by itself"
         if not self.buckets or len(self.buckets) > _BUCKETS_MAX:
@@ -241,17 +223,6 @@ class Metrics(_KindOfView):
         if not 1 <= self.labels_max <= _LABELS_MAX:
             return f"labels_max={self.labels_max}: it has to be from 1 to {_LABELS_MAX}"
         return name_fault(self.by, self.values)
-
-    def document(self) -> dict[str, Any]:
-        """The definition as JSON."""
-        return {
-            "kind": self.kind,
-            "by": list(self.by),
-            "values": list(self.values),
-            "buckets": list(self.buckets),
-            "minutes": self.minutes,
-            "labels_max": self.labels_max,
-        }
 
 
 Kind: TypeAlias = KeyValue | SQL | Search | Graph | Metrics | Lake

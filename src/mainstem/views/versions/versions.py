@@ -22,8 +22,6 @@ from typing import Any
 from mainstem.durable_files import LOCAL_FILES, FileSystem, remove_file, replace_file, sync_tree
 from mainstem.errors import PositionFormatError, StorageError, ViewStoppedError
 from mainstem.model import Position
-from mainstem.pipelines.folds import place_of
-from mainstem.pipelines.kinds import KeyValue
 from mainstem.views.status import BuiltFrom
 from mainstem.views.stores.json_reader import READING_VERSION
 from mainstem.views.stores.store import StoreDefinition
@@ -149,31 +147,21 @@ def check_definition(version: Path, topic: str, definition: StoreDefinition) -> 
 
 
 def _document(topic: str, definition: StoreDefinition) -> dict[str, Any]:
-    columns = None if definition.schema is None else definition.schema.to_json()["columns"]
-    # Through JSON, so that it compares with what is read back.
-    stored = json.dumps({"topic": topic, "kind": definition.kind.document(), "schema": columns})
-    document: dict[str, Any] = json.loads(stored)
-    if definition.kind.kind != "sql":
-        del document["schema"]  # the other kinds do not depend on it
-    if definition.kind.kind == "metrics":
-        document["decimals"] = definition.decimals or None  # what an earlier release stored has none
-    if not definition.kind.keeps_every_record:
+    kind, schema = definition.kind, definition.schema
+    document: dict[str, Any] = {"topic": topic, "kind": kind.document(), "decimals": definition.decimals or None}
+    if kind.depends_on_schema:
+        document["schema"] = None if schema is None else schema.to_json()["columns"]
+    if not kind.keeps_every_record:
         document["reading"] = READING_VERSION
-    return document
+    stored: dict[str, Any] = json.loads(json.dumps(document))  # so that it compares with what is read back
+    return stored
 
 
 def _difference(name: str, stored: Any, wanted: Any, definition: StoreDefinition) -> str:
     if name == "reading":
         return "this release reads JSON values by one table of types, docs/types.md, and may read some otherwise"
-    fold = definition.kind.fold if isinstance(definition.kind, KeyValue) else None
-    if name == "kind" and fold is not None and isinstance(stored, dict) and "fold" in stored:
-        before, now = stored["fold"], wanted["fold"]
-        if before["python"] != now["python"]:
-            versions = f"Python {before['python']}, now {now['python']}"
-            return f"its fold {place_of(fold)} may have changed: it was built by {versions}"
-        if before["code"] != now["code"]:
-            return f"its fold {place_of(fold)} has changed since it was built"
-    return f"{name}: {_short(stored)} → {_short(wanted)}"
+    explained = definition.kind.difference(stored) if name == "kind" and isinstance(stored, dict) else None
+    return explained or f"{name}: {_short(stored)} → {_short(wanted)}"
 
 
 def _short(value: Any) -> str:

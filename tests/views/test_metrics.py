@@ -64,9 +64,9 @@ def test_labels_are_chosen_and_summed_over(tmp_path: Path) -> None:
     apply(store, [record("UA", 1, origin="A"), record("UA", 2, origin="B"), record("AA", 4, origin="A")])
     [row] = store.query(MetricsQuery(over=())).rows
     assert (row["labels"], row["records"], row["values"]["delay"]["sum"]) == ({}, 3, 7.0)
-    [row] = store.query(MetricsQuery(labels=(("carrier", "UA"),), over=("carrier",))).rows
+    [row] = store.query(MetricsQuery(labels=("carrier=UA",), over=("carrier",))).rows
     assert (row["labels"], row["records"]) == ({"carrier": "UA"}, 2)
-    for wrong in (MetricsQuery(over=("dest",)), MetricsQuery(labels=(("dest", "A"),)), MetricsQuery(limit=2)):
+    for wrong in (MetricsQuery(over=("dest",)), MetricsQuery(labels=("dest=A",)), MetricsQuery(limit=2)):
         with pytest.raises(QueryError, match=r"its labels are: carrier, origin|over the limit of 2"):
             store.query(wrong)
 

@@ -129,19 +129,32 @@ class PathQuery:
 class MetricsQuery:
     """Metrics: a row for each combination of the labels ``over``, of all labels when that is None, in their order.
 
-    ``labels``: only records with these. ``quantiles``: estimated for each value. ``series``: the records a minute.
-    ``buckets``: the histograms. More than ``limit`` rows is a QueryError.
+    ``labels``: only records with these, each as ``NAME=TEXT``. More than ``limit`` rows is a QueryError.
     """
 
-    labels: tuple[tuple[str, str], ...] = ()
-    over: tuple[str, ...] | None = None
-    quantiles: tuple[float, ...] = ()
-    series: bool = False
-    buckets: bool = False
+    HTTP: ClassVar = HttpQuery("metrics", "Metrics: figures by label")
+
+    labels: tuple[str, ...] = field(
+        default=(),
+        metadata={"alias": "label", "description": "only records with this label: `NAME=TEXT`; several: all of them"},
+    )
+    over: tuple[str, ...] | None = field(
+        default=None,
+        metadata={"description": "the labels to group by, the others are summed over; default: all; none when empty"},
+    )
+    quantiles: tuple[float, ...] = field(
+        default=(),
+        metadata={"alias": "quantile", "description": "estimated from the histograms: 0.5 is the median"},
+    )
+    series: bool = field(default=False, metadata={"description": "also how many records each minute had"})
+    buckets: bool = field(default=False, metadata={"description": "also the histograms"})
     limit: int = 10_000
 
     def __post_init__(self) -> None:
         _check_limit(self.limit)
+        for text in self.labels:
+            if "=" not in text:
+                raise QueryError(f"label {text!r}: it is NAME=TEXT")
         for quantile in self.quantiles:
             if not 0 <= quantile <= 1:
                 raise QueryError(f"quantile {quantile:g}: it has to be from 0 to 1; 0.5 is the median")

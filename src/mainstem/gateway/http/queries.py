@@ -9,11 +9,10 @@ from typing import Annotated, Any, Literal, get_type_hints
 from fastapi import Header
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from mainstem.errors import QueryError
 from mainstem.model import OnDamaged, Position
 from mainstem.views.past.as_of import read_moment
 from mainstem.views.read_options import LAG_MS_MAX, WAIT_S, WAIT_S_MAX, ReadOptions
-from mainstem.views.requests import LIMIT_MAX, MetricsQuery
+from mainstem.views.requests import LIMIT_MAX
 from mainstem.views.verification.diff import DiffRequest
 
 _POSITION_EXAMPLE = "flights/0:17,flights/3:9"
@@ -106,30 +105,6 @@ class ReplyQuery(NoQuery):
     """How long to wait for a reply."""
 
     timeout: float = Field(0.0, ge=0, le=WAIT_S_MAX, description="seconds to wait for the reply")
-
-
-class MetricsParameters(WaitQuery):
-    """Which figures of a metrics view."""
-
-    label: list[str] = Field([], description="only records with this label: `NAME=TEXT`; several: all of them")
-    over: list[str] | None = Field(
-        None, description="the labels to group by, the others are summed over; default: all; none when empty"
-    )
-    quantile: list[float] = Field([], description="estimated from the histograms: 0.5 is the median")
-    series: bool = Field(False, description="also how many records each minute had")
-    buckets: bool = Field(False, description="also the histograms")
-    limit: int = 10_000
-
-    def request(self) -> MetricsQuery:
-        """The same for a view. Raises QueryError."""
-        labels = []
-        for text in self.label:
-            name, equals, value = text.partition("=")
-            if not equals:
-                raise QueryError(f"label {text!r}: it is NAME=TEXT")
-            labels.append((name, value))
-        over = None if self.over is None else tuple(name for name in self.over if name)
-        return MetricsQuery(tuple(labels), over, tuple(self.quantile), self.series, self.buckets, self.limit)
 
 
 class KeyQuery(NoQuery):

@@ -25,7 +25,6 @@ from mainstem.gateway.http.key_paths import KEY
 from mainstem.gateway.http.queries import (
     DiffQuery,
     LastEventId,
-    MetricsParameters,
     NoQuery,
     RebuildQuery,
     VerifyQuery,
@@ -56,7 +55,7 @@ def view_router(backend: ViewBackend) -> Routes:
             _add_query(router, backend, request)
     _add_key(router, backend)
     _add_past(router, backend)
-    _add_metrics(router, backend)
+    _add_metrics_page(router, backend)
     _add_stream(router, backend)
     return router
 
@@ -137,11 +136,7 @@ def _add_stream(router: Routes, backend: ViewBackend) -> None:
         return await backend.stream(http, view, request)
 
 
-def _add_metrics(router: Routes, backend: ViewBackend) -> None:
-    @router.declare("GET", "/views/{view}/metrics", "Metrics: figures by label", READ_VIEW, ROWS)
-    async def metrics(http: Request, view: str, query: Annotated[MetricsParameters, Query()]) -> Response:
-        return await backend.respond(http, view, _asking(http, view, query.request(), query))
-
+def _add_metrics_page(router: Routes, backend: ViewBackend) -> None:
     @router.declare(
         "GET",
         "/views/{view}/prometheus",

@@ -20,12 +20,13 @@ _EVERYTHING = MetricsQuery(series=True, buckets=True)
 
 def rows_of(request: MetricsQuery, kind: Metrics, figures: Mapping[tuple[str, ...], Figures]) -> list[Row]:
     """The rows that answer ``request``, sorted by their labels. Raises QueryError."""
-    over = kind.by if request.over is None else request.over
-    for name in (*over, *(name for name, _ in request.labels)):
+    over = kind.by if request.over is None else tuple(filter(None, request.over))
+    chosen = [text.split("=", 1) for text in request.labels]
+    for name in (*over, *(name for name, _ in chosen)):
         if name not in kind.by:
             labels = ", ".join(kind.by) or "none"
             raise QueryError(f"the view has no label {name!r}; its labels are: {labels}")
-    wanted = [(kind.by.index(name), text) for name, text in request.labels]
+    wanted = [(kind.by.index(name), text) for name, text in chosen]
     places = [kind.by.index(name) for name in over]
     found: dict[tuple[str, ...], Figures] = {}
     for combination, each in figures.items():

@@ -4,64 +4,39 @@ from __future__ import annotations
 
 from typing import Final
 
-from mainstem.errors import (
-    AuthenticationError,
-    AuthorizationError,
-    ConfigError,
-    CorruptBatchError,
-    IndexNotReadyError,
-    InputError,
-    InvalidProducerEpochError,
-    InvalidRecordError,
-    InvalidTimestampError,
-    InvalidTransactionStateError,
-    MachineError,
-    MainstemError,
-    OffsetOutOfRangeError,
-    OutOfOrderSequenceError,
-    ProducerError,
-    ProducerFencedError,
-    ProtocolError,
-    RecordListTooLargeError,
-    RecordTooLargeError,
-    RemoteError,
-    TopicExistsError,
-    TransactionCoordinatorFencedError,
-    UnavailableError,
-    UnknownTopicError,
-)
+from mainstem import errors
 from mainstem.protocol.errors import ErrorCode, describe
 
 # The first matching class wins, so subclasses stand before their bases.
-_CODES: Final[tuple[tuple[type[MainstemError], ErrorCode], ...]] = (
-    (UnknownTopicError, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-    (TopicExistsError, ErrorCode.TOPIC_ALREADY_EXISTS),
-    (RecordListTooLargeError, ErrorCode.RECORD_LIST_TOO_LARGE),
-    (RecordTooLargeError, ErrorCode.MESSAGE_TOO_LARGE),
-    (InvalidRecordError, ErrorCode.INVALID_RECORD),
-    (InvalidTimestampError, ErrorCode.INVALID_TIMESTAMP),
-    (OffsetOutOfRangeError, ErrorCode.OFFSET_OUT_OF_RANGE),
-    (AuthenticationError, ErrorCode.SASL_AUTHENTICATION_FAILED),
-    (AuthorizationError, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
-    (ConfigError, ErrorCode.INVALID_CONFIG),
-    (CorruptBatchError, ErrorCode.CORRUPT_MESSAGE),
-    (OutOfOrderSequenceError, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
-    (ProducerFencedError, ErrorCode.PRODUCER_FENCED),
-    (InvalidProducerEpochError, ErrorCode.INVALID_PRODUCER_EPOCH),
-    (InvalidTransactionStateError, ErrorCode.INVALID_TXN_STATE),
-    (TransactionCoordinatorFencedError, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
-    (ProducerError, ErrorCode.UNKNOWN_PRODUCER_ID),
-    (InputError, ErrorCode.INVALID_REQUEST),
-    (ProtocolError, ErrorCode.INVALID_REQUEST),
-    (IndexNotReadyError, ErrorCode.NOT_ENOUGH_REPLICAS),  # not appended; clients retry on this code
-    (UnavailableError, ErrorCode.KAFKA_STORAGE_ERROR),
-    (MachineError, ErrorCode.KAFKA_STORAGE_ERROR),
+_CODES: Final[tuple[tuple[type[errors.MainstemError], ErrorCode], ...]] = (
+    (errors.UnknownTopicError, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    (errors.TopicExistsError, ErrorCode.TOPIC_ALREADY_EXISTS),
+    (errors.RecordListTooLargeError, ErrorCode.RECORD_LIST_TOO_LARGE),
+    (errors.RecordTooLargeError, ErrorCode.MESSAGE_TOO_LARGE),
+    (errors.InvalidRecordError, ErrorCode.INVALID_RECORD),
+    (errors.InvalidTimestampError, ErrorCode.INVALID_TIMESTAMP),
+    (errors.OffsetOutOfRangeError, ErrorCode.OFFSET_OUT_OF_RANGE),
+    (errors.AuthenticationError, ErrorCode.SASL_AUTHENTICATION_FAILED),
+    (errors.AuthorizationError, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    (errors.ConfigError, ErrorCode.INVALID_CONFIG),
+    (errors.CorruptBatchError, ErrorCode.CORRUPT_MESSAGE),
+    (errors.OutOfOrderSequenceError, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+    (errors.ProducerFencedError, ErrorCode.PRODUCER_FENCED),
+    (errors.InvalidProducerEpochError, ErrorCode.INVALID_PRODUCER_EPOCH),
+    (errors.InvalidTransactionStateError, ErrorCode.INVALID_TXN_STATE),
+    (errors.TransactionCoordinatorFencedError, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
+    (errors.ProducerError, ErrorCode.UNKNOWN_PRODUCER_ID),
+    (errors.InputError, ErrorCode.INVALID_REQUEST),
+    (errors.ProtocolError, ErrorCode.INVALID_REQUEST),
+    (errors.IndexNotReadyError, ErrorCode.NOT_ENOUGH_REPLICAS),  # not appended; clients retry on this code
+    (errors.UnavailableError, ErrorCode.KAFKA_STORAGE_ERROR),
+    (errors.MachineError, ErrorCode.KAFKA_STORAGE_ERROR),
 )
 
 
-def error_code(error: MainstemError) -> ErrorCode:
+def error_code(error: errors.MainstemError) -> ErrorCode:
     """Return the protocol's code for ``error``."""
-    if isinstance(error, RemoteError):
+    if isinstance(error, errors.RemoteError):
         return ErrorCode(error.code)
     for kind, code in _CODES:
         if isinstance(error, kind):
@@ -69,7 +44,7 @@ def error_code(error: MainstemError) -> ErrorCode:
     return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def coordinator_code(error: MainstemError, *, knows_fenced: bool = True) -> ErrorCode:
+def coordinator_code(error: errors.MainstemError, *, knows_fenced: bool = True) -> ErrorCode:
     """Return the code for a client of a coordinator.
 
     When its log fails, a coordinator answers NOT_COORDINATOR, as in Kafka: clients then look for the coordinator and
@@ -84,8 +59,8 @@ def coordinator_code(error: MainstemError, *, knows_fenced: bool = True) -> Erro
     return code
 
 
-def refusal(code: ErrorCode, text: str | None = None) -> RemoteError:
+def refusal(code: ErrorCode, text: str | None = None) -> errors.RemoteError:
     """Create an error that is answered with ``code``, for a case without an exception class of its own."""
-    return RemoteError(
+    return errors.RemoteError(
         text or describe(code).message, code=int(code), name=code.name, retriable=describe(code).retriable
     )

@@ -7,152 +7,130 @@ thread.
 
 from __future__ import annotations
 
-from mainstem.errors import (
-    AuthenticationError,
-    AuthorizationError,
-    ConfigError,
-    CorruptBatchError,
-    InputError,
-    InvalidProducerEpochError,
-    InvalidRecordError,
-    InvalidTimestampError,
-    InvalidTransactionStateError,
-    LogUnavailableError,
-    MainstemError,
-    OffsetOutOfRangeError,
-    OutOfOrderSequenceError,
-    PartitionOfflineError,
-    ProducerError,
-    ProducerFencedError,
-    ProtocolError,
-    RecordTooLargeError,
-    RemoteError,
-    TopicExistsError,
-    UnknownTopicError,
-)
+from mainstem import errors
 from mainstem.protocol.errors import ErrorCode, describe
 from mainstem.record.append_headers import parse_condition
 
 _E = ErrorCode
 _LIBRDKAFKA_FIRST, _LIBRDKAFKA_LAST = -200, -100
 
-_OF_PROTOCOL: dict[int, type[MainstemError]] = {
-    _E.OFFSET_OUT_OF_RANGE: OffsetOutOfRangeError,
-    _E.CORRUPT_MESSAGE: CorruptBatchError,
-    _E.UNKNOWN_TOPIC_OR_PARTITION: UnknownTopicError,
-    _E.UNKNOWN_TOPIC_ID: UnknownTopicError,
-    _E.INCONSISTENT_TOPIC_ID: UnknownTopicError,
-    _E.REQUEST_TIMED_OUT: LogUnavailableError,
-    _E.BROKER_NOT_AVAILABLE: LogUnavailableError,
-    _E.NETWORK_EXCEPTION: LogUnavailableError,
-    _E.SASL_AUTHENTICATION_FAILED: AuthenticationError,
-    _E.UNSUPPORTED_SASL_MECHANISM: AuthenticationError,
-    _E.ILLEGAL_SASL_STATE: AuthenticationError,
-    _E.TOPIC_AUTHORIZATION_FAILED: AuthorizationError,
-    _E.GROUP_AUTHORIZATION_FAILED: AuthorizationError,
-    _E.CLUSTER_AUTHORIZATION_FAILED: AuthorizationError,
-    _E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: AuthorizationError,
-    _E.MESSAGE_TOO_LARGE: RecordTooLargeError,
-    _E.RECORD_LIST_TOO_LARGE: RecordTooLargeError,
-    _E.INVALID_TOPIC_EXCEPTION: InputError,
-    _E.INVALID_TIMESTAMP: InvalidTimestampError,
-    _E.INVALID_RECORD: InvalidRecordError,
-    _E.TOPIC_ALREADY_EXISTS: TopicExistsError,
-    _E.INVALID_PARTITIONS: ConfigError,
-    _E.INVALID_REPLICATION_FACTOR: ConfigError,
-    _E.INVALID_REPLICA_ASSIGNMENT: ConfigError,
-    _E.INVALID_CONFIG: ConfigError,
-    _E.POLICY_VIOLATION: ConfigError,
-    _E.OUT_OF_ORDER_SEQUENCE_NUMBER: OutOfOrderSequenceError,
-    _E.DUPLICATE_SEQUENCE_NUMBER: ProducerError,
-    _E.INVALID_PRODUCER_EPOCH: InvalidProducerEpochError,
-    _E.INVALID_TXN_STATE: InvalidTransactionStateError,
-    _E.INVALID_PRODUCER_ID_MAPPING: ProducerError,
-    _E.UNKNOWN_PRODUCER_ID: ProducerError,
-    _E.PRODUCER_FENCED: ProducerFencedError,
-    _E.INVALID_TRANSACTION_TIMEOUT: ConfigError,
-    _E.KAFKA_STORAGE_ERROR: PartitionOfflineError,
+_OF_PROTOCOL: dict[int, type[errors.MainstemError]] = {
+    _E.OFFSET_OUT_OF_RANGE: errors.OffsetOutOfRangeError,
+    _E.CORRUPT_MESSAGE: errors.CorruptBatchError,
+    _E.UNKNOWN_TOPIC_OR_PARTITION: errors.UnknownTopicError,
+    _E.UNKNOWN_TOPIC_ID: errors.UnknownTopicError,
+    _E.INCONSISTENT_TOPIC_ID: errors.UnknownTopicError,
+    _E.REQUEST_TIMED_OUT: errors.LogUnavailableError,
+    _E.BROKER_NOT_AVAILABLE: errors.LogUnavailableError,
+    _E.NETWORK_EXCEPTION: errors.LogUnavailableError,
+    _E.SASL_AUTHENTICATION_FAILED: errors.AuthenticationError,
+    _E.UNSUPPORTED_SASL_MECHANISM: errors.AuthenticationError,
+    _E.ILLEGAL_SASL_STATE: errors.AuthenticationError,
+    _E.TOPIC_AUTHORIZATION_FAILED: errors.AuthorizationError,
+    _E.GROUP_AUTHORIZATION_FAILED: errors.AuthorizationError,
+    _E.CLUSTER_AUTHORIZATION_FAILED: errors.AuthorizationError,
+    _E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: errors.AuthorizationError,
+    _E.MESSAGE_TOO_LARGE: errors.RecordTooLargeError,
+    _E.RECORD_LIST_TOO_LARGE: errors.RecordTooLargeError,
+    _E.INVALID_TOPIC_EXCEPTION: errors.InputError,
+    _E.INVALID_TIMESTAMP: errors.InvalidTimestampError,
+    _E.INVALID_RECORD: errors.InvalidRecordError,
+    _E.TOPIC_ALREADY_EXISTS: errors.TopicExistsError,
+    _E.INVALID_PARTITIONS: errors.ConfigError,
+    _E.INVALID_REPLICATION_FACTOR: errors.ConfigError,
+    _E.INVALID_REPLICA_ASSIGNMENT: errors.ConfigError,
+    _E.INVALID_CONFIG: errors.ConfigError,
+    _E.POLICY_VIOLATION: errors.ConfigError,
+    _E.OUT_OF_ORDER_SEQUENCE_NUMBER: errors.OutOfOrderSequenceError,
+    _E.DUPLICATE_SEQUENCE_NUMBER: errors.ProducerError,
+    _E.INVALID_PRODUCER_EPOCH: errors.InvalidProducerEpochError,
+    _E.INVALID_TXN_STATE: errors.InvalidTransactionStateError,
+    _E.INVALID_PRODUCER_ID_MAPPING: errors.ProducerError,
+    _E.UNKNOWN_PRODUCER_ID: errors.ProducerError,
+    _E.PRODUCER_FENCED: errors.ProducerFencedError,
+    _E.INVALID_TRANSACTION_TIMEOUT: errors.ConfigError,
+    _E.KAFKA_STORAGE_ERROR: errors.PartitionOfflineError,
 }
 
 # librdkafka's RD_KAFKA_RESP_ERR__…, by number.
-_OF_LIBRDKAFKA: dict[int, type[MainstemError]] = {
-    -199: CorruptBatchError,  # _BAD_MSG
-    -198: CorruptBatchError,  # _BAD_COMPRESSION
-    -197: LogUnavailableError,  # _DESTROY: the client is being closed
-    -196: ProtocolError,  # _FAIL
-    -195: LogUnavailableError,  # _TRANSPORT
-    -194: LogUnavailableError,  # _CRIT_SYS_RESOURCE
-    -193: LogUnavailableError,  # _RESOLVE
-    -192: LogUnavailableError,  # _MSG_TIMED_OUT
-    -191: OffsetOutOfRangeError,  # _PARTITION_EOF
-    -190: UnknownTopicError,  # _UNKNOWN_PARTITION
-    -189: ProtocolError,  # _FS
-    -188: UnknownTopicError,  # _UNKNOWN_TOPIC
-    -187: LogUnavailableError,  # _ALL_BROKERS_DOWN
-    -186: ConfigError,  # _INVALID_ARG
-    -185: LogUnavailableError,  # _TIMED_OUT
-    -184: LogUnavailableError,  # _QUEUE_FULL
-    -183: LogUnavailableError,  # _ISR_INSUFF
-    -182: LogUnavailableError,  # _NODE_UPDATE
-    -181: LogUnavailableError,  # _SSL
-    -180: LogUnavailableError,  # _WAIT_COORD
-    -179: InputError,  # _UNKNOWN_GROUP
-    -178: ProtocolError,  # _IN_PROGRESS
-    -177: ProtocolError,  # _PREV_IN_PROGRESS
-    -176: ProtocolError,  # _EXISTING_SUBSCRIPTION
-    -175: ProtocolError,  # _ASSIGN_PARTITIONS
-    -174: ProtocolError,  # _REVOKE_PARTITIONS
-    -173: ProtocolError,  # _CONFLICT
-    -172: ProtocolError,  # _STATE
-    -171: ProtocolError,  # _UNKNOWN_PROTOCOL
-    -170: ProtocolError,  # _NOT_IMPLEMENTED
-    -169: AuthenticationError,  # _AUTHENTICATION
-    -168: OffsetOutOfRangeError,  # _NO_OFFSET
-    -167: ProtocolError,  # _OUTDATED
-    -166: LogUnavailableError,  # _TIMED_OUT_QUEUE
-    -165: ProtocolError,  # _UNSUPPORTED_FEATURE
-    -164: LogUnavailableError,  # _WAIT_CACHE
-    -163: LogUnavailableError,  # _INTR
-    -162: InputError,  # _KEY_SERIALIZATION
-    -161: InputError,  # _VALUE_SERIALIZATION
-    -160: CorruptBatchError,  # _KEY_DESERIALIZATION
-    -159: CorruptBatchError,  # _VALUE_DESERIALIZATION
-    -158: ProtocolError,  # _PARTIAL
-    -157: ProtocolError,  # _READ_ONLY
-    -156: InputError,  # _NOENT
-    -155: CorruptBatchError,  # _UNDERFLOW
-    -154: ConfigError,  # _INVALID_TYPE
-    -153: LogUnavailableError,  # _RETRY
-    -152: LogUnavailableError,  # _PURGE_QUEUE
-    -151: LogUnavailableError,  # _PURGE_INFLIGHT
-    -150: ProducerError,  # _FATAL
-    -149: ProtocolError,  # _INCONSISTENT
-    -148: ProducerError,  # _GAPLESS_GUARANTEE
-    -147: ProtocolError,  # _MAX_POLL_EXCEEDED
-    -146: LogUnavailableError,  # _UNKNOWN_BROKER
-    -145: ConfigError,  # _NOT_CONFIGURED
-    -144: ProducerFencedError,  # _FENCED
-    -143: ProtocolError,  # _APPLICATION
-    -142: ProtocolError,  # _ASSIGNMENT_LOST
-    -141: ProtocolError,  # _NOOP
-    -140: OffsetOutOfRangeError,  # _AUTO_OFFSET_RESET
-    -139: OffsetOutOfRangeError,  # _LOG_TRUNCATION
-    -138: InputError,  # _INVALID_DIFFERENT_RECORD
-    -137: LogUnavailableError,  # _DESTROY_BROKER
+_OF_LIBRDKAFKA: dict[int, type[errors.MainstemError]] = {
+    -199: errors.CorruptBatchError,  # _BAD_MSG
+    -198: errors.CorruptBatchError,  # _BAD_COMPRESSION
+    -197: errors.LogUnavailableError,  # _DESTROY: the client is being closed
+    -196: errors.ProtocolError,  # _FAIL
+    -195: errors.LogUnavailableError,  # _TRANSPORT
+    -194: errors.LogUnavailableError,  # _CRIT_SYS_RESOURCE
+    -193: errors.LogUnavailableError,  # _RESOLVE
+    -192: errors.LogUnavailableError,  # _MSG_TIMED_OUT
+    -191: errors.OffsetOutOfRangeError,  # _PARTITION_EOF
+    -190: errors.UnknownTopicError,  # _UNKNOWN_PARTITION
+    -189: errors.ProtocolError,  # _FS
+    -188: errors.UnknownTopicError,  # _UNKNOWN_TOPIC
+    -187: errors.LogUnavailableError,  # _ALL_BROKERS_DOWN
+    -186: errors.ConfigError,  # _INVALID_ARG
+    -185: errors.LogUnavailableError,  # _TIMED_OUT
+    -184: errors.LogUnavailableError,  # _QUEUE_FULL
+    -183: errors.LogUnavailableError,  # _ISR_INSUFF
+    -182: errors.LogUnavailableError,  # _NODE_UPDATE
+    -181: errors.LogUnavailableError,  # _SSL
+    -180: errors.LogUnavailableError,  # _WAIT_COORD
+    -179: errors.InputError,  # _UNKNOWN_GROUP
+    -178: errors.ProtocolError,  # _IN_PROGRESS
+    -177: errors.ProtocolError,  # _PREV_IN_PROGRESS
+    -176: errors.ProtocolError,  # _EXISTING_SUBSCRIPTION
+    -175: errors.ProtocolError,  # _ASSIGN_PARTITIONS
+    -174: errors.ProtocolError,  # _REVOKE_PARTITIONS
+    -173: errors.ProtocolError,  # _CONFLICT
+    -172: errors.ProtocolError,  # _STATE
+    -171: errors.ProtocolError,  # _UNKNOWN_PROTOCOL
+    -170: errors.ProtocolError,  # _NOT_IMPLEMENTED
+    -169: errors.AuthenticationError,  # _AUTHENTICATION
+    -168: errors.OffsetOutOfRangeError,  # _NO_OFFSET
+    -167: errors.ProtocolError,  # _OUTDATED
+    -166: errors.LogUnavailableError,  # _TIMED_OUT_QUEUE
+    -165: errors.ProtocolError,  # _UNSUPPORTED_FEATURE
+    -164: errors.LogUnavailableError,  # _WAIT_CACHE
+    -163: errors.LogUnavailableError,  # _INTR
+    -162: errors.InputError,  # _KEY_SERIALIZATION
+    -161: errors.InputError,  # _VALUE_SERIALIZATION
+    -160: errors.CorruptBatchError,  # _KEY_DESERIALIZATION
+    -159: errors.CorruptBatchError,  # _VALUE_DESERIALIZATION
+    -158: errors.ProtocolError,  # _PARTIAL
+    -157: errors.ProtocolError,  # _READ_ONLY
+    -156: errors.InputError,  # _NOENT
+    -155: errors.CorruptBatchError,  # _UNDERFLOW
+    -154: errors.ConfigError,  # _INVALID_TYPE
+    -153: errors.LogUnavailableError,  # _RETRY
+    -152: errors.LogUnavailableError,  # _PURGE_QUEUE
+    -151: errors.LogUnavailableError,  # _PURGE_INFLIGHT
+    -150: errors.ProducerError,  # _FATAL
+    -149: errors.ProtocolError,  # _INCONSISTENT
+    -148: errors.ProducerError,  # _GAPLESS_GUARANTEE
+    -147: errors.ProtocolError,  # _MAX_POLL_EXCEEDED
+    -146: errors.LogUnavailableError,  # _UNKNOWN_BROKER
+    -145: errors.ConfigError,  # _NOT_CONFIGURED
+    -144: errors.ProducerFencedError,  # _FENCED
+    -143: errors.ProtocolError,  # _APPLICATION
+    -142: errors.ProtocolError,  # _ASSIGNMENT_LOST
+    -141: errors.ProtocolError,  # _NOOP
+    -140: errors.OffsetOutOfRangeError,  # _AUTO_OFFSET_RESET
+    -139: errors.OffsetOutOfRangeError,  # _LOG_TRUNCATION
+    -138: errors.InputError,  # _INVALID_DIFFERENT_RECORD
+    -137: errors.LogUnavailableError,  # _DESTROY_BROKER
 }
 
 
-def error_of(code: int, context: str, said: str | None = None) -> MainstemError:
+def error_of(code: int, context: str, said: str | None = None) -> errors.MainstemError:
     """The error for ``code``. ``context`` says what was tried; ``said`` is the log's own text, if any."""
     if _LIBRDKAFKA_FIRST <= code <= _LIBRDKAFKA_LAST:
-        return _OF_LIBRDKAFKA.get(code, ProtocolError)(f"{context}: {said or f'librdkafka error {code}'}")
+        return _OF_LIBRDKAFKA.get(code, errors.ProtocolError)(f"{context}: {said or f'librdkafka error {code}'}")
     if code == _E.INVALID_RECORD and said is not None and (failed := parse_condition(said)) is not None:
         return failed
     name, retriable, message = describe(code)
     text = f"{context}: {said or message}"
     error_class = _OF_PROTOCOL.get(code)
     if error_class is None:
-        return RemoteError(f"{text} ({name})", code=code, name=name, retriable=retriable)
+        return errors.RemoteError(f"{text} ({name})", code=code, name=name, retriable=retriable)
     return error_class(text)
 
 

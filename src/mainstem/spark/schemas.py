@@ -5,38 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, types
 from pyspark.sql import functions as sf
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    DayTimeIntervalType,
-    MapType,
-    NullType,
-    StructType,
-    VariantType,
-    YearMonthIntervalType,
-)
 
 from mainstem.errors import SchemaError
 from mainstem.schema.types import RESERVED_NAMES, Column, TopicSchema, type_name
 
-_NESTED = (ArrayType, MapType, StructType, VariantType)
+_NESTED = (types.ArrayType, types.MapType, types.StructType, types.VariantType)
 _TO_JSON = {
     "ignoreNullFields": "false",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-_TEXT = (DayTimeIntervalType, YearMonthIntervalType, NullType)
+_TEXT = (types.DayTimeIntervalType, types.YearMonthIntervalType, types.NullType)
 
 
-def topic_schema(schema: StructType) -> TopicSchema:
+def topic_schema(schema: types.StructType) -> TopicSchema:
     """The schema to register for a topic that is derived with these columns. Raises SchemaError."""
     return TopicSchema(tuple(Column(field.name, _type(field.name, field.dataType)) for field in schema.fields))
 
 
-def _type(name: str, data_type: DataType) -> str:
-    if isinstance(data_type, (*_TEXT, VariantType)):
+def _type(name: str, data_type: types.DataType) -> str:
+    if isinstance(data_type, (*_TEXT, types.VariantType)):
         return "STRING"
     found = type_name(data_type.simpleString().upper() if not isinstance(data_type, _NESTED) else _nested(data_type))
     if found is None:
@@ -44,13 +34,13 @@ def _type(name: str, data_type: DataType) -> str:
     return found
 
 
-def _nested(data_type: DataType) -> str:
+def _nested(data_type: types.DataType) -> str:
     text = data_type.simpleString()
     opening = text.index("<")
     return text[:opening].upper() + text[opening:]
 
 
-def require_columns(wanted: StructType, offered: Mapping[str, str]) -> None:
+def require_columns(wanted: types.StructType, offered: Mapping[str, str]) -> None:
     """Raises SchemaError for a column of ``.schema(…)`` that is not among those ``offered``, or of another type."""
     for field in wanted.fields:
         if field.name not in offered:
@@ -95,13 +85,13 @@ def _writable(frame: DataFrame, name: str, nested: frozenset[str], others: froze
     return column.cast("string").alias(name) if name in others else column
 
 
-def _is_for_arrow(data_type: DataType, *, inside: bool = False) -> bool:
+def _is_for_arrow(data_type: types.DataType, *, inside: bool = False) -> bool:
     """Whether tasks get the column as it is; a lone interval they get as text."""
-    if isinstance(data_type, ArrayType):
+    if isinstance(data_type, types.ArrayType):
         return _is_for_arrow(data_type.elementType, inside=True)
-    if isinstance(data_type, MapType):
+    if isinstance(data_type, types.MapType):
         parts = (data_type.keyType, data_type.valueType)
         return all(_is_for_arrow(part, inside=True) for part in parts)
-    if isinstance(data_type, StructType):
+    if isinstance(data_type, types.StructType):
         return all(_is_for_arrow(field.dataType, inside=True) for field in data_type.fields)
-    return not isinstance(data_type, VariantType) and not (inside and isinstance(data_type, _TEXT))
+    return not isinstance(data_type, types.VariantType) and not (inside and isinstance(data_type, _TEXT))

@@ -9,27 +9,7 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame
-from pyspark.sql.types import (
-    ArrayType,
-    ByteType,
-    CharType,
-    DataType,
-    DayTimeIntervalType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    NullType,
-    ShortType,
-    StringType,
-    StructType,
-    VarcharType,
-    VariantType,
-    YearMonthIntervalType,
-)
+from pyspark.sql import DataFrame, types
 
 from mainstem.errors import DefinitionError, MainstemError
 from mainstem.pipelines.definitions import Pipeline, Topic
@@ -37,11 +17,18 @@ from mainstem.schema.infer import schema_of
 from mainstem.schema.types import RESERVED_NAMES, TopicSchema
 from mainstem.spark.schemas import topic_schema
 
-_TEXT = (StringType, VarcharType, CharType)
+_TEXT = (types.StringType, types.VarcharType, types.CharType)
 # A column of text reads these back as JSON, or as Spark's text for them.
-_AS_TEXT = (ArrayType, MapType, StructType, VariantType, DayTimeIntervalType, YearMonthIntervalType)
+_AS_TEXT = (
+    types.ArrayType,
+    types.MapType,
+    types.StructType,
+    types.VariantType,
+    types.DayTimeIntervalType,
+    types.YearMonthIntervalType,
+)
 # Each type can be written as any later one.
-_WIDER = (ByteType, ShortType, IntegerType, LongType)
+_WIDER = (types.ByteType, types.ShortType, types.IntegerType, types.LongType)
 
 
 def call(pipeline: Pipeline, frames: Sequence[DataFrame], *, streaming: bool = True) -> tuple[DataFrame, ...]:
@@ -76,7 +63,7 @@ def schemas_of(pipeline: Pipeline, frames: Sequence[DataFrame]) -> dict[str, Top
     """Topic → its schema. A declared schema wins, and the DataFrame must fit it. Raises DefinitionError."""
     found = {}
     for topic, frame in zip(pipeline.outputs, frames, strict=True):
-        derived = StructType([field for field in frame.schema.fields if field.name.lower() not in RESERVED_NAMES])
+        derived = types.StructType([field for field in frame.schema.fields if field.name.lower() not in RESERVED_NAMES])
         try:
             schema = topic_schema(derived)
         except MainstemError as error:
@@ -158,10 +145,10 @@ def _check_key(pipeline: Pipeline, topic: Topic, schema: TopicSchema) -> None:
         )
 
 
-def _check_fits(pipeline: Pipeline, topic: Topic, derived: StructType, declared: TopicSchema) -> None:
+def _check_fits(pipeline: Pipeline, topic: Topic, derived: types.StructType, declared: TopicSchema) -> None:
     """The DataFrame must have exactly the declared columns, with types whose values the declared types can hold."""
-    parsed = StructType.fromDDL(declared.ddl_text())
-    assert isinstance(parsed, StructType)
+    parsed = types.StructType.fromDDL(declared.ddl_text())
+    assert isinstance(parsed, types.StructType)
     wanted = {field.name: field.dataType for field in parsed.fields}
     given = {field.name: field.dataType for field in derived.fields}
     wrong = [f"{name} is missing" for name in wanted if name not in given]
@@ -178,24 +165,24 @@ def _check_fits(pipeline: Pipeline, topic: Topic, derived: StructType, declared:
         )
 
 
-def _holds(wanted: DataType, given: DataType) -> bool:
+def _holds(wanted: types.DataType, given: types.DataType) -> bool:
     """Whether values of type ``given``, written as JSON, can be read as ``wanted``. Every type can read null."""
-    if isinstance(given, NullType):
+    if isinstance(given, types.NullType):
         return True
     if isinstance(wanted, _TEXT):
         return isinstance(given, (*_TEXT, *_AS_TEXT))
-    if isinstance(wanted, ArrayType) and isinstance(given, ArrayType):
+    if isinstance(wanted, types.ArrayType) and isinstance(given, types.ArrayType):
         return _holds(wanted.elementType, given.elementType)
-    if isinstance(wanted, MapType) and isinstance(given, MapType):
+    if isinstance(wanted, types.MapType) and isinstance(given, types.MapType):
         return _holds(wanted.keyType, given.keyType) and _holds(wanted.valueType, given.valueType)
-    if isinstance(wanted, StructType) and isinstance(given, StructType):
+    if isinstance(wanted, types.StructType) and isinstance(given, types.StructType):
         same_names = wanted.fieldNames() == given.fieldNames()
         return same_names and all(
             _holds(one.dataType, other.dataType) for one, other in zip(wanted.fields, given.fields, strict=True)
         )
-    if isinstance(wanted, DecimalType) and isinstance(given, DecimalType):
+    if isinstance(wanted, types.DecimalType) and isinstance(given, types.DecimalType):
         whole = wanted.precision - wanted.scale
         return whole >= given.precision - given.scale and wanted.scale >= given.scale
     if type(wanted) in _WIDER and type(given) in _WIDER:
         return _WIDER.index(type(wanted)) >= _WIDER.index(type(given))
-    return type(wanted) is type(given) or (isinstance(wanted, DoubleType) and isinstance(given, FloatType))
+    return type(wanted) is type(given) or (isinstance(wanted, types.DoubleType) and isinstance(given, types.FloatType))

@@ -107,6 +107,9 @@ _OLDER_EPOCHS: Final = (
     "as in Kafka 4.0: it takes the new epoch and commits again (KIP-1251)"
 )
 _OPERATION: Final = "an operation on configs that does not exist is INVALID_REQUEST; in Kafka UNKNOWN_SERVER_ERROR"
+_BECOMES_STATIC: Final = (
+    "a member that was given its id and joins with it and a group.instance.id is taken; in Kafka UNKNOWN_SERVER_ERROR"
+)
 _NO_SHARED_TOPIC: Final = "a topic id that is not known is said of its partition; in Kafka UNKNOWN_SERVER_ERROR of all"
 _NOT_FETCHED: Final = (
     "an acknowledgement in a partition of which nothing was fetched is INVALID_RECORD_STATE; in Kafka, which has not "
@@ -211,6 +214,7 @@ DELIBERATE: Final = (
     DeliberateDifference("delete_groups", r"error_code$", 69, 0, _NEVER_COMMITTED),
     DeliberateDifference("offset_delete", r"^error_code$", 69, 0, _NEVER_COMMITTED, parts=True),
     DeliberateDifference("offset_commit", r"error_code$", 113, ANY, _OLDER_EPOCHS, parts=True, when=_is_later_check),
+    DeliberateDifference("join_group", r"^error_code$", 0, -1, _BECOMES_STATIC, parts=True),
     DeliberateDifference("join_group", r"^protocol_name$", "roundrobin", "range", _TIE, parts=True),
     DeliberateDifference("end_txn", r"^error_code$", 90, 0, _OLDER_END, parts=True),
     DeliberateDifference("describe_topic_partitions", r"error_code$", 17, -1, _NO_NAME, parts=True),

@@ -102,6 +102,8 @@ class Side:
             return self.shown.get(value, value if value.int in (0, UNKNOWN_INT) else "<other uuid>")
         if isinstance(value, str):
             return self.shown.get(value) or _UUID.sub("<uuid>", value)
+        if name == "log_append_time_ms" and value > 0:
+            return "now"
         if name in ("producer_id", "next_producer_id", "session_id", "ongoing_txn_producer_id") and value > 0:
             return self.shown.get(value, value)
         if isinstance(value, int) and not isinstance(value, bool):
@@ -198,7 +200,7 @@ def _learn_member(side: Side, step: Step, slot: str, answer: Any) -> None:
         side.known["protocol", slot] = answer.protocol_name
         side.known["assignments", slot] = [
             {"member_id": each.member_id, "assignment": f"part {number}".encode()}
-            for number, each in enumerate(answer.members)
+            for number, each in enumerate(sorted(answer.members, key=lambda each: side.shown.get(each.member_id, "")))
         ]
     if hasattr(answer, "member_epoch") and answer.error_code == 0:
         side.known["epoch", slot] = answer.member_epoch

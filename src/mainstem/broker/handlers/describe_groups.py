@@ -59,7 +59,7 @@ def _members(group: ClassicGroup) -> list[messages.DescribedGroupMember]:
             client_id=member.client_id,
             client_host=member.client_host,
             member_metadata=member.metadata_for(group.protocol) if is_stable else b"",
-            member_assignment=member.assignment if is_stable else b"",
+            member_assignment=member.assignment,
         )
         for member in group.members.values()
     ]

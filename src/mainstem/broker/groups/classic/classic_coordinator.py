@@ -92,8 +92,9 @@ class ClassicCoordinator:
         future, reply_with = new_reply()
 
         def reply(answer: Message) -> None:
-            if call.api_version < _NULL_PROTOCOL_FROM and answer.protocol_name is None:  # type: ignore[attr-defined]
-                answer.protocol_name = ""  # type: ignore[attr-defined]
+            if not answer.protocol_name:  # type: ignore[attr-defined]
+                no_name = None if call.api_version >= _NULL_PROTOCOL_FROM else ""
+                answer.protocol_name = no_name  # type: ignore[attr-defined]
             reply_with(answer)
 
         try:

@@ -142,6 +142,17 @@ _NO_EPOCH: Final = (
     "a produced batch of a producer without an epoch is INVALID_RECORD; Kafka takes it, or compares the epoch"
 )
 _NO_CODEC: Final = "a produced batch of a codec that does not exist is INVALID_RECORD; in Kafka UNKNOWN_SERVER_ERROR"
+_MAY_SUBSCRIBE: Final = (
+    "while a classic group rebalances, its topics are those that its members name now; in Kafka those of the last "
+    "generation"
+)
+_OLDER_INIT: Final = (
+    "InitProducerId with another epoch than the current one is refused while a transaction is open; in Kafka it "
+    "aborts that transaction and fences its producer"
+)
+_TOO_MANY: Final = "more partitions than a topic may have is INVALID_PARTITIONS; in Kafka UNKNOWN_SERVER_ERROR"
+_ACKS_FIRST: Final = "acks are checked before the transaction of the records; in Kafka after it"
+_NO_OFFSETS_GROUP: Final = "a group of no name cannot take part in a transaction; Kafka lets it"
 _STAYS_CONSUMER: Final = (
     "an empty consumer group stays when a classic member is refused with UNKNOWN_MEMBER_ID, and says so to its own; "
     "Kafka forgets the group until its next start, and says GROUP_ID_NOT_FOUND"
@@ -200,6 +211,15 @@ DELIBERATE: Final = (
     DeliberateDifference("produce", r"error_code$", 87, 47, _NO_EPOCH),
     DeliberateDifference("produce", r"error_code$", 87, -1, _NO_CODEC),
     DeliberateDifference("consumer_group_heartbeat", r"error_code$", 25, 69, _STAYS_CONSUMER, parts=True),
+    DeliberateDifference("consumer_group_heartbeat", r"^member_epoch$", ANY, ANY, _STAYS_CONSUMER, when=_is_behind),
+    DeliberateDifference("offset_delete", r"^error_code$", 0, 69, _STAYS_CONSUMER, parts=True),
+    DeliberateDifference("consumer_group_describe", r"error_code$", 0, 69, _STAYS_CONSUMER, parts=True),
+    DeliberateDifference("offset_delete", r"partitions.*error_code$", 86, 0, _MAY_SUBSCRIBE, parts=True),
+    DeliberateDifference("init_producer_id", r"^error_code$", 90, 0, _OLDER_INIT, parts=True),
+    DeliberateDifference("create_partitions", r"error_code$", 37, -1, _TOO_MANY),
+    DeliberateDifference("produce", r"log_start_offset$", ANY, -1, _NO_CODEC, asks="damage='codec'"),
+    DeliberateDifference("produce", r"error_code$", 21, ANY, _ACKS_FIRST),
+    DeliberateDifference("add_offsets_to_txn", r"^error_code$", 24, ANY, _NO_OFFSETS_GROUP),
     DeliberateDifference("produce", r"error_code$", 3, 2, _UNKNOWN_FIRST),
     DeliberateDifference("produce", r"error_code$", 100, 2, _UNKNOWN_FIRST),
     DeliberateDifference("share_fetch", r"partitions.*error_code$", 0, -1, _KAFKA_FAILS, parts=True),
@@ -228,6 +248,10 @@ DELIBERATE: Final = (
     DeliberateDifference(
         "list_offsets", r"\.offset$", ANY, ANY, _MAX_TIMESTAMP, when=_is_behind, asks="'timestamp': -3"
     ),
+    DeliberateDifference(
+        "list_offsets", r"\.(offset|timestamp|leader_epoch)$", -1, ANY, _MAX_TIMESTAMP, asks="'timestamp': -3"
+    ),
+    DeliberateDifference("share_group_describe", r"assigned", ANY, ANY, _SHARES_AT_ONCE),
     DeliberateDifference("share_acknowledge", r"^error_code$", 0, -1, _NOT_IN_LOG, parts=True),
     DeliberateDifference("*", r"configs\.min\.insync\.replicas\.(config_source|synonyms)", ANY, ANY, _RE_ELECTION),
 )

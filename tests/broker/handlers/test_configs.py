@@ -41,12 +41,18 @@ async def replace(client: Client, kind: int, name: str, *values: tuple[str, str 
     return int(response.error_code)
 
 
-async def described(client: Client, kind: int, name: str) -> dict[str, Any]:
-    asked = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
+async def described(client: Client, kind: int, name: str, keys: list[str] | None = None) -> dict[str, Any]:
+    asked = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
     request = DescribeConfigsRequest(resources=[asked], include_synonyms=True, include_documentation=True)
     (result,) = (await client.request(request, 4)).results
     assert result.error_code == 0, result
     return {config.name: config for config in result.configs}
+
+
+@with_broker()
+async def test_a_list_of_no_names_describes_all_configs(client: Client) -> None:
+    assert await described(client, BROKER, "1", []) == await described(client, BROKER, "1")
+    assert (await described(client, BROKER, "1", ["num.partitions"])).keys() == {"num.partitions"}
 
 
 @with_broker()

@@ -142,7 +142,7 @@ async def test_a_leader_epoch_that_is_not_ours_is_refused(client: Client) -> Non
         (3, 2, (0, -1, -1)),  # it read what is here
         (3, 3, (0, 3, 2)),  # it read on where this log ended
         (2, 2, (0, 1, 1)),  # what it read in epoch 2 is not here
-        (0, 0, (ErrorCode.OFFSET_OUT_OF_RANGE, -1, -1)),  # older than all that is here
+        (0, 1, (0, 0, 0)),  # older than all that is here: that epoch ended where the first of these began
         (4, 1, (ErrorCode.OFFSET_OUT_OF_RANGE, -1, -1)),  # newer
     ],
 )

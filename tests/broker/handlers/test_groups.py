@@ -116,6 +116,22 @@ async def test_a_member_joins_syncs_beats_and_leaves(client: Client) -> None:
 
 
 @with_broker()
+async def test_a_rebalance_keeps_the_assignments_until_the_next_sync(client: Client) -> None:
+    first = await join(client)
+    await sync(client, first)
+    again = await join(client, first.member_id)
+    assert again.generation_id == 2
+    group = await described(client)
+    assert (group.group_state, group.members[0].member_assignment) == ("CompletingRebalance", b"mine")
+
+
+@with_broker()
+async def test_an_empty_protocol_name_is_null_from_version_7_on(client: Client) -> None:
+    joined = await join(client, protocols=[JoinGroupRequestProtocol(name="", metadata=b"meta")])
+    assert (joined.error_code, joined.protocol_name) == (0, None)
+
+
+@with_broker()
 async def test_a_second_member_joins_when_the_first_one_joins_again(client: Client) -> None:
     first = await join(client)
     await sync(client, first)

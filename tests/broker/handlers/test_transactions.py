@@ -259,6 +259,15 @@ async def _in_transaction(producer: Producer, group: str, offset: int, **more: A
 
 @BOTH
 @with_broker()
+async def test_offsets_of_a_fenced_producer_are_refused_by_its_epoch(client: Client, version: int) -> None:
+    await client.create_topic("t")
+    fenced = await Producer(client, version=version).ready()
+    await Producer(client, version=version).ready()
+    assert await fenced.offset("g", "t", 5) == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+@BOTH
+@with_broker()
 async def test_offsets_count_when_their_transaction_commits(client: Client, version: int) -> None:
     await client.create_topic("t")
     producer = await Producer(client, version=version).ready()

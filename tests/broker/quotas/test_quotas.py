@@ -199,7 +199,7 @@ def test_quotas_are_set_described_removed_and_survive(tmp_path: Path) -> None:
             assert not client.broker.node.quotas.is_active
             assert await change(client, both, alter(producer_byte_rate=100.0, request_percentage=50.5)) == 0
             assert await change(client, {"user": "u"}, alter(consumer_byte_rate=7.0)) == 0
-            assert await change(client, both, alter(producer_byte_rate=None)) == 0
+            assert await change(client, both, alter(producer_byte_rate=None, no_such_quota=None)) == 0
 
     async def second() -> None:
         async with running(tmp_path / "data") as client:

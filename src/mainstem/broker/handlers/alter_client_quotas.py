@@ -10,7 +10,7 @@ from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.node import Node
-from mainstem.broker.quotas.entities import KEYS, Entity, check_limit
+from mainstem.broker.quotas.entities import Entity, check_limit
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import alter_client_quotas as messages
@@ -42,7 +42,7 @@ def _alter(node: Node, asked: messages.RequestEntryData, *, validate_only: bool)
     entity = Entity.of(parts)
     limits = dict(node.quotas.limits.get(entity, {}))
     for op in asked.ops:
-        if op.remove and op.key in KEYS:
+        if op.remove:
             limits.pop(op.key, None)
             continue
         check_limit(op.key, op.value)

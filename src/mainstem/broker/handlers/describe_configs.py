@@ -39,9 +39,9 @@ def handle(node: Node, call: Call) -> messages.DescribeConfigsResponse:
             configs=(),
         )
         try:
-            wanted = None if asked.configuration_keys is None else set(asked.configuration_keys)
+            wanted = set(asked.configuration_keys or ())  # none named: all, as in Kafka
             result.configs = [
-                _described(entry, body) for entry in _entries(node, asked) if wanted is None or entry.name in wanted
+                _described(entry, body) for entry in _entries(node, asked) if not wanted or entry.name in wanted
             ]
         except MainstemError as error:
             result.error_code, result.error_message = error_code(error), str(error)

@@ -52,7 +52,7 @@ async def handle(node: Node, call: Call) -> messages.TxnOffsetCommitResponse:
             for piece in in_pieces(list(kept.items())):
                 await _commit(node, call.api_version, body, dict(piece))
         except MainstemError as error:
-            _refuse(response, coordinator_code(error))
+            _refuse(response, coordinator_code(error, knows_fenced=False))  # in no version, as in Kafka
     return response
 
 

@@ -54,16 +54,17 @@ class LeaderEpochs:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int, current_epoch: int) -> EpochEndOffset:
-        """Where ``epoch`` ended, or the greatest one before it that has written."""
+        """Where ``epoch`` ended, or the greatest one before it that has written; older than all, where the first began.
+
+        The rule is that of Kafka's OffsetForLeaderEpoch.
+        """
         if epoch == current_epoch:
             return EpochEndOffset(epoch, log_end_offset)
-        if epoch > current_epoch:
+        if epoch > current_epoch or epoch == UNKNOWN:
             return EpochEndOffset(UNKNOWN, UNKNOWN)
         slot = bisect_right(self._entries, epoch, key=lambda entry: entry.epoch)
-        if slot == 0:
-            return EpochEndOffset(UNKNOWN, UNKNOWN)
         end = self._entries[slot].start_offset if slot < len(self._entries) else log_end_offset
-        return EpochEndOffset(self._entries[slot - 1].epoch, end)
+        return EpochEndOffset(self._entries[slot - 1].epoch if slot else epoch, end)
 
     def truncate_end(self, offset: int) -> None:
         """Forget epochs that began at or behind ``offset``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from mainstem.broker.call import Answer, Call
 from mainstem.broker.slices import Slices
@@ -23,13 +23,27 @@ _ELEMENTS_MAX: Final = 100_000
 Handler: TypeAlias = "Callable[[Node, Call], Answer | Awaitable[Answer]]"
 
 
+class Mutations(NamedTuple):
+    """The arrays of a request whose items create or delete partitions, for the quota on such changes.
+
+    ``answered``: the array of the response that gets the refused items. Versions before ``strict_from`` wait instead.
+    ``partitions``: how many partitions an item creates or deletes.
+    """
+
+    asked: tuple[str, ...]
+    answered: str
+    strict_from: int
+    partitions: Callable[[Node, Any], int]
+
+
 @dataclass(frozen=True, slots=True)
 class Api:
     """One API as it is served. Its number and its versions are those that ``request`` declares.
 
     ``guard`` requires the sender's rights, on a node with an authorizer; a guard that ``describes_permissions`` also
     writes into the answer what the sender may do, with or without an authorizer. Requests that change state
-    (``changes_state``) are logged at INFO, others at DEBUG.
+    (``changes_state``) are logged at INFO, others at DEBUG. A sender may use an API ``before_authentication``; quotas
+    do not count these. ``mutations``: what counts for the quota on changes of partitions.
 
     ``advertised`` are the versions that ApiVersions lists, where they differ from the served versions. Requests of a
     ``pipelined`` API begin while earlier ones on the same connection still wait for their responses; the responses
@@ -43,6 +57,8 @@ class Api:
     handle: Handler
     guard: Guard
     changes_state: bool = False
+    before_authentication: bool = False
+    mutations: Mutations | None = None
     describes_permissions: bool = False
     advertised: VersionRange | None = None
     pipelined: bool = False

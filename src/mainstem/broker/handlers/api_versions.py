@@ -57,5 +57,5 @@ def _response(node: Node, code: ErrorCode, *, lists_own: bool = False) -> messag
     return messages.ApiVersionsResponse(error_code=code, api_keys=keys)
 
 
-API = Api(messages.ApiVersionsRequest, handle, open_to_all)
-UNSUPPORTED = Api(messages.ApiVersionsRequest, _handle_unsupported, open_to_all)
+API = Api(messages.ApiVersionsRequest, handle, open_to_all, before_authentication=True)
+UNSUPPORTED = Api(messages.ApiVersionsRequest, _handle_unsupported, open_to_all, before_authentication=True)

@@ -9,7 +9,7 @@ from collections import Counter
 
 from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import on_topics
-from mainstem.broker.api import Api
+from mainstem.broker.api import Api, Mutations
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.node import Node
@@ -52,4 +52,16 @@ def _create(node: Node, asked: messages.CreatePartitionsTopic, *, validate_only:
         node.topics.add_partitions(topic, asked.count)
 
 
-API = Api(messages.CreatePartitionsRequest, handle, on_topics(Operation.ALTER, "results"), changes_state=True)
+def _mutates(node: Node, asked: messages.CreatePartitionsTopic) -> int:
+    """How many partitions the topic gets in addition."""
+    topic = node.topics.get(asked.name)
+    return max(0, asked.count - (0 if topic is None else len(topic.partitions)))
+
+
+API = Api(
+    messages.CreatePartitionsRequest,
+    handle,
+    on_topics(Operation.ALTER, "results"),
+    changes_state=True,
+    mutations=Mutations(("topics",), "results", 3, _mutates),
+)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from mainstem.broker.access import admin_guards
-from mainstem.broker.api import Api
+from mainstem.broker.api import Api, Mutations
 from mainstem.broker.call import Call
 from mainstem.broker.configs.config_entries import topic_entries
 from mainstem.broker.error_codes import error_code, refusal
@@ -95,4 +95,16 @@ def _partition_count(node: Node, asked: messages.CreatableTopic) -> int:
     return node.topics.default_partitions if asked.num_partitions == -1 else asked.num_partitions
 
 
-API = Api(messages.CreateTopicsRequest, handle, admin_guards.create_topics, changes_state=True)
+def _mutates(node: Node, asked: messages.CreatableTopic) -> int:
+    """How many partitions the topic gets."""
+    wanted = len(asked.assignments) or asked.num_partitions
+    return wanted if wanted > 0 else node.topics.default_partitions
+
+
+API = Api(
+    messages.CreateTopicsRequest,
+    handle,
+    admin_guards.create_topics,
+    changes_state=True,
+    mutations=Mutations(("topics",), "topics", 6, _mutates),
+)

@@ -10,7 +10,7 @@ from typing import Final
 from uuid import UUID
 
 from mainstem.broker.access import admin_guards
-from mainstem.broker.api import Api
+from mainstem.broker.api import Api, Mutations
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.node import Node
@@ -18,7 +18,12 @@ from mainstem.broker.slices import in_turns
 from mainstem.broker.storage.topics import Topic
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from mainstem.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
 from mainstem.protocol.schema import ZERO_UUID
 
 _BY_ID_FROM: Final = 6
@@ -70,4 +75,16 @@ def _find(node: Node, name: str | None, topic_id: UUID) -> Topic:
     return topic
 
 
-API = Api(DeleteTopicsRequest, handle, admin_guards.delete_topics, changes_state=True)
+def _mutates(node: Node, asked: DeleteTopicState | str) -> int:
+    """How many partitions are deleted with the topic."""
+    topic = _known(node, asked, ZERO_UUID) if isinstance(asked, str) else _known(node, asked.name, asked.topic_id)
+    return 0 if topic is None else len(topic.partitions)
+
+
+API = Api(
+    DeleteTopicsRequest,
+    handle,
+    admin_guards.delete_topics,
+    changes_state=True,
+    mutations=Mutations(("topics", "topic_names"), "responses", 5, _mutates),
+)

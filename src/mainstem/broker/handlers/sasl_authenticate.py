@@ -34,5 +34,5 @@ def _refused(code: ErrorCode, message: str) -> SaslAuthenticateResponse:
     return SaslAuthenticateResponse(error_code=code, error_message=message, auth_bytes=b"")
 
 
-API = Api(SaslAuthenticateRequest, handle, open_to_all)
-BARE_TOKEN = Api(SaslAuthenticateRequest, handle, open_to_all)
+API = Api(SaslAuthenticateRequest, handle, open_to_all, before_authentication=True)
+BARE_TOKEN = Api(SaslAuthenticateRequest, handle, open_to_all, before_authentication=True)

@@ -23,4 +23,4 @@ def handle(node: Node, call: Call) -> SaslHandshakeResponse:
     return SaslHandshakeResponse(error_code=code, mechanisms=list(authentication.settings.mechanisms))
 
 
-API = Api(SaslHandshakeRequest, handle, open_to_all)
+API = Api(SaslHandshakeRequest, handle, open_to_all, before_authentication=True)

@@ -257,9 +257,9 @@ class Connection(asyncio.BufferedProtocol):
     def _begin(self, api: Api, header: RequestHeader, frame: Buffer) -> None:
         slot = _InFlight(len(frame), api.pipelined, self._now_s())
         self._begun.append(slot)
-        if self._auth_required:
+        if self._auth_required and not api.before_authentication:
             assert self._session.authentication is not None
-            self._session.authentication.admit(api.key)
+            self._session.authentication.admit()
         if api is BARE_TOKEN:
             self._begin_bare_token(slot, header, frame)
             return
@@ -319,7 +319,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _serve(self, slot: _InFlight, api: Api, call: Call) -> None:
         if self._node.quotas.is_active:
-            slot.charge = Charge(self._node, call, slot.size_bytes)
+            slot.charge = Charge(self._node, api, call, slot.size_bytes)
             answer = slot.charge.serve(lambda: self._handled(slot, api, call))
         else:
             answer = self._handled(slot, api, call)

@@ -11,8 +11,8 @@ import time
 from collections.abc import Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, Final
 
-from mainstem.broker.access.guards import name_of
 from mainstem.broker.access.refusals import refused_items
+from mainstem.broker.api import Api, Mutations
 from mainstem.broker.call import Answer, Call
 from mainstem.broker.quotas.entities import CONSUMER_BYTES, MUTATIONS, PRODUCER_BYTES, REQUEST_PERCENT
 from mainstem.protocol.apis import ApiKey, entity
@@ -22,20 +22,14 @@ if TYPE_CHECKING:
     from mainstem.broker.node import Node
 
 _READING: Final = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
-_FREE: Final = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
-# The arrays of requests that change partitions, those of their answers, and the first version that is asked strictly.
-_MUTATING: Final = {
-    ApiKey.CREATE_TOPICS: (("topics",), "topics", 6),
-    ApiKey.CREATE_PARTITIONS: (("topics",), "results", 3),
-    ApiKey.DELETE_TOPICS: (("topics", "topic_names"), "responses", 5),
-}
 
 
 class Charge:
     """The cost of one request."""
 
-    def __init__(self, node: Node, call: Call, size_bytes: int) -> None:
+    def __init__(self, node: Node, api: Api, call: Call, size_bytes: int) -> None:
         self._node = node
+        self._api = api
         self._call = call
         self._size_bytes = size_bytes
         self._busy_ns = 0
@@ -44,8 +38,8 @@ class Charge:
 
     def serve(self, handle: Callable[[], Answer | Awaitable[Answer]]) -> Answer | Awaitable[Answer]:
         """Serve the request by ``handle``; its work is timed, also where it waits in between."""
-        if self._call.api_key in _MUTATING and not getattr(self._call.body, "validate_only", False):
-            self._ask_for_mutations()
+        if self._api.mutations is not None and not getattr(self._call.body, "validate_only", False):
+            self._ask_for(self._api.mutations)
         begun_ns = time.perf_counter_ns()
         answer = handle()
         self._busy_ns += time.perf_counter_ns() - begun_ns
@@ -60,28 +54,29 @@ class Charge:
 
     def _completed(self, answer: Answer) -> Answer:
         """The answer, with what was refused for too many mutations."""
-        if self._refused and answer is not None:
-            field = _MUTATING[ApiKey(self._call.api_key)][1]
+        if self._refused and answer is not None and self._api.mutations is not None:
+            field = self._api.mutations.answered
             setattr(answer, field, [*getattr(answer, field), *self._refused])
         return answer
 
-    def _ask_for_mutations(self) -> None:
+    def _ask_for(self, mutations: Mutations) -> None:
         user, client_id = self._who
         if self._node.quotas.limit(MUTATIONS, user, client_id) is None:
             return
-        fields, answered, strict_from = _MUTATING[ApiKey(self._call.api_key)]
-        is_strict = self._call.api_version >= strict_from
+        is_strict = self._call.api_version >= mutations.strict_from
         response = entity(self._call.api_key, self._call.api_version, False)
-        for field in fields:
+        for field in mutations.asked:
             kept = []
             for item in getattr(self._call.body, field):
-                count = _partitions(self._node, self._call, item)
+                count = mutations.partitions(self._node, item)
                 may, wait_s = self._node.quotas.may_mutate(user, client_id, count, strict=is_strict)
                 self._wait_s = max(self._wait_s, wait_s)
                 if may:
                     kept.append(item)
                 else:
-                    self._refused += refused_items(response, answered, [item], ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+                    self._refused += refused_items(
+                        response, mutations.answered, [item], ErrorCode.THROTTLING_QUOTA_EXCEEDED
+                    )
             setattr(self._call.body, field, kept)
 
     @property
@@ -90,7 +85,7 @@ class Charge:
 
     def throttle_ms(self, answer_bytes: int) -> int:
         """For how long the connection is not to be read from, all quotas considered."""
-        if self._call.api_key in _FREE:
+        if self._api.before_authentication:
             return 0
         quotas, (user, client_id) = self._node.quotas, self._who
         waits_s = [self._wait_s]
@@ -101,18 +96,6 @@ class Charge:
         busy_percent = self._busy_ns / 1e9 * 100
         waits_s.append(min(quotas.use(REQUEST_PERCENT, user, client_id, busy_percent), quotas.longest_wait_s))
         return round(max(waits_s) * 1000)
-
-
-def _partitions(node: Node, call: Call, item: Any) -> int:
-    """How many partitions a change makes or removes."""
-    if call.api_key == ApiKey.CREATE_TOPICS:
-        if item.assignments:
-            return len(item.assignments)
-        return int(item.num_partitions) if item.num_partitions > 0 else node.topics.default_partitions
-    name = item if isinstance(item, str) else name_of(node, item)
-    topic = node.topics.get(name) if name else None
-    held = len(topic.partitions) if topic is not None else 0
-    return max(0, item.count - held) if call.api_key == ApiKey.CREATE_PARTITIONS else held
 
 
 class _Timed:

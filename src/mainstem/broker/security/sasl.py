@@ -21,13 +21,11 @@ from mainstem.broker.security.credentials import Credentials
 from mainstem.broker.security.principal import ANONYMOUS, USER, Principal
 from mainstem.clock import Clock
 from mainstem.errors import AuthenticationError, FrameError
-from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.scram import MECHANISMS, ScramServer, is_password
 
 PLAIN: Final = "PLAIN"
 SASL_MECHANISMS: Final = (*MECHANISMS, PLAIN)
-_BEFORE: Final = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +80,8 @@ class Authentication:
         """Whether this connection has ever been authenticated."""
         return self.principal is not ANONYMOUS
 
-    def admit(self, api_key: int) -> None:
-        """Check that such a request may be served now. Raises FrameError: then the connection must be closed."""
-        if api_key in _BEFORE:
-            return
+    def admit(self) -> None:
+        """Check that requests of the user may be served now. Raises FrameError: then the connection must be closed."""
         if self.state is not SaslState.DONE:
             raise FrameError("a request that requires a user came before the user was authenticated")
         if self._ends_s is not None and self._clock.monotonic_s() >= self._ends_s:

@@ -3,11 +3,12 @@ from __future__ import annotations
 import pytest
 
 from mainstem.client.read.decoding import Chunk
-from mainstem.client.wire.cluster.fetching import AbortedTransaction, FetchedPartition
+from mainstem.client.wire.cluster.fetching import FetchedPartition
 from mainstem.errors import CorruptBatchError
 from mainstem.model import TopicPartition
 from mainstem.record.constants import Compression, ControlType
 from mainstem.record.header import read_header
+from mainstem.record.reader import AbortedTransaction
 from mainstem.record.writer import NewRecord, ProducerStamp, build_batch, build_control_batch, rebuild_batch
 
 TP = TopicPartition("t", 0)

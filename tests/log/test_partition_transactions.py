@@ -14,7 +14,7 @@ from mainstem.errors import (
 )
 from mainstem.log.partition.config import LogConfig
 from mainstem.log.partition.partition_log import PartitionLog
-from mainstem.log.segments.transactions import AbortedTransaction
+from mainstem.record.reader import AbortedTransaction
 from tests.log.support import NOW_MS, Node, end_transaction, in_transaction, read_committed, sent_by, values
 
 STARTS: list[Callable[[Node], PartitionLog]] = [Node.restart, Node.kill_and_start, Node.cut_power_and_start]

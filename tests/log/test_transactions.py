@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from mainstem.log.segments.transaction_index import ENTRY_BYTES, TransactionIndex
-from mainstem.log.segments.transactions import AbortedTransaction, EndedTransaction, OpenTransactions
+from mainstem.log.segments.transactions import EndedTransaction, OpenTransactions
 from mainstem.record.constants import ControlType
 from mainstem.record.header import BatchHeader, read_header
-from mainstem.record.reader import EndMarker
+from mainstem.record.reader import AbortedTransaction, EndMarker
 from mainstem.record.writer import build_control_batch
 from tests.log.support import NOW_MS, in_transaction, sent_by
 

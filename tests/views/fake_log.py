@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mainstem.client.wire.cluster.cluster import EARLIEST
-from mainstem.client.wire.cluster.fetching import AbortedTransaction, FetchedPartition
+from mainstem.client.wire.cluster.fetching import FetchedPartition
 from mainstem.client.wire.cluster.metadata import PartitionMetadata, TopicMetadata
 from mainstem.errors import LogUnavailableError, OffsetOutOfRangeError
 from mainstem.model import TopicPartition
@@ -24,6 +24,7 @@ from mainstem.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from mainstem.record.header import read_header
+from mainstem.record.reader import AbortedTransaction
 
 TOPIC = "t"
 FIRST_LIFE = uuid.UUID(int=1)

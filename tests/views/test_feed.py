@@ -5,10 +5,10 @@ from typing import Any, cast
 
 import pytest
 
-from mainstem.client.wire.cluster.fetching import AbortedTransaction
 from mainstem.errors import LogUnavailableError, UnknownTopicError, ViewStoppedError
 from mainstem.model import Position, TopicPartition
 from mainstem.record.constants import ControlType
+from mainstem.record.reader import AbortedTransaction
 from mainstem.record.writer import NewRecord, ProducerStamp, build_batch, build_control_batch
 from mainstem.testing.clock import ManualClock
 from mainstem.views.feed.feed import Feed, LossPolicy

@@ -2,13 +2,14 @@
 
 Contract: raises CorruptBatchError, and nothing else, for any inconsistent bytes; uses only as much memory as the batch
 and ``limit_bytes`` allow. The caller verifies the batch's checksum (``header.verify``) once, where the bytes come in;
-the reader is safe without it. Pure functions; safe from any thread.
+the reader is safe without it. Pure functions, safe from any thread; an ``AbortedRecords`` belongs to one
+read.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from mainstem.errors import CorruptBatchError
@@ -46,6 +47,13 @@ class EndMarker(NamedTuple):
 
     control_type: ControlType
     coordinator_epoch: int
+
+
+class AbortedTransaction(NamedTuple):
+    """A reader of committed records leaves out this producer's from here to its next abort marker."""
+
+    producer_id: int
+    first_offset: int
 
 
 def read_records(batch: Buffer, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> list[DecodedRecord]:
@@ -207,3 +215,28 @@ def _parse_record(header: BatchHeader, cursor: _Cursor, ignores_time: bool) -> D
     if cursor.at != end:
         raise CorruptBatchError(f"a record's fields end {cursor.at - end} bytes off its length")
     return record
+
+
+class AbortedRecords:
+    """Which producers' records are aborted at the batch that is being read; batches come in the order of offsets."""
+
+    def __init__(self, transactions: Iterable[AbortedTransaction]) -> None:
+        self._to_come = sorted(transactions, key=lambda aborted: aborted.first_offset, reverse=True)
+        self._open: set[int] = set()
+
+    def holds(self, header: BatchHeader) -> bool:
+        """Whether the batch is to be left out."""
+        while self._to_come and self._to_come[-1].first_offset <= header.last_offset:
+            self._open.add(self._to_come.pop().producer_id)
+        return header.is_transactional and header.producer_id in self._open
+
+    def pass_marker(self, header: BatchHeader, batch: Buffer) -> None:
+        """An abort marker ends its producer's aborted transaction; what follows is the next one's.
+
+        Raises CorruptBatchError.
+        """
+        self.holds(header)  # transactions that begin before the marker are open by now
+        if header.producer_id in self._open and any(
+            read_control_type(record) is ControlType.ABORT for record in read_records(batch)
+        ):
+            self._open.discard(header.producer_id)

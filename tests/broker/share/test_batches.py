@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mainstem.broker.share.acquisition import Acquired
 from mainstem.broker.share.batches import holding, read_batches
-from mainstem.log.segments.transactions import AbortedTransaction
 from mainstem.record.constants import ControlType
+from mainstem.record.reader import AbortedTransaction
 from mainstem.record.writer import NewRecord, ProducerStamp, build_batch, build_control_batch
 
 

@@ -32,7 +32,6 @@ from mainstem.broker.storage.fetch_sessions import (
 )
 from mainstem.errors import DamagedRecordsError, MainstemError, RemoteError
 from mainstem.log.partition.partition_log import PartitionLog
-from mainstem.log.segments.transactions import AbortedTransaction
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.fetch import AbortedTransaction as AbortedAnswer
 from mainstem.protocol.messages.fetch import (
@@ -45,6 +44,7 @@ from mainstem.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from mainstem.record.reader import AbortedTransaction
 
 _BY_ID_FROM: Final = 13
 _READ_COMMITTED: Final = 1

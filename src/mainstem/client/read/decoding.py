@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mainstem.client.wire.cluster.damage import damage_at
-from mainstem.client.wire.cluster.fetching import AbortedTransaction, FetchedPartition
+from mainstem.client.wire.cluster.fetching import FetchedPartition
 from mainstem.errors import CorruptBatchError
 from mainstem.model import Record, TopicPartition
-from mainstem.record.constants import ControlType
 from mainstem.record.header import BatchHeader, iter_headers, verify
-from mainstem.record.reader import read_control_type, read_records
+from mainstem.record.reader import AbortedRecords, read_records
 
 
 class Chunk:
@@ -41,7 +40,7 @@ class Chunk:
         self._records = fetched.records
         self._end = end
         self._since_ms = since_ms
-        self._aborted = _Aborted(fetched.aborted_transactions)
+        self._aborted = AbortedRecords(fetched.aborted_transactions)
 
     def __iter__(self) -> Iterator[Record]:
         """Raises DamagedRecordsError, which names the offsets that cannot be read."""
@@ -77,24 +76,3 @@ class Chunk:
                 return
             self.next_offset = offset + 1
             yield Record(topic, partition, offset, timestamp_ms, key, value, headers)
-
-
-class _Aborted:
-    """Which producers' records are aborted at the batch that is being read; batches come in the order of offsets."""
-
-    def __init__(self, transactions: tuple[AbortedTransaction, ...]) -> None:
-        self._to_come = sorted(transactions, key=lambda aborted: aborted.first_offset, reverse=True)
-        self._open: set[int] = set()
-
-    def holds(self, header: BatchHeader) -> bool:
-        while self._to_come and self._to_come[-1].first_offset <= header.last_offset:
-            self._open.add(self._to_come.pop().producer_id)
-        return header.is_transactional and header.producer_id in self._open
-
-    def pass_marker(self, header: BatchHeader, batch: memoryview) -> None:
-        """An abort marker ends its producer's aborted transaction; what follows is the next one's."""
-        if not self._open and not self._to_come:
-            return
-        self.holds(header)  # transactions that begin before the marker are open by now
-        if any(read_control_type(record) is ControlType.ABORT for record in read_records(batch)):
-            self._open.discard(header.producer_id)

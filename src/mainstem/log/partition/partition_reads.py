@@ -21,8 +21,8 @@ from mainstem.log.partition.producer_state import ProducerEntry, ProducerState
 from mainstem.log.segments.log_segments import LogPlace, LogSegments
 from mainstem.log.segments.segment import Segment
 from mainstem.log.segments.timestamps import TimestampOffset, greatest_timestamp, search_timestamp
-from mainstem.log.segments.transactions import AbortedTransaction
 from mainstem.model import TopicPartition
+from mainstem.record.reader import AbortedTransaction
 
 
 class ReadResult(NamedTuple):

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from mainstem.errors import CorruptBatchError
 from mainstem.log.segments.segment import Segment
-from mainstem.log.segments.transactions import AbortedTransaction
+from mainstem.record.reader import AbortedTransaction
 
 _READ_STARTS_KEPT: Final = 32
 """Recent ends of what is visible, with their places: where readers at the end of the log go on."""

@@ -13,7 +13,8 @@ from array import array
 from bisect import bisect_left
 from typing import Final
 
-from mainstem.log.segments.transactions import AbortedTransaction, EndedTransaction
+from mainstem.log.segments.transactions import EndedTransaction
+from mainstem.record.reader import AbortedTransaction
 
 _ENTRY = struct.Struct(">hqqqq")
 _VERSION: Final = 0

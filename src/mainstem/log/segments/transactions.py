@@ -16,13 +16,6 @@ from mainstem.record.header import BatchHeader
 from mainstem.record.reader import EndMarker
 
 
-class AbortedTransaction(NamedTuple):
-    """A reader of committed records leaves out this producer's from here to its next abort marker."""
-
-    producer_id: int
-    first_offset: int
-
-
 class EndedTransaction(NamedTuple):
     """``last_offset`` is its marker's."""
 

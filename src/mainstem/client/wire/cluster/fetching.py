@@ -18,6 +18,7 @@ from mainstem.model import TopicPartition
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from mainstem.protocol.schema import ZERO_UUID
+from mainstem.record.reader import AbortedTransaction
 
 VERSION_MAX_BY_NAME = 12
 """From version 13 on topics go by their ids."""
@@ -33,13 +34,6 @@ class FetchLimits:
     max_bytes: int = 50 * 1024 * 1024
     partition_max_bytes: int = 8 * 1024 * 1024
     read_committed: bool = True
-
-
-class AbortedTransaction(NamedTuple):
-    """From ``first_offset`` on, this producer's transactional records are aborted, up to its next abort marker."""
-
-    producer_id: int
-    first_offset: int
 
 
 class FetchedPartition(NamedTuple):

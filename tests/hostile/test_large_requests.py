@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from mainstem.broker.access.acls import Operation, PatternType, Permission, ResourceType
 from mainstem.protocol.codec import encode_request
 from mainstem.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from mainstem.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
+from mainstem.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from mainstem.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from mainstem.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from mainstem.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from mainstem.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -148,6 +151,54 @@ def test_a_long_request_is_answered_while_others_are_served(
         answers = answers_meanwhile(log, attack)
         used_s = processor_s(log.pid) - before_s
         assert answers > 10 * used_s, f"{answers} answers in {used_s:.1f} s of work"
+
+
+def new_acl(number: int) -> AclCreation:
+    return AclCreation(
+        resource_type=ResourceType.TOPIC,
+        resource_name=f"n{number}",
+        resource_pattern_type=PatternType.LITERAL,
+        principal="User:u",
+        host="*",
+        operation=Operation.READ,
+        permission_type=Permission.ALLOW,
+    )
+
+
+def many_acls() -> tuple[Message, int]:
+    return CreateAclsRequest(creations=[new_acl(number) for number in range(20_000)]), 3
+
+
+def many_acl_filters() -> tuple[Message, int]:
+    wanted = DeleteAclsFilter(
+        resource_type_filter=ResourceType.TOPIC,
+        resource_name_filter="none",
+        pattern_type_filter=PatternType.LITERAL,
+        principal_filter=None,
+        host_filter=None,
+        operation=Operation.ANY,
+        permission_type=Permission.ANY,
+    )
+    return DeleteAclsRequest(filters=[wanted] * 2_000), 3
+
+
+@pytest.mark.parametrize("make", [many_acls, many_acl_filters])
+def test_many_acls_are_worked_on_while_others_are_served(
+    make: Callable[[], tuple[Message, int]], tmp_path: Path
+) -> None:
+    body, version = make()
+    data = frame(body, version)
+    with LogProcess(tmp_path / "data", super_users="User:ANONYMOUS") as log, Raw(address_of(log)) as client:
+        client.request(CreateAclsRequest(creations=[new_acl(number) for number in range(1_000)]), 3)
+        before_s = processor_s(log.pid)
+
+        def attack() -> None:
+            client.send(data)
+            client.receive_frame()
+
+        answers = answers_meanwhile(log, attack)
+        used_s = processor_s(log.pid) - before_s
+        assert answers > 80 * used_s, f"{answers} answers in {used_s:.1f} s of work"
 
 
 def test_tags_without_end_close_the_connection_and_cost_nothing(tmp_path: Path) -> None:

@@ -223,8 +223,8 @@ def on_acls(asked: str, answered: str) -> Guard:
         if access.allows_on_cluster(Operation.ALTER):
             return (yield)
         answer = entity(call.api_key, call.api_version, False).of_defaults()
-        items = [_Nameless()] * len(getattr(call.body, asked))
-        setattr(answer, answered, refused_items(type(answer), answered, items, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        refused = refused_items(type(answer), answered, [_Nameless()], ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        setattr(answer, answered, refused * len(getattr(call.body, asked)))
         return answer
 
     return guard

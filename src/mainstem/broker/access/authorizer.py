@@ -18,6 +18,7 @@ from typing import Final, cast
 from mainstem.broker.access.acls import CLUSTER_NAME, WILDCARD, Acl, AclFilter, Operation, PatternType, Permission
 from mainstem.broker.access.acls import ResourceType as Resource
 from mainstem.broker.security.principal import USER, Principal
+from mainstem.broker.slices import in_turns
 from mainstem.log.node.metadata import Metadata
 
 ACLS: Final = "acl"
@@ -137,8 +138,14 @@ class Authorizer:
     def acls(self, wanted: AclFilter | None = None) -> list[Acl]:
         """The bindings that a filter means, in order."""
         wanted = wanted or AclFilter()
-        held = (acl for index in (self._literal, self._prefixed) for acls in index.values() for acl in acls)
-        return sorted(acl for acl in held if wanted.fits(acl))
+        return sorted(acl for acl in self._all() if wanted.fits(acl))
+
+    async def find(self, wanted: AclFilter) -> list[Acl]:
+        """The same; the event loop serves others meanwhile, so some of them may be gone when it returns."""
+        return sorted([acl async for acl in in_turns(list(self._all())) if wanted.fits(acl)])
+
+    def _all(self) -> Iterator[Acl]:
+        return (acl for index in (self._literal, self._prefixed) for acls in index.values() for acl in acls)
 
     def add(self, acls: Iterable[Acl]) -> None:
         """Keep bindings; durable when it returns. Raises RemoteError for what cannot be, StorageError."""
@@ -147,9 +154,9 @@ class Authorizer:
         for acl in checked:
             self._store(acl)
 
-    def remove(self, acls: Iterable[Acl]) -> None:
-        """Remove bindings; durable when it returns. Raises StorageError."""
-        gone = list(acls)
+    def remove(self, acls: Iterable[Acl]) -> list[Acl]:
+        """Remove those bindings that are held, and return them; durable when it returns. Raises StorageError."""
+        gone = [acl for acl in acls if acl in self._index(acl).get((acl.resource_type, acl.resource_name), ())]
         self._metadata.put_entries(ACLS, {tuple(acl): None for acl in gone})
         self._clear_cache()
         for acl in gone:
@@ -160,6 +167,7 @@ class Authorizer:
                 del index[key]
                 if index is self._prefixed:
                     self._count_prefix(acl, -1)
+        return gone
 
     def _store(self, acl: Acl) -> None:
         self._clear_cache()

@@ -1,9 +1,12 @@
 """CreateAcls (30), versions 1–3: adds ACLs; durable when answered, each fails alone.
 
-Adding an existing ACL again succeeds. Without an authorizer: SECURITY_DISABLED for each.
+Adding an existing ACL again succeeds. A long request is written in pieces of some hundred ACLs. Without an
+authorizer: SECURITY_DISABLED for each.
 """
 
 from __future__ import annotations
+
+import asyncio
 
 from mainstem.broker.access import admin_guards
 from mainstem.broker.access.acls import Acl
@@ -11,16 +14,17 @@ from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.node import Node
+from mainstem.broker.slices import in_pieces, in_turns
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import create_acls as messages
 
 
-def handle(node: Node, call: Call) -> messages.CreateAclsResponse:
+async def handle(node: Node, call: Call) -> messages.CreateAclsResponse:
     body: messages.CreateAclsRequest = call.body
     results = [messages.AclCreationResult(error_code=ErrorCode.NONE, error_message=None) for _ in body.creations]
     checked = []
-    for creation, result in zip(body.creations, results, strict=True):
+    async for creation, result in in_turns(zip(body.creations, results, strict=True)):
         try:
             if node.authorizer is None:
                 raise refusal(
@@ -30,12 +34,14 @@ def handle(node: Node, call: Call) -> messages.CreateAclsResponse:
             checked.append((_acl(creation).checked(), result))
         except MainstemError as error:
             result.error_code, result.error_message = error_code(error), str(error)
-    try:
-        if node.authorizer is not None:
-            node.authorizer.add(acl for acl, _ in checked)
-    except MainstemError as error:
-        for _, result in checked:
-            result.error_code, result.error_message = error_code(error), str(error)
+    for piece in in_pieces(checked):
+        try:
+            if node.authorizer is not None:
+                node.authorizer.add(acl for acl, _ in piece)
+        except MainstemError as error:
+            for _, result in piece:
+                result.error_code, result.error_message = error_code(error), str(error)
+        await asyncio.sleep(0)
     return messages.CreateAclsResponse(results=results)
 
 

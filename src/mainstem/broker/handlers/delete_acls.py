@@ -1,9 +1,11 @@
 """DeleteAcls (31), versions 1–3: removes the ACLs that match filters, and returns them; durable when answered.
 
-Each filter fails alone. Without an authorizer: SECURITY_DISABLED for each.
+Each filter fails alone. Without an authorizer: SECURITY_DISABLED for each. Many ACLs are removed in pieces.
 """
 
 from __future__ import annotations
+
+import asyncio
 
 from mainstem.broker.access import admin_guards
 from mainstem.broker.access.acls import Acl, AclFilter
@@ -11,17 +13,18 @@ from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.node import Node
+from mainstem.broker.slices import Slices, in_pieces
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import delete_acls as messages
 
 
-def handle(node: Node, call: Call) -> messages.DeleteAclsResponse:
+async def handle(node: Node, call: Call) -> messages.DeleteAclsResponse:
     body: messages.DeleteAclsRequest = call.body
-    return messages.DeleteAclsResponse(filter_results=[_delete(node, wanted) for wanted in body.filters])
+    return messages.DeleteAclsResponse(filter_results=[await _delete(node, wanted) for wanted in body.filters])
 
 
-def _delete(node: Node, asked: messages.DeleteAclsFilter) -> messages.DeleteAclsFilterResult:
+async def _delete(node: Node, asked: messages.DeleteAclsFilter) -> messages.DeleteAclsFilterResult:
     wanted = AclFilter(
         asked.resource_type_filter,
         asked.resource_name_filter,
@@ -37,13 +40,14 @@ def _delete(node: Node, asked: messages.DeleteAclsFilter) -> messages.DeleteAcls
                 ErrorCode.SECURITY_DISABLED,
                 "this node has no authorizer: start it with super.users=User:NAME",
             )
-        gone = node.authorizer.acls(wanted.checked())
-        node.authorizer.remove(gone)
+        found = await node.authorizer.find(wanted.checked())
+        gone: list[messages.DeleteAclsMatchingAcl] = []
+        for piece in in_pieces(found):
+            gone += map(_deleted, node.authorizer.remove(piece))
+            await asyncio.sleep(0)
     except MainstemError as error:
         return messages.DeleteAclsFilterResult(error_code=error_code(error), error_message=str(error), matching_acls=[])
-    return messages.DeleteAclsFilterResult(
-        error_code=ErrorCode.NONE, error_message=None, matching_acls=[_deleted(acl) for acl in gone]
-    )
+    return messages.DeleteAclsFilterResult(error_code=ErrorCode.NONE, error_message=None, matching_acls=gone)
 
 
 def _deleted(acl: Acl) -> messages.DeleteAclsMatchingAcl:
@@ -60,4 +64,10 @@ def _deleted(acl: Acl) -> messages.DeleteAclsMatchingAcl:
     )
 
 
-API = Api(messages.DeleteAclsRequest, handle, admin_guards.on_acls("filters", "filter_results"), changes_state=True)
+API = Api(
+    messages.DeleteAclsRequest,
+    handle,
+    admin_guards.on_acls("filters", "filter_results"),
+    changes_state=True,
+    slices=Slices("filters", "filter_results"),
+)

@@ -10,12 +10,13 @@ from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.node import Node
+from mainstem.broker.slices import in_turns
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import describe_acls as messages
 
 
-def handle(node: Node, call: Call) -> messages.DescribeAclsResponse:
+async def handle(node: Node, call: Call) -> messages.DescribeAclsResponse:
     body: messages.DescribeAclsRequest = call.body
     wanted = AclFilter(
         body.resource_type_filter,
@@ -32,9 +33,10 @@ def handle(node: Node, call: Call) -> messages.DescribeAclsResponse:
                 ErrorCode.SECURITY_DISABLED,
                 "this node has no authorizer: start it with super.users=User:NAME",
             )
-        found = node.authorizer.acls(wanted.checked())
+        found = await node.authorizer.find(wanted.checked())
     except MainstemError as error:
         return messages.DescribeAclsResponse(error_code=error_code(error), error_message=str(error), resources=[])
+    grouped = groupby(found, key=lambda acl: acl[:3])
     return messages.DescribeAclsResponse(
         error_code=ErrorCode.NONE,
         error_message=None,
@@ -45,7 +47,7 @@ def handle(node: Node, call: Call) -> messages.DescribeAclsResponse:
                 pattern_type=pattern_type,
                 acls=[_described(acl) for acl in acls],
             )
-            for (resource_type, name, pattern_type), acls in groupby(found, key=lambda acl: acl[:3])
+            async for (resource_type, name, pattern_type), acls in in_turns(grouped)
         ],
     )
 

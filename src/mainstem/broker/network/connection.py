@@ -323,17 +323,17 @@ class Connection(asyncio.BufferedProtocol):
             answer = slot.charge.serve(lambda: self._handled(slot, api, call))
         else:
             answer = self._handled(slot, api, call)
+        if slot.is_large and answer is not None:
+            answer = self._encoded_in_thread(slot, call, answer)
         if answer is None or isinstance(answer, Message):
             self._answered(slot, call, answer)
             return
-        if slot.is_large:
-            answer = self._encoded_in_thread(slot, call, answer)
         self._follow(answer, lambda done: self._task_done(slot, call, done))
 
     @staticmethod
-    async def _encoded_in_thread(slot: _InFlight, call: Call, served: Awaitable[Answer]) -> Answer:
+    async def _encoded_in_thread(slot: _InFlight, call: Call, served: Message | Awaitable[Answer]) -> Answer:
         """The answer to a large request is large: others are served while it is encoded."""
-        answer = await served
+        answer = served if isinstance(served, Message) else await served
         if answer is not None and not slot.chunks:
             slot.chunks = await asyncio.to_thread(encode_response, call, answer)
         return answer

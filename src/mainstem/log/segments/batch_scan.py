@@ -56,38 +56,32 @@ class Start(NamedTuple):
         return self.base_offset if self.base_offset is not None else (self.last_offset or 0)
 
 
-def walk_headers(file: DiskFile, start: Start, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield each batch from ``start`` on that ends by ``end``.
+def walk_headers(file: DiskFile, start: Start, end: int, *, prove: bool = False) -> Iterator[tuple[int, BatchHeader]]:
+    """Yield each batch from ``start`` on that ends by ``end``; with ``prove`` each is proven by its checksum first.
 
-    Reads a chunk at a time, so that small batches share a read, and skips the records of batches that are larger.
+    Reads a chunk at a time, so that small batches share a read. The records of batches that are larger are skipped,
+    unless they are to be proven.
     """
     chunk, chunk_start = b"", start.file_position
-    while start.file_position < end:
-        file_position = start.file_position
-        if file_position + HEADER_BYTES > chunk_start + len(chunk):
-            chunk_start = file_position
-            chunk = file.read(file_position, min(_HEADER_CHUNK_BYTES, end - file_position))
-        header = _header_at(chunk, file_position - chunk_start, start, end)
-        yield file_position, header
-        start = Start(file_position + header.size_bytes, header.next_offset)
-
-
-def walk_verified(file: DiskFile, start: Start, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """As ``walk_headers``, and proves each batch by its checksum before it is yielded."""
-    chunk, chunk_start = b"", start.file_position
+    chunk_bytes = _VERIFY_CHUNK_BYTES if prove else _HEADER_CHUNK_BYTES
     while start.file_position < end:
         file_position = start.file_position
         at = file_position - chunk_start
         if at + HEADER_BYTES > len(chunk):
-            chunk = file.read(file_position, min(_VERIFY_CHUNK_BYTES, end - file_position))
+            chunk = file.read(file_position, min(chunk_bytes, end - file_position))
             chunk_start, at = file_position, 0
         header = _header_at(chunk, at, start, end)
-        if at + header.size_bytes > len(chunk):
-            chunk = file.read(file_position, min(max(_VERIFY_CHUNK_BYTES, header.size_bytes), end - file_position))
-            chunk_start, at = file_position, 0
-        verify(chunk, at, header)
+        if prove:
+            if at + header.size_bytes > len(chunk):
+                chunk = file.read(file_position, min(max(chunk_bytes, header.size_bytes), end - file_position))
+                chunk_start, at = file_position, 0
+            verify(chunk, at, header)
         yield file_position, header
         start = Start(file_position + header.size_bytes, header.next_offset)
+
+
+walk_verified = partial(walk_headers, prove=True)
+"""``walk_headers`` that proves each batch."""
 
 
 def _header_at(chunk: bytes, at: int, start: Start, end: int) -> BatchHeader:
@@ -157,10 +151,9 @@ def walk_past_damage(
     If a batch starts after the end of the one before it, there is damage between the two. ``search`` finds the next
     valid batch, if the owner remembers it: by default ``find_valid_batch``, which may have to read the whole file.
     """
-    walk = walk_verified if prove else walk_headers
     while start.file_position < end:
         with suppress(CorruptBatchError):  # looked for below; the caller sees the gap
-            for at, header in walk(file, start, end):
+            for at, header in walk_headers(file, start, end, prove=prove):
                 yield at, header
                 start = Start(at + header.size_bytes, header.next_offset)
             return

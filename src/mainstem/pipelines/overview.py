@@ -18,7 +18,7 @@ from mainstem.errors import UnknownTopicError
 from mainstem.model import Position, Record
 from mainstem.pipelines.entries import EntryReader
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
-from mainstem.pipelines.state import STATES_TOPIC, MicroBatch, PipelineState
+from mainstem.pipelines.state import STATES_TOPIC, PipelineState
 
 NOT_SEEN = "not seen"
 """The status of a pipeline whose driver sends no heartbeats any longer, or that has never published its state."""
@@ -131,9 +131,5 @@ def _state_json(state: PipelineState | None, now_ms: int) -> dict[str, Any]:
         "watermark": state.watermark,
         "watermark_held_by": state.watermark_held_by,
         "failure": None if state.failure is None else dataclasses.asdict(state.failure),
-        "recent": [_recent_json(entry) for entry in state.recent],
+        "recent": [dataclasses.asdict(entry) for entry in state.recent],
     }
-
-
-def _recent_json(entry: MicroBatch) -> dict[str, Any]:
-    return dataclasses.asdict(entry)

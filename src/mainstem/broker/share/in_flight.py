@@ -121,7 +121,7 @@ class InFlight:
 
     def _index(self, offset: int) -> int:
         """The index of the last run that begins at or before ``offset``; -1 when there is none."""
-        return bisect_right(self.runs, offset, key=_first_of) - 1
+        return bisect_right(self.runs, offset, key=lambda run: run.first) - 1
 
     def applied(self, changes: Sequence[Run], start_offset: int = -1) -> InFlight:
         """The state after ``changes``, which are ordered and do not overlap, and after a move of the log's start.
@@ -177,10 +177,6 @@ class InFlight:
             assert is_acquired == bool(run.member_id) == (run.deadline_s != NEVER), "who acquired it holds it"
             offset = run.last + 1
         assert not self.runs or not self.runs[0].state.is_terminal, "the start offset is past what is done"
-
-
-def _first_of(run: Run) -> int:
-    return run.first
 
 
 def _add(runs: list[Run], run: Run) -> None:

@@ -196,16 +196,12 @@ class ShareStateLog:
         floor = min((partition.snapshot_offset for partition in here), default=-1)
         if floor - log.log_start_offset >= a_round:
             log.delete_records(floor)
-        coldest = min(here, key=_snapshot_offset_of, default=None)
+        coldest = min(here, key=lambda partition: partition.snapshot_offset, default=None)
         if coldest is not None and log.log_end_offset - floor > (_COLD_AFTER_SNAPSHOTS + len(here)) * a_round:
             try:
                 self._write_snapshot(coldest, coldest.epochs, coldest.in_flight)
             except MainstemError as error:  # the next one tries again
                 _LOG.warning("no snapshot of %s could be written: %s", coldest.key.text, error)
-
-
-def _snapshot_offset_of(partition: SharePartition) -> int:
-    return partition.snapshot_offset
 
 
 def _is_unwritten(runs: Sequence[Run], before: InFlight, after: InFlight) -> bool:

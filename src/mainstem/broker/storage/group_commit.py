@@ -157,7 +157,7 @@ class GroupCommit:
         if flush is not None and self._scheduled == 1 and flush.is_small and self._policy.is_quick(time.monotonic()):
             self._run_on_loop(queue, flush)
         elif flush is not None:
-            worker = min(self._workers, key=_pending_of)
+            worker = min(self._workers, key=lambda worker: worker.pending)
             worker.pending += 1
             worker.work.put((queue, flush))
         elif log.is_flushing and not self._is_stopping:
@@ -231,10 +231,6 @@ class GroupCommit:
         waiting, queue.waiting = queue.waiting, deque()
         for _, done in waiting:
             done(error)
-
-
-def _pending_of(worker: _Worker) -> int:
-    return worker.pending
 
 
 def _run(log: PartitionLog, flush: Flush) -> StorageError | None:

@@ -36,7 +36,10 @@ from mainstem.protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from mainstem.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from mainstem.protocol.schema import Message
+from mainstem.record.constants import Compression
+from mainstem.record.writer import NewRecord, build_batch
 from tests.broker.harness import LogProcess
 from tests.hostile.support import Raw, address_of, answers_meanwhile, create_topic, frame, processor_s
 
@@ -199,6 +202,33 @@ def test_many_acls_are_worked_on_while_others_are_served(
         answers = answers_meanwhile(log, attack)
         used_s = processor_s(log.pid) - before_s
         assert answers > 80 * used_s, f"{answers} answers in {used_s:.1f} s of work"
+
+
+@pytest.mark.parametrize("timestamp", [2, -3], ids=["time", "greatest"])
+def test_times_in_large_batches_are_searched_while_others_are_served(timestamp: int, tmp_path: Path) -> None:
+    """Each look-up decompresses a batch and walks all of its records: the last one is the answer."""
+    count = 100_000
+    records = [NewRecord(None, b"", (), 2 if number == count - 1 else 1) for number in range(count)]
+    batch = build_batch(records, compression=Compression.GZIP)
+    data = PartitionProduceData(index=0, records=batch)
+    produced = ProduceRequest(
+        acks=-1, timeout_ms=10_000, topic_data=[TopicProduceData(name="t", partition_data=[data])]
+    )
+    partitions = [ListOffsetsPartition(partition_index=0, timestamp=timestamp)] * 8
+    asked = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=partitions)])
+    with LogProcess(tmp_path / "data") as log, Raw(address_of(log)) as client:
+        create_topic(log, "t")
+        assert client.request(produced, 9).responses[0].partition_responses[0].error_code == 0
+        found: list[int] = []
+        before_s = processor_s(log.pid)
+
+        def attack() -> None:
+            found.extend(each.offset for each in client.request(asked, 7).topics[0].partitions)
+
+        answers = answers_meanwhile(log, attack)
+        used_s = processor_s(log.pid) - before_s
+        assert found == [count - 1] * 8
+        assert answers > 10 * used_s, f"{answers} answers in {used_s:.1f} s of work"
 
 
 def test_tags_without_end_close_the_connection_and_cost_nothing(tmp_path: Path) -> None:

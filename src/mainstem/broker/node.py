@@ -42,6 +42,7 @@ from mainstem.log.node.node_log import NodeLog
 from mainstem.open_files import connections_limit
 
 _LONG_REQUESTS: Final = 4
+_TIMESTAMP_SEARCHES: Final = 2  # threads that read batches to find a time
 
 
 class Node:
@@ -74,6 +75,7 @@ class Node:
         self.unread = UnreadAnswers(int(config.get("mainstem.queued.max.response.bytes")), self.idle_s_max)
         self.response_bytes_max = int(config.get("mainstem.response.max.bytes"))
         self.long_requests = asyncio.Semaphore(_LONG_REQUESTS)
+        self.timestamp_searches = asyncio.Semaphore(_TIMESTAMP_SEARCHES)
         self.group_member_bytes_max = int(config.get("mainstem.group.member.bytes.max"))
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.fetches = DelayedFetches()

@@ -4,10 +4,12 @@ The end is the high watermark: what a reader may see. ``isolation_level`` 1 asks
 finds no record at or past it.
 Deliberate: nothing is ever moved to other storage, so the local start (-4) is the start, and the ends of what was moved
 (-5) or waits to be moved (-6) are unknown (-1).
+A batch whose records must be read to find a time is read in a thread, a few at a time.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from mainstem.broker.access.acls import Operation
@@ -16,9 +18,10 @@ from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.node import Node
-from mainstem.broker.slices import Slices
+from mainstem.broker.slices import Slices, in_turns
 from mainstem.errors import MainstemError, UnknownTopicError
 from mainstem.log.partition.partition_log import PartitionLog
+from mainstem.log.segments.timestamps import TimestampOffset, UnreadBatch
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import list_offsets as messages
 from mainstem.record.constants import NO_LEADER_EPOCH
@@ -33,11 +36,12 @@ _EARLIEST_PENDING_UPLOAD: Final = -6
 _FROM_VERSION: Final = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9, _EARLIEST_PENDING_UPLOAD: 11}
 
 
-def handle(node: Node, call: Call) -> messages.ListOffsetsResponse:
+async def handle(node: Node, call: Call) -> messages.ListOffsetsResponse:
     body: messages.ListOffsetsRequest = call.body
     topics = [
         messages.ListOffsetsTopicResponse(
-            name=asked.name, partitions=[_find(node, call, body, asked.name, item) for item in asked.partitions]
+            name=asked.name,
+            partitions=[await _find(node, call, body, asked.name, item) async for item in in_turns(asked.partitions)],
         )
         for asked in body.topics
         if asked.partitions
@@ -45,7 +49,7 @@ def handle(node: Node, call: Call) -> messages.ListOffsetsResponse:
     return messages.ListOffsetsResponse(topics=topics)
 
 
-def _find(
+async def _find(
     node: Node, call: Call, body: messages.ListOffsetsRequest, name: str, item: messages.ListOffsetsPartition
 ) -> messages.ListOffsetsPartitionResponse:
     answer = messages.ListOffsetsPartitionResponse(partition_index=item.partition_index, error_code=ErrorCode.NONE)
@@ -53,7 +57,9 @@ def _find(
         _check_timestamp(call.api_version, item.timestamp)
         log = _partition(node, name, item.partition_index)
         _check_epoch(log, item)
-        answer.offset, answer.timestamp, answer.leader_epoch = _look_up(log, item.timestamp, body.isolation_level)
+        answer.offset, answer.timestamp, answer.leader_epoch = await _look_up(
+            node, log, item.timestamp, body.isolation_level
+        )
     except MainstemError as error:
         answer.error_code = error_code(error)
     return answer
@@ -79,7 +85,7 @@ def _check_epoch(log: PartitionLog, item: messages.ListOffsetsPartition) -> None
         raise refusal(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
-def _look_up(log: PartitionLog, timestamp: int, isolation_level: int) -> tuple[int, int, int]:
+async def _look_up(node: Node, log: PartitionLog, timestamp: int, isolation_level: int) -> tuple[int, int, int]:
     """Return offset, timestamp and leader epoch, each -1 where there is none."""
     end = log.last_stable_offset if isolation_level else log.high_watermark
     if timestamp == _LATEST:
@@ -88,8 +94,26 @@ def _look_up(log: PartitionLog, timestamp: int, isolation_level: int) -> tuple[i
         return log.log_start_offset, -1, log.log_start_epoch
     if timestamp in (_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD):
         return -1, -1, -1
-    found = log.max_timestamp() if timestamp == _MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    found = await _search(node, log, timestamp)
     return found if found is not None and found.offset < end else (-1, -1, -1)
+
+
+async def _search(node: Node, log: PartitionLog, timestamp: int) -> TimestampOffset | None:
+    """Return the first record with the greatest timestamp, or with at least this one."""
+    if timestamp == _MAX_TIMESTAMP:
+        batch = log.batch_of_max_timestamp()
+        return await _read(node, batch) if batch is not None else None
+    found = log.begin_timestamp_search(timestamp)
+    while isinstance(found, UnreadBatch):
+        found = await _read(node, found) or log.begin_timestamp_search(timestamp, found.next_offset)
+    return found
+
+
+async def _read(node: Node, batch: UnreadBatch) -> TimestampOffset | None:
+    if batch.is_quick():
+        return batch.search()
+    async with node.timestamp_searches:
+        return await asyncio.to_thread(batch.search)
 
 
 API = Api(

@@ -20,7 +20,13 @@ from mainstem.log.partition.leader_epochs import EpochEndOffset, LeaderEpochs
 from mainstem.log.partition.producer_state import ProducerEntry, ProducerState
 from mainstem.log.segments.log_segments import LogPlace, LogSegments
 from mainstem.log.segments.segment import Segment
-from mainstem.log.segments.timestamps import TimestampOffset, greatest_timestamp, search_timestamp
+from mainstem.log.segments.timestamps import (
+    TimestampOffset,
+    UnreadBatch,
+    begin_search,
+    greatest_timestamp,
+    search_timestamp,
+)
 from mainstem.model import TopicPartition
 from mainstem.record.reader import AbortedTransaction
 
@@ -139,8 +145,18 @@ class PartitionReads:
         """
         return search_timestamp(self._segments, timestamp_ms, self.log_start_offset, self.high_watermark)
 
+    def begin_timestamp_search(self, timestamp_ms: int, from_offset: int = 0) -> TimestampOffset | UnreadBatch | None:
+        """As ``offset_for_timestamp``, from an offset on, but a batch that is long to read is left to the caller."""
+        start_offset = max(from_offset, self.log_start_offset)
+        return begin_search(self._segments, timestamp_ms, start_offset, self.high_watermark)
+
     def max_timestamp(self) -> TimestampOffset | None:
         """The first visible record that has the greatest timestamp; None when no record has one."""
+        batch = self.batch_of_max_timestamp()
+        return batch.search() if batch is not None else None
+
+    def batch_of_max_timestamp(self) -> UnreadBatch | None:
+        """The batch in which ``max_timestamp`` finds its record."""
         return greatest_timestamp(self._segments, self._committed_end, self.log_start_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:

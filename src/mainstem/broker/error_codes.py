@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
 from mainstem import errors
 from mainstem.protocol.errors import ErrorCode, describe
@@ -57,6 +59,15 @@ def coordinator_code(error: errors.MainstemError, *, knows_fenced: bool = True) 
     if code is ErrorCode.PRODUCER_FENCED and not knows_fenced:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return code
+
+
+@contextmanager
+def reported_in(answer: Any, code_of: Callable[[errors.MainstemError], ErrorCode] = error_code) -> Iterator[None]:
+    """Write the block's error into ``answer``, as its code and its message."""
+    try:
+        yield
+    except errors.MainstemError as error:
+        answer.error_code, answer.error_message = code_of(error), str(error)
 
 
 def refusal(code: ErrorCode, text: str | None = None) -> errors.RemoteError:

@@ -8,10 +8,9 @@ from __future__ import annotations
 from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.error_codes import refusal, reported_in
 from mainstem.broker.node import Node
 from mainstem.broker.quotas.entities import Entity, check_limit
-from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import alter_client_quotas as messages
 
@@ -27,10 +26,8 @@ def handle(node: Node, call: Call) -> messages.AlterClientQuotasResponse:
                 messages.ResponseEntityData(entity_type=e.entity_type, entity_name=e.entity_name) for e in asked.entity
             ],
         )
-        try:
+        with reported_in(answer):
             _alter(node, asked, validate_only=body.validate_only)
-        except MainstemError as error:
-            answer.error_code, answer.error_message = error_code(error), str(error)
         entries.append(answer)
     return messages.AlterClientQuotasResponse(entries=entries)
 

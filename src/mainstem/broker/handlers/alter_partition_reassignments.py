@@ -10,9 +10,8 @@ from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import on_cluster
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.error_codes import refusal, reported_in
 from mainstem.broker.node import Node
-from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import alter_partition_reassignments as messages
 
@@ -37,14 +36,12 @@ def _reassign(node: Node, topic: str, asked: messages.ReassignablePartition) -> 
     answer = messages.ReassignablePartitionResponse(
         partition_index=asked.partition_index, error_code=ErrorCode.NONE, error_message=None
     )
-    try:
+    with reported_in(answer):
         node.topics.existing(topic).require(asked.partition_index)
         if asked.replicas is None:
             raise refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
         if list(asked.replicas) != [node.node_id]:
             raise refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"a partition can be on node {node.node_id} alone")
-    except MainstemError as error:
-        answer.error_code, answer.error_message = error_code(error), str(error)
     return answer
 
 

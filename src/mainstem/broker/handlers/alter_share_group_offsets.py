@@ -12,9 +12,8 @@ from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import in_turn, on_topics, reads_group
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.error_codes import coordinator_code, refusal
+from mainstem.broker.error_codes import coordinator_code, refusal, reported_in
 from mainstem.broker.node import Node
-from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import alter_share_group_offsets as messages
 from mainstem.protocol.schema import ZERO_UUID
@@ -35,11 +34,9 @@ async def handle(node: Node, call: Call) -> messages.AlterShareGroupOffsetsRespo
                 partitions=results,
             )
         )
-    try:
+    with reported_in(answer, coordinator_code):
         await node.share.coordinator.alter_offsets(node.share.coordinator.find_or_create(body.group_id), offsets)
         answer.responses = responses
-    except MainstemError as error:
-        answer.error_code, answer.error_message = coordinator_code(error), str(error)
     return answer
 
 
@@ -50,7 +47,7 @@ def _check(
     answer = messages.AlterShareGroupOffsetsResponsePartition(
         partition_index=item.partition_index, error_code=ErrorCode.NONE
     )
-    try:
+    with reported_in(answer, coordinator_code):
         topic = node.topics.existing(name)
         log = topic.partition(item.partition_index)
         if not 0 <= item.start_offset <= log.high_watermark:
@@ -58,8 +55,6 @@ def _check(
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {item.start_offset} is not in [0, {log.high_watermark}]"
             )
         offsets[topic.topic_id, item.partition_index] = item.start_offset
-    except MainstemError as error:
-        answer.error_code, answer.error_message = coordinator_code(error), str(error)
     return answer
 
 

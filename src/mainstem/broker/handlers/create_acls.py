@@ -12,7 +12,7 @@ from mainstem.broker.access import admin_guards
 from mainstem.broker.access.acls import Acl
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.error_codes import error_code, refusal, reported_in
 from mainstem.broker.node import Node
 from mainstem.broker.slices import in_pieces, in_turns
 from mainstem.errors import MainstemError
@@ -25,15 +25,13 @@ async def handle(node: Node, call: Call) -> messages.CreateAclsResponse:
     results = [messages.AclCreationResult(error_code=ErrorCode.NONE, error_message=None) for _ in body.creations]
     checked = []
     async for creation, result in in_turns(zip(body.creations, results, strict=True)):
-        try:
+        with reported_in(result):
             if node.authorizer is None:
                 raise refusal(
                     ErrorCode.SECURITY_DISABLED,
                     "this node has no authorizer: start it with super.users=User:NAME",
                 )
             checked.append((_acl(creation).checked(), result))
-        except MainstemError as error:
-            result.error_code, result.error_message = error_code(error), str(error)
     for piece in in_pieces(checked):
         try:
             if node.authorizer is not None:

@@ -11,10 +11,10 @@ from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import on_topics
 from mainstem.broker.api import Api, Mutations
 from mainstem.broker.call import Call
-from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.error_codes import refusal, reported_in
 from mainstem.broker.node import Node
 from mainstem.broker.slices import in_turns
-from mainstem.errors import MainstemError, UnknownTopicError
+from mainstem.errors import UnknownTopicError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import create_partitions as messages
 
@@ -25,12 +25,10 @@ async def handle(node: Node, call: Call) -> messages.CreatePartitionsResponse:
     results = []
     async for topic in in_turns({topic.name: topic for topic in body.topics}.values()):
         result = messages.CreatePartitionsTopicResult(name=topic.name, error_code=ErrorCode.NONE)
-        try:
+        with reported_in(result):
             if counts[topic.name] > 1:
                 raise refusal(ErrorCode.INVALID_REQUEST, f"topic {topic.name!r} stands twice in the request")
             _create(node, topic, validate_only=body.validate_only)
-        except MainstemError as error:
-            result.error_code, result.error_message = error_code(error), str(error)
         results.append(result)
     return messages.CreatePartitionsResponse(results=results)
 

@@ -12,11 +12,10 @@ from uuid import UUID
 from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api, Mutations
 from mainstem.broker.call import Call
-from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.error_codes import refusal, reported_in
 from mainstem.broker.node import Node
 from mainstem.broker.slices import in_turns
 from mainstem.broker.storage.topics import Topic
-from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -41,15 +40,13 @@ async def handle(node: Node, call: Call) -> DeleteTopicsResponse:
     results = []
     async for name, topic_id in in_turns(counts):
         result = DeletableTopicResult(name=name, topic_id=topic_id, error_code=ErrorCode.NONE)
-        try:
+        with reported_in(result):
             known = _known(node, name, topic_id)
             if counts[name, topic_id] > 1 or (known is not None and named[known.topic_id] > 1):
                 raise refusal(ErrorCode.INVALID_REQUEST, "a topic stands twice in the request")
             topic = _find(node, name, topic_id)
             result.name, result.topic_id = topic.name, topic.topic_id
             await node.delete_topic(topic)
-        except MainstemError as error:
-            result.error_code, result.error_message = error_code(error), str(error)
         results.append(result)
     return DeleteTopicsResponse(responses=results)
 

@@ -19,10 +19,9 @@ from mainstem.broker.configs.config_entries import (
     group_entries,
     topic_entries,
 )
-from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.error_codes import refusal, reported_in
 from mainstem.broker.node import Node
 from mainstem.broker.slices import Slices
-from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import describe_configs as messages
 
@@ -38,13 +37,11 @@ def handle(node: Node, call: Call) -> messages.DescribeConfigsResponse:
             resource_name=asked.resource_name,
             configs=(),
         )
-        try:
+        with reported_in(result):
             wanted = set(asked.configuration_keys or ())  # none named: all, as in Kafka
             result.configs = [
                 _described(entry, body) for entry in _entries(node, asked) if not wanted or entry.name in wanted
             ]
-        except MainstemError as error:
-            result.error_code, result.error_message = error_code(error), str(error)
         results.append(result)
     return messages.DescribeConfigsResponse(results=results)
 

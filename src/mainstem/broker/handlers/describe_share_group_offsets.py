@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from mainstem.broker.access import group_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.error_codes import coordinator_code, error_code
+from mainstem.broker.error_codes import coordinator_code, reported_in
 from mainstem.broker.node import Node
 from mainstem.broker.share.state_records import ShareKey
 from mainstem.broker.slices import Slices
@@ -74,7 +74,7 @@ def _partition(
     )
     if topic is None:
         return answer
-    try:
+    with reported_in(answer):
         key = ShareKey(group_id, topic.topic_id, number)
         node.share.state.check(key)
         partition = node.share.state.get(key)
@@ -84,8 +84,6 @@ def _partition(
             state = partition.in_flight
             answer.start_offset, answer.leader_epoch = state.start_offset, log.leader_epoch
             answer.lag = max(0, log.high_watermark - state.start_offset - state.delivery_complete_count)
-    except MainstemError as error:
-        answer.error_code, answer.error_message = error_code(error), str(error)
     return answer
 
 

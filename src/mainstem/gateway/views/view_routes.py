@@ -18,20 +18,11 @@ from mainstem.gateway.access.access_rules import ADMIN_VIEW, ANY_TOKEN, READ_VIE
 from mainstem.gateway.access.hop_headers import sees_pipelines
 from mainstem.gateway.access.routes import Routes
 from mainstem.gateway.access.token_auth import grants_of
+from mainstem.gateway.http import queries
 from mainstem.gateway.http.bodies import read_json
 from mainstem.gateway.http.description import AT, EVENTS, KEY_ROWS, OBJECT, OF_VIEW, ROWS, Answers, Success, success
 from mainstem.gateway.http.json_responses import POSITION_HEADER, json_response
 from mainstem.gateway.http.key_paths import KEY
-from mainstem.gateway.http.queries import (
-    DiffQuery,
-    LastEventId,
-    NoQuery,
-    RebuildQuery,
-    VerifyQuery,
-    ViewStreamQuery,
-    WaitQuery,
-    model_of,
-)
 from mainstem.gateway.views.backend import ViewBackend
 from mainstem.model import Position
 from mainstem.views import requests
@@ -68,7 +59,7 @@ def _add_administration(router: Routes, backend: ViewBackend) -> None:
         ANY_TOKEN,
         success("The views", "Views"),
     )
-    async def list_views(http: Request, _: Annotated[NoQuery, Query()]) -> Response:
+    async def list_views(http: Request, _: Annotated[queries.NoQuery, Query()]) -> Response:
         grants, statuses = grants_of(http.scope), await backend.statuses()
         return json_response({"views": [each for each in statuses if grants.may("read", "view", str(each["name"]))]})
 
@@ -79,28 +70,28 @@ def _add_administration(router: Routes, backend: ViewBackend) -> None:
         READ_VIEW,
         success("The view", "ViewStatus"),
     )
-    async def describe(http: Request, view: str, _: Annotated[NoQuery, Query()]) -> Response:
+    async def describe(http: Request, view: str, _: Annotated[queries.NoQuery, Query()]) -> Response:
         return await backend.respond(http, view, partial(_describe, view=view))
 
     @router.declare("POST", "/views/{view}/verify", "Compare the view with a replay of its topic", ADMIN_VIEW, OBJECT)
-    async def verify(http: Request, view: str, query: Annotated[VerifyQuery, Query()]) -> Response:
+    async def verify(http: Request, view: str, query: Annotated[queries.VerifyQuery, Query()]) -> Response:
         return await backend.respond(http, view, partial(_verify, view=view, full=query.full))
 
     @router.declare("POST", "/views/{view}/rebuild", "Rebuild the view from the log", ADMIN_VIEW, OBJECT)
-    async def rebuild(http: Request, view: str, query: Annotated[RebuildQuery, Query()]) -> Response:
+    async def rebuild(http: Request, view: str, query: Annotated[queries.RebuildQuery, Query()]) -> Response:
         return await backend.respond(http, view, partial(_rebuild, view=view, source=query.source))
 
     @router.declare(
         "DELETE", "/views/{view}", "Delete what is stored of the view; a rebuild brings it back", ADMIN_VIEW, OBJECT
     )
-    async def delete(http: Request, view: str, _: Annotated[NoQuery, Query()]) -> Response:
+    async def delete(http: Request, view: str, _: Annotated[queries.NoQuery, Query()]) -> Response:
         return await backend.respond(http, view, partial(_delete, view=view))
 
 
 def _add_query(router: Routes, backend: ViewBackend, request: type[Any]) -> None:
     """The route of a request that has ``HTTP``."""
     query: requests.HttpQuery = request.HTTP
-    body = model_of(request, NoQuery) if query.method == "POST" else None
+    body = queries.model_of(request, queries.NoQuery) if query.method == "POST" else None
     names = [each.name for each in fields(request)]
 
     async def ask(http: Request, view: str, wait: Any) -> Response:
@@ -109,27 +100,32 @@ def _add_query(router: Routes, backend: ViewBackend, request: type[Any]) -> None
         return await backend.respond(http, view, _asking(http, view, made, wait))
 
     ask.__name__ = query.path
-    ask.__annotations__["wait"] = Annotated[model_of(request, WaitQuery) if body is None else WaitQuery, Query()]
+    ask.__annotations__["wait"] = Annotated[
+        queries.model_of(request, queries.WaitQuery) if body is None else queries.WaitQuery, Query()
+    ]
     answers = KEY_ROWS if query.pages else ROWS
     router.declare(query.method, f"/views/{{view}}/{query.path}", query.summary, READ_VIEW, answers, body=body)(ask)
 
 
 def _add_key(router: Routes, backend: ViewBackend) -> None:
     @router.declare("GET", "/views/{view}/keys/" + KEY, "Key-value: the row of one key", READ_VIEW, ROWS)
-    async def get_key(http: Request, view: str, key: str, query: Annotated[WaitQuery, Query()]) -> Response:
+    async def get_key(http: Request, view: str, key: str, query: Annotated[queries.WaitQuery, Query()]) -> Response:
         return await backend.respond(http, view, _asking(http, view, requests.GetQuery(key), query))
 
 
 def _add_past(router: Routes, backend: ViewBackend) -> None:
     @router.declare("GET", "/views/{view}/diff", "Key-value and SQL: what changed between two moments", READ_VIEW, ROWS)
-    async def diff(http: Request, view: str, query: Annotated[DiffQuery, Query()]) -> Response:
+    async def diff(http: Request, view: str, query: Annotated[queries.DiffQuery, Query()]) -> Response:
         return await backend.respond(http, view, partial(_diff, view=view, request=query.request()))
 
 
 def _add_stream(router: Routes, backend: ViewBackend) -> None:
     @router.declare("GET", "/views/{view}/stream", "A view's changes as server-sent events", READ_VIEW, EVENTS)
     async def stream_view(
-        http: Request, view: str, query: Annotated[ViewStreamQuery, Query()], last_event_id: LastEventId = ""
+        http: Request,
+        view: str,
+        query: Annotated[queries.ViewStreamQuery, Query()],
+        last_event_id: queries.LastEventId = "",
     ) -> Response:
         since = last_event_id or query.start
         request = WatchRequest(query.key, query.prefix, None if since is None else Position.parse(since))
@@ -144,11 +140,11 @@ def _add_metrics_page(router: Routes, backend: ViewBackend) -> None:
         READ_VIEW,
         Answers((Success(200, "Prometheus' text format", "Text", AT, "text/plain"),), OF_VIEW),
     )
-    async def prometheus(http: Request, view: str, query: Annotated[WaitQuery, Query()]) -> Response:
+    async def prometheus(http: Request, view: str, query: Annotated[queries.WaitQuery, Query()]) -> Response:
         return await backend.respond(http, view, partial(_page, view=view, options=_options(http, query)))
 
 
-def _asking(http: Request, view: str, request: requests.Request, wait: WaitQuery) -> Any:
+def _asking(http: Request, view: str, request: requests.Request, wait: queries.WaitQuery) -> Any:
     """The work that asks a host. The options are read here, so that a wrong one is refused before any hop.
 
     What the work waits for a thread counts as waited.
@@ -156,7 +152,7 @@ def _asking(http: Request, view: str, request: requests.Request, wait: WaitQuery
     return partial(_ask, view=view, request=request, options=_options(http, wait), came_s=time.monotonic())
 
 
-def _options(http: Request, wait: WaitQuery) -> ReadOptions:
+def _options(http: Request, wait: queries.WaitQuery) -> ReadOptions:
     return replace(wait.read_options(), sees_pipelines=sees_pipelines(http.headers))
 
 

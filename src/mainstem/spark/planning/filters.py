@@ -14,16 +14,7 @@ import datetime
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from pyspark.sql.datasource import (
-    EqualNullSafe,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    LessThan,
-    LessThanOrEqual,
-)
+from pyspark.sql import datasource
 
 from mainstem.client.wire.cluster.cluster import Isolation, WireClient
 from mainstem.model import Position, TopicPartition
@@ -47,7 +38,7 @@ class Narrowing:
         return is_topic and (self.partitions is None or tp.partition in self.partitions)
 
 
-def narrowing(filters: Iterable[Filter], columns: Mapping[str, str]) -> Narrowing:
+def narrowing(filters: Iterable[datasource.Filter], columns: Mapping[str, str]) -> Narrowing:
     """The limits that all filters together set. ``columns``: a DataFrame's column → the record's column that it is."""
     result = Narrowing()
     for each in filters:
@@ -81,7 +72,7 @@ def narrowed(
     return Position(starts), Position({tp: ends[tp] for tp in starts})
 
 
-def _by_offset(result: Narrowing, each: Filter) -> Narrowing:
+def _by_offset(result: Narrowing, each: datasource.Filter) -> Narrowing:
     values = _values(each, int)
     if values is not None:
         least, most = min(values, default=_OFFSET_MAX), max(values, default=-1)
@@ -89,10 +80,10 @@ def _by_offset(result: Narrowing, each: Filter) -> Narrowing:
     value = getattr(each, "value", None)
     if not isinstance(value, int):
         return result
-    if isinstance(each, GreaterThan | GreaterThanOrEqual):
-        return _within(result, value + isinstance(each, GreaterThan), _OFFSET_MAX)
-    if isinstance(each, LessThan | LessThanOrEqual):
-        return _within(result, 0, value + isinstance(each, LessThanOrEqual))
+    if isinstance(each, datasource.GreaterThan | datasource.GreaterThanOrEqual):
+        return _within(result, value + isinstance(each, datasource.GreaterThan), _OFFSET_MAX)
+    if isinstance(each, datasource.LessThan | datasource.LessThanOrEqual):
+        return _within(result, 0, value + isinstance(each, datasource.LessThanOrEqual))
     return result
 
 
@@ -100,11 +91,11 @@ def _within(result: Narrowing, least: int, end: int) -> Narrowing:
     return replace(result, offset_min=max(result.offset_min, least), offset_end=min(result.offset_end, end))
 
 
-def _by_time(result: Narrowing, each: Filter) -> Narrowing:
+def _by_time(result: Narrowing, each: datasource.Filter) -> Narrowing:
     times = _values(each, datetime.datetime)
     if times is None:
         value = getattr(each, "value", None)
-        is_lower = isinstance(each, GreaterThan | GreaterThanOrEqual)
+        is_lower = isinstance(each, datasource.GreaterThan | datasource.GreaterThanOrEqual)
         times = frozenset([value]) if is_lower and isinstance(value, datetime.datetime) else frozenset()
     if not times or any(time.tzinfo is None for time in times):  # which moment a local time means, the log cannot know
         return result
@@ -114,11 +105,11 @@ def _by_time(result: Narrowing, each: Filter) -> Narrowing:
     return replace(result, time_ms_min=max(milliseconds, result.time_ms_min or 0))
 
 
-def _values(each: Filter, kind: type) -> frozenset | None:  # type: ignore[type-arg]
+def _values(each: datasource.Filter, kind: type) -> frozenset | None:  # type: ignore[type-arg]
     """The values one of which the column has to have; None when the filter says no such thing."""
-    if isinstance(each, EqualTo | EqualNullSafe):
+    if isinstance(each, datasource.EqualTo | datasource.EqualNullSafe):
         values: tuple[object, ...] = (each.value,)
-    elif isinstance(each, In):
+    elif isinstance(each, datasource.In):
         values = tuple(value for value in each.value if value is not None)
     else:
         return None

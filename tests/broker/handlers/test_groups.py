@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -355,6 +356,32 @@ async def test_a_member_that_joins_within_a_long_deletion_of_offsets_keeps_its_t
     fetched = await client.request(OffsetFetchRequest(group_id="g", topics=asked), 7)
     assert fetched.topics[0].partitions[0].committed_offset == 7
     other.close()
+
+
+@with_broker()
+async def test_each_offset_of_a_long_commit_is_answered_as_it_is_stored(client: Client) -> None:
+    """The member is refused before the third piece, as after a rebalance: the first two are stored."""
+    await client.create_topic("many", 1_200)
+    groups = client.broker.node.groups
+    check, checks = groups.check_commit, itertools.count()
+
+    def refused_later(*arguments: Any) -> ErrorCode:
+        return check(*arguments) if next(checks) < 3 else ErrorCode.ILLEGAL_GENERATION
+
+    groups.check_commit = refused_later  # type: ignore[method-assign]
+    partitions = [
+        OffsetCommitRequestPartition(partition_index=number, committed_offset=5, committed_metadata="")
+        for number in range(1_200)
+    ]
+    topics = [OffsetCommitRequestTopic(name="many", partitions=partitions)]
+    asked = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, member_id="", topics=topics)
+    answer = await client.request(asked, 9)
+    codes = [each.error_code for each in answer.topics[0].partitions]
+    assert codes == [ErrorCode.NONE] * 1_000 + [ErrorCode.ILLEGAL_GENERATION] * 200
+    wanted = [OffsetFetchRequestTopic(name="many", partition_indexes=list(range(1_200)))]
+    fetched = await client.request(OffsetFetchRequest(group_id="g", topics=wanted), 7)
+    stored = [each.committed_offset == 5 for each in fetched.topics[0].partitions]
+    assert stored == [True] * 1_000 + [False] * 200
 
 
 @with_broker()

@@ -152,11 +152,10 @@ class GroupCoordinator:
             self.classic.alive(group, member_id)
         return code
 
-    async def commit_offsets(self, group_id: str, committed: Mapping[tuple[str, int], CommittedOffset]) -> None:
-        """Keep offsets; returns when they are durable. Raises the log's errors: then nothing is kept."""
+    def append_offsets(self, group_id: str, committed: Mapping[tuple[str, int], CommittedOffset]) -> None:
+        """Keep offsets, durable after ``log.until_durable``. Raises the log's errors: then nothing is kept."""
         self._change_offsets(group_id, offset_changes(group_id, committed))
         self.ensure_group(group_id)
-        await self.log.until_durable(group_id)
 
     def _change_offsets(self, group_id: str, changes: Sequence[OffsetChange], more: Sequence[StateRecord] = ()) -> None:
         """Set or remove committed offsets of a group, and write more of its records. Raises the log's errors."""

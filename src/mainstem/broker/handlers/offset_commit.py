@@ -2,13 +2,16 @@
 
 An unknown partition or too long metadata is refused alone; the other offsets are stored with their metadata. Errors of
 the group or the member are reported for all existing partitions.
-A long request is written in pieces of some hundred offsets; the member is checked before each.
+A long request is appended in pieces of some hundred offsets; the member is checked before each. The answer waits once
+for all of them, and each partition's code says whether its own offset is stored.
 ``retention_time_ms`` (versions 2–4) says when an offset expires; else the node's ``offsets.retention.minutes`` do.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final, TypeAlias
 
 from mainstem.broker.access.acls import Operation, ResourceType
 from mainstem.broker.access.guards import on_topics
@@ -31,12 +34,16 @@ from mainstem.protocol.messages.offset_commit import (
 )
 
 _BY_ID_FROM: Final = 10
+Place: TypeAlias = "tuple[str, int]"
+Answers: TypeAlias = "dict[Place, list[OffsetCommitResponsePartition]]"
+"""The answers to the offsets that are not refused, by topic and partition; a request may repeat a partition."""
 
 
 async def handle(node: Node, call: Call) -> OffsetCommitResponse:
     body: OffsetCommitRequest = call.body
     code = _check_member(node, call)
-    kept: dict[tuple[str, int], CommittedOffset] = {}
+    kept: dict[Place, CommittedOffset] = {}
+    answers: Answers = {}
     topics = []
     async for asked in in_turns(body.topics):
         topic, unknown = _find(node, call.api_version, asked)
@@ -45,21 +52,37 @@ async def handle(node: Node, call: Call) -> OffsetCommitResponse:
             answer = _find_partition(topic, unknown, item) or code or _check_metadata(node, item)
             partitions.append(OffsetCommitResponsePartition(partition_index=item.partition_index, error_code=answer))
             if topic is not None and answer is ErrorCode.NONE:
-                kept[topic.name, item.partition_index] = _committed(node, topic, body.retention_time_ms, item)
+                place = (topic.name, item.partition_index)
+                kept[place] = _committed(node, topic, body.retention_time_ms, item)
+                answers.setdefault(place, []).append(partitions[-1])
         topics.append(OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=partitions))
-    response = OffsetCommitResponse(topics=topics)
-    if kept:
+    unstored = await _append(node, call, kept, answers)
+    if len(unstored) < len(kept):
         try:
-            for piece in in_pieces(list(kept.items())):
-                if code := _check_member(node, call):
-                    raise refusal(code)
-                # What a topic that was deleted meanwhile had is gone, as if the deletion had come after this request.
-                held = {place: each for place, each in piece if node.topics.by_id(each.topic_id)}
-                if held:
-                    await node.groups.commit_offsets(body.group_id, held)
+            await node.groups.log.until_durable(body.group_id)
         except MainstemError as error:
-            _refuse(response, coordinator_code(error))
-    return response
+            _refuse(answers, kept, coordinator_code(error))
+    return OffsetCommitResponse(topics=topics)
+
+
+async def _append(node: Node, call: Call, kept: Mapping[Place, CommittedOffset], answers: Answers) -> Collection[Place]:
+    """Append the offsets; return those that are not, which are refused."""
+    group_id = call.body.group_id
+    unstored = set(kept)
+    try:
+        for number, piece in enumerate(in_pieces(list(kept.items()))):
+            if number:
+                await asyncio.sleep(0)
+            if kept and (code := _check_member(node, call)):
+                raise refusal(code)
+            # What a topic that was deleted meanwhile had is gone, as if the deletion had come after this request.
+            held = {place: each for place, each in piece if node.topics.by_id(each.topic_id)}
+            if held:
+                node.groups.append_offsets(group_id, held)
+            unstored.difference_update(place for place, _ in piece)
+    except MainstemError as error:
+        _refuse(answers, unstored, coordinator_code(error))
+    return unstored
 
 
 def _check_member(node: Node, call: Call) -> ErrorCode:
@@ -104,10 +127,10 @@ def _committed(node: Node, topic: Topic, retention_ms: int, item: OffsetCommitRe
     )
 
 
-def _refuse(response: OffsetCommitResponse, code: ErrorCode) -> None:
-    for topic in response.topics:
-        for partition in topic.partitions:
-            partition.error_code = partition.error_code or code
+def _refuse(answers: Answers, places: Iterable[Place], code: ErrorCode) -> None:
+    for place in places:
+        for answer in answers[place]:
+            answer.error_code = code
 
 
 API = Api(

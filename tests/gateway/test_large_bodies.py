@@ -52,10 +52,13 @@ def test_a_body_in_slices_is_the_body_read_whole() -> None:
         assert append_body(body) == AppendBody.model_validate_json(body)
 
 
-def test_the_loop_turns_while_a_large_body_is_read() -> None:
-    body = json.dumps(
-        {"records": [{"key": str(n), "value": {"n": n, "text": "x" * 300}} for n in range(MANY)]}
-    ).encode()
+MANY_VALUES = [{"n": n, "text": "x" * 300} for n in range(MANY)]
+MANY_ESCAPES = ["\u20ac" * 2_300] * 300
+
+
+@pytest.mark.parametrize("values", [MANY_VALUES, MANY_ESCAPES], ids=["values", "escapes"])
+def test_the_loop_turns_while_a_large_body_is_read(values: list[Any]) -> None:
+    body = json.dumps({"records": [{"key": str(n), "value": value} for n, value in enumerate(values)]}).encode()
 
     async def turns() -> tuple[int, AppendBody]:
         reading = asyncio.create_task(read_json(request_of(body), AppendBody))
@@ -66,7 +69,7 @@ def test_the_loop_turns_while_a_large_body_is_read() -> None:
         return count, await reading
 
     count, read = asyncio.run(turns())
-    assert len(read.records) == MANY
+    assert [record.value for record in read.records] == values
     assert count > 10, "read on the loop, the body would take one turn"
 
 

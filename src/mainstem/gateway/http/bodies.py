@@ -5,8 +5,8 @@ must say ``application/json``; that is also what keeps other pages' simple reque
 
 The parser holds the interpreter until it is through, and each value becomes an object of up to 230 bytes. So values are
 counted before: a body has at most ``VALUES_MAX``, one record ``RECORD_VALUES_MAX``. What counts is separators outside
-of strings. A body with few separators in all is parsed on the event loop; any other is counted, cut into records and
-parsed record by record in a thread (``body_slices``).
+of strings. A body with few separators and few escapes in all is parsed on the event loop; any other is counted, cut
+into records and parsed record by record in a thread (``body_slices``).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from mainstem.gateway.http.record_bodies import RECORDS_MAX, AppendBody, NewReco
 VALUES_MAX: Final = 200_000
 RECORD_VALUES_MAX: Final = 20_000
 _FEW_VALUES: Final = 5_000
+_FEW_ESCAPES: Final = 20_000
 _SEPARATORS: Final = (b",", b"[", b"{")
 _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -37,7 +38,7 @@ async def read_json(request: Request, model: type[_Model]) -> _Model:
     if content_type != "application/json":
         raise HttpError(415, f"send the body as application/json, not {content_type[:100] or 'without a type'}")
     body = await request.body()
-    if _separators(body, 0, len(body)) <= _FEW_VALUES:
+    if _separators(body, 0, len(body)) <= _FEW_VALUES and body.count(b"\\") <= _FEW_ESCAPES:
         return _parsed(body, model)
     return await asyncio.to_thread(_parsed_in_parts, body, model)
 

@@ -63,7 +63,7 @@ class RangeQuery:
 
 @dataclass(frozen=True, slots=True)
 class SqlQuery:
-    """SQL: one SELECT. More than ``limit`` rows, or more than ``timeout_s`` seconds, is a QueryError."""
+    """SQL: one SELECT; the table has the view's name. More than `limit` rows or `timeout_s` seconds is an error."""
 
     HTTP: ClassVar = HttpQuery("sql", "SQL: one SELECT", "POST")
 

@@ -252,13 +252,16 @@ def test_a_name_that_comes_again_is_answered_once(tmp_path: Path) -> None:
         assert len(client.request(DescribeGroupsRequest(groups=["g"] * 100_000), 5).groups) == 1
 
 
-def test_an_answer_that_would_be_too_long_closes_its_connection_and_no_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [many_configs, many_new_topics])
+def test_an_answer_that_would_be_too_long_closes_its_connection_and_no_other(
+    make: Callable[[], tuple[Message, int]], tmp_path: Path
+) -> None:
     with (
-        LogProcess(tmp_path / "data", mainstem_response_max_bytes="1000000") as log,
+        LogProcess(tmp_path / "data", mainstem_response_max_bytes="200000") as log,
         Raw(address_of(log)) as good,
         Raw(address_of(log)) as attacker,
     ):
-        body, version = many_configs()
+        body, version = make()
         attacker.send(frame(body, version))
         assert attacker.is_closed()
         good.ping()

@@ -51,6 +51,8 @@ class Api:
 
     ``slices``: the array whose items are answered one by one; a long request is then served in slices. A request of an
     API without ``slices`` is short: it may hold ``_ELEMENTS_MAX`` array elements.
+
+    ``has_long_answer``: a short request may have a long answer, which is encoded in a thread.
     """
 
     request: type[Message]
@@ -63,6 +65,7 @@ class Api:
     advertised: VersionRange | None = None
     pipelined: bool = False
     slices: Slices | None = None
+    has_long_answer: bool = False
     key: ApiKey = field(init=False)
     versions: VersionRange = field(init=False)
 

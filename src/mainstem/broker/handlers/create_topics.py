@@ -1,7 +1,8 @@
 """CreateTopics (19), versions 2–7: creates topics; each is durable when answered, each fails alone.
 
 ``validate_only`` changes nothing. An assignment by hand may name this node only, and no replication factor but 1 (or
--1) is possible on one node: INVALID_REPLICATION_FACTOR says so.
+-1) is possible on one node: INVALID_REPLICATION_FACTOR says so. When the answer, which holds the configs of each topic,
+would exceed ``mainstem.response.max.bytes``, the connection is closed; the topics so far exist.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from mainstem.broker.configs.config_entries import topic_entries
 from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.node import Node
 from mainstem.broker.slices import in_turns
-from mainstem.errors import MainstemError
+from mainstem.errors import FrameError, MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import create_topics as messages
 from mainstem.protocol.schema import ZERO_UUID
@@ -25,16 +26,23 @@ async def handle(node: Node, call: Call) -> messages.CreateTopicsResponse:
     body: messages.CreateTopicsRequest = call.body
     counts = Counter(topic.name for topic in body.topics)
     results = []
+    size_bytes = 0
     async for topic in in_turns({topic.name: topic for topic in body.topics}.values()):
         try:
             if counts[topic.name] > 1:
                 raise refusal(ErrorCode.INVALID_REQUEST, f"topic {topic.name!r} stands twice in the request")
             results.append(_create(node, topic, validate_only=body.validate_only))
+            size_bytes += sum(len(each.name) + len(each.value or "") for each in results[-1].configs or ())
         except MainstemError as error:
             results.append(
                 messages.CreatableTopicResult(
                     name=topic.name, error_code=error_code(error), error_message=str(error), configs=()
                 )
+            )
+        if size_bytes > node.response_bytes_max:
+            raise FrameError(
+                f"the answer to {len(counts)} new topics would be longer than mainstem.response.max.bytes="
+                f"{node.response_bytes_max}; create fewer at once"
             )
     return messages.CreateTopicsResponse(topics=results)
 

@@ -58,4 +58,4 @@ def _described(acl: Acl) -> messages.AclDescription:
     )
 
 
-API = Api(messages.DescribeAclsRequest, handle, on_cluster(Operation.DESCRIBE))
+API = Api(messages.DescribeAclsRequest, handle, on_cluster(Operation.DESCRIBE), has_long_answer=True)

@@ -323,7 +323,7 @@ class Connection(asyncio.BufferedProtocol):
             answer = slot.charge.serve(lambda: self._handled(slot, api, call))
         else:
             answer = self._handled(slot, api, call)
-        if slot.is_large and answer is not None:
+        if (slot.is_large or api.has_long_answer) and answer is not None:
             answer = self._encoded_in_thread(slot, call, answer)
         if answer is None or isinstance(answer, Message):
             self._answered(slot, call, answer)

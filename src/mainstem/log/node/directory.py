@@ -244,7 +244,7 @@ class LogDirectory:
 
     def expect(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """Serve these, too: one that has no directory is made, empty, when it is first asked for."""
-        self._unmade.update(each for each in topic_partitions if not self.holds(each))
+        self._unmade |= set(topic_partitions).difference(self._partitions, self._waiting, self._unopened)
 
     def get(self, topic_partition: TopicPartition) -> PartitionLog:
         """The partition's log. Raises UnknownTopicError; PartitionOfflineError when the disk did not let it open.

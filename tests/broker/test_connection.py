@@ -38,7 +38,7 @@ async def test_what_is_no_request_closes_the_connection_and_no_other(client: Cli
     other.writer.write(MALFORMED[case])
     assert await other.is_closed()
     assert (await client.request(ALL_TOPICS, 12)).error_code == 0
-    assert client.broker.node.request_memory.used_bytes == 0
+    assert client.broker.node.network.request_memory.used_bytes == 0
 
 
 @with_broker(socket_request_max_bytes="1000")
@@ -83,7 +83,7 @@ async def test_more_requests_than_the_memory_holds_are_all_answered(client: Clie
     clients = [await client.another() for _ in range(5)]
     answers = await asyncio.gather(*(each.produce("t", bytes(40_000)) for each in clients for _ in range(1)))
     assert sorted(answer.base_offset for answer in answers) == list(range(5))
-    assert client.broker.node.request_memory.used_bytes == 0
+    assert client.broker.node.network.request_memory.used_bytes == 0
 
 
 @with_broker()
@@ -111,10 +111,10 @@ async def test_a_connection_that_ends_gives_its_memory_back(client: Client) -> N
     other = await client.another()
     other.writer.write(struct.pack(">i", 90_000_000) + bytes(100_000))
     await other.writer.drain()
-    while not client.broker.node.request_memory.coming_bytes:
+    while not client.broker.node.network.request_memory.coming_bytes:
         await asyncio.sleep(0)
     other.close()
-    while client.broker.node.request_memory.coming_bytes:
+    while client.broker.node.network.request_memory.coming_bytes:
         await asyncio.sleep(0)
 
 
@@ -152,12 +152,12 @@ async def test_a_request_on_a_slow_link_is_not_hurried_by_those_that_wait_for_an
     slow, waiting = await client.another(), await client.another()
     whole = b"".join(encode_request(produce_request("t", bytes(2000)), 9, correlation_id=1, client_id=None))
     slow.writer.write(whole[:1000])
-    while not client.broker.node.request_memory.coming_bytes:
+    while not client.broker.node.network.request_memory.coming_bytes:
         await asyncio.sleep(0)
     poll = b"".join(encode_request(fetch_request("t", 0, max_wait_ms=2500), 11, correlation_id=1, client_id=None))
     padded = poll[4:] + bytes(60_000)
     client.writer.write(struct.pack(">i", len(padded)) + padded)
-    while not client.broker.node.request_memory.used_bytes:
+    while not client.broker.node.network.request_memory.used_bytes:
         await asyncio.sleep(0)
     assert (await waiting.request(ALL_TOPICS, 12)).error_code == 0  # when the poll has ended
     slow.writer.write(whole[1000:])

@@ -92,7 +92,7 @@ async def secured(
     address = await broker.start()
     try:
         changes = {("alice", name): make_credential(name, "right") for name in MECHANISMS}
-        broker.node.credentials.change(changes)
+        broker.node.security.credentials.change(changes)
         client = SecureClient(address, broker)
         client.tls = tls
         yield client
@@ -124,7 +124,7 @@ def test_the_right_password_opens_the_log(tmp_path: Path, mechanism: str, versio
 def test_an_answer_takes_no_place_from_the_request_that_comes_behind_it(tmp_path: Path) -> None:
     async def main() -> None:
         async with secured(tmp_path, settings={"queued.max.request.bytes": "100000"}) as client:
-            memory = client.broker.node.request_memory
+            memory = client.broker.node.network.request_memory
 
             async def alice() -> Client:
                 other = SecureClient(client.address, client.broker)
@@ -189,7 +189,7 @@ def test_an_unknown_user_is_asked_for_as_many_iterations_as_a_real_one(tmp_path:
     async def main() -> None:
         async with secured(tmp_path) as client:
             changes = {("alice", SHA_256): make_credential(SHA_256, "right", 8192)}
-            client.broker.node.credentials.change(changes)
+            client.broker.node.security.credentials.change(changes)
             asked = set()
             for user in ("alice", "nobody", "somebody", "else"):
                 await client.connect()
@@ -272,7 +272,7 @@ def test_a_large_frame_before_the_user_is_proven_ends_the_connection_at_once(tmp
             await client.connect()
             client.writer.write(struct.pack(">i", 100_000))
             assert await client.is_closed()
-            assert client.broker.node.request_memory.used_bytes == 0
+            assert client.broker.node.network.request_memory.used_bytes == 0
 
     scenario(main)
 
@@ -306,7 +306,7 @@ def test_a_session_ends_unless_the_same_user_authenticates_again(tmp_path: Path)
 def test_another_user_cannot_take_a_session_over(tmp_path: Path) -> None:
     async def main() -> None:
         async with secured(tmp_path, settings={"connections.max.reauth.ms": "60000"}) as client:
-            client.broker.node.credentials.change({("bob", SHA_256): make_credential(SHA_256, "right")})
+            client.broker.node.security.credentials.change({("bob", SHA_256): make_credential(SHA_256, "right")})
             await client.connect()
             await client.log_in(SHA_256, "alice", "right")
             assert (await client.log_in(SHA_256, "bob", "right")).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
@@ -331,7 +331,7 @@ def test_who_is_proven_need_not_begin_again_when_sessions_do_not_end(tmp_path: P
 def test_users_survive_a_restart(tmp_path: Path) -> None:
     async def main() -> None:
         async with secured(tmp_path) as client:
-            client.broker.node.credentials.change({("bob", SHA_256): make_credential(SHA_256, "secret")})
+            client.broker.node.security.credentials.change({("bob", SHA_256): make_credential(SHA_256, "secret")})
         async with secured(tmp_path) as client:
             await client.connect()
             assert (await client.log_in(SHA_256, "bob", "secret")).error_code == 0

@@ -13,15 +13,13 @@ from mainstem.broker.access.authorizer import Authorizer
 from mainstem.broker.configs.broker_config import BrokerConfig
 from mainstem.broker.configs.dynamic_configs import DynamicConfigs
 from mainstem.broker.configs.group_configs import GroupConfigs
+from mainstem.broker.configs.request_settings import RequestSettings
 from mainstem.broker.features import ServedApi
 from mainstem.broker.groups.classic.classic_steps import ClassicSettings
 from mainstem.broker.groups.consumer.consumer_steps import ConsumerSettings
 from mainstem.broker.groups.coordinator import GroupCoordinator
 from mainstem.broker.metrics.meters import Meters
-from mainstem.broker.network.framing import SCRATCH_BYTES
-from mainstem.broker.network.request_memory import RequestMemory
-from mainstem.broker.network.unauthenticated import Unauthenticated
-from mainstem.broker.network.unread_answers import UnreadAnswers
+from mainstem.broker.network.network_resources import NetworkResources
 from mainstem.broker.quotas.quotas import Quotas, Windows
 from mainstem.broker.security.security import Security
 from mainstem.broker.share.shares import Shares
@@ -56,28 +54,14 @@ class Node:
         self.apis = apis
         self.security = Security(config, log.metadata, clock)
         self.quotas = Quotas(log.metadata, clock, _windows(config, "quota"), _windows(config, "controller.quota"))
-        self.credentials = self.security.credentials
         self.authorizer = _authorizer(config, log.metadata)
         self.node_id = int(config.get("node.id"))
         self.cluster_id = log.directory.cluster_id
-        self.frame_bytes_max = int(config.get("socket.request.max.bytes"))
+        self.settings = RequestSettings.of(config)
         self.configs = DynamicConfigs(config, log.metadata, self.apply_configs)
-        self.idle_s_max = int(config.get("connections.max.idle.ms")) / 1000
-        self.stall_s_max = int(config.get("mainstem.request.stall.ms")) / 1000
-        self.fetch_bytes_max = int(config.get("fetch.max.bytes"))
-        self.offset_metadata_bytes_max = int(config.get("offset.metadata.max.bytes"))
-        self.described_partitions_max = int(config.get("max.request.partition.size.limit"))
-        self.deletes_topics = bool(config.get("delete.topic.enable"))
-        self.request_rate_min = int(config.get("mainstem.request.rate.min"))
-        self.request_memory = _request_memory(config)
-        self.unauthenticated_memory = RequestMemory(int(config.get("mainstem.unauthenticated.request.bytes")))
-        self.unauthenticated = Unauthenticated(int(config.get("mainstem.unauthenticated.connections.max")))
-        self.unread = UnreadAnswers(int(config.get("mainstem.queued.max.response.bytes")), self.idle_s_max)
-        self.response_bytes_max = int(config.get("mainstem.response.max.bytes"))
+        self.network = NetworkResources(config)
         self.long_requests = asyncio.Semaphore(_LONG_REQUESTS)
         self.timestamp_searches = asyncio.Semaphore(_TIMESTAMP_SEARCHES)
-        self.group_member_bytes_max = int(config.get("mainstem.group.member.bytes.max"))
-        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.fetches = DelayedFetches()
         self.fetch_sessions = FetchSessions(
             int(config.get("max.incremental.fetch.session.cache.slots")),
@@ -118,7 +102,7 @@ class Node:
 
     def apply_configs(self) -> None:
         """Apply the current values of the settings that can change while the node runs."""
-        self.connections_max = min(int(self.configs.get("max.connections")), connections_limit())
+        self.network.connections_max = min(int(self.configs.get("max.connections")), connections_limit())
         self.log.set_defaults(self.configs.topic_defaults())
         self.fetches.wake_all()  # a config may have moved what is visible
 
@@ -158,15 +142,6 @@ class Node:
         self.share.stop()
         await self.commit.stop()
         self.log.close()
-
-
-def _request_memory(config: BrokerConfig) -> RequestMemory:
-    """Create the memory of requests; a share of -1 is half of the larger amount."""
-    limit = int(config.get("queued.max.request.bytes"))
-    share = int(config.get("mainstem.queued.principal.request.bytes"))
-    share = share if share > 0 else limit // 2
-    connection = int(config.get("mainstem.queued.connection.request.bytes"))
-    return RequestMemory(limit, share, connection if connection > 0 else share // 2)
 
 
 def _windows(config: BrokerConfig, name: str) -> Windows:

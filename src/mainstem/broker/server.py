@@ -92,7 +92,7 @@ class Broker:
                 port = int(server.sockets[0].getsockname()[1])
             else:
                 timeout_s = node.security.timeout_s
-                tls = TlsServer(context, timeout_s, node.unauthenticated, made, lambda: self._has_room(node))
+                tls = TlsServer(context, timeout_s, node.network.unauthenticated, made, lambda: self._has_room(node))
                 port = await tls.listen(listener.host, listener.port, _BACKLOG)
                 self._tls_servers.append(tls)
         except OSError as error:
@@ -110,7 +110,7 @@ class Broker:
     def _has_room(self, node: Node) -> bool:
         """Whether one more socket may start a handshake; a refusal is logged and counted."""
         count = len(self.connections) + sum(map(len, self._tls_servers))
-        if count < node.connections_max:
+        if count < node.network.connections_max:
             return True
         _LOG.warning("connection refused: %d are open", count)
         node.meters.connections_refused += 1
@@ -140,7 +140,7 @@ class Broker:
             self.node.security.renew_certificates()
             for connection in list(self.connections):
                 connection.close_if_idle(now_s)
-            self.node.unread.check(now_s)
+            self.node.network.unread.check(now_s)
 
     def _close_servers(self) -> None:
         for server in self._servers:

@@ -133,7 +133,7 @@ class EmbeddedBroker:
         config = BrokerConfig(data_dir=self.directory, settings=self._settings, listeners=listeners)
         broker = Broker(config, self._disk, self._clock)
         _, port = await broker.start()
-        broker.node.credentials.change(
+        broker.node.security.credentials.change(
             {(user, name): make_credential(name, word) for user, word in self._users.items() for name in MECHANISMS}
         )
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()

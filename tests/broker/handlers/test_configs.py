@@ -88,7 +88,7 @@ def test_what_was_set_while_the_node_ran_outlasts_it(tmp_path: Path) -> None:
             assert await change(client, BROKER, "1", ("max.connections", SET, "60")) == 0
             assert await change(client, BROKER, "", ("log.retention.ms", SET, "2000")) == 0
         async with running(tmp_path / "data", settings) as client:
-            assert client.broker.node.connections_max == 60
+            assert client.broker.node.network.connections_max == 60
             await client.create_topic("t")
             assert client.broker.node.topics.partition("t", 0).config.retention_ms == 2000
             entry = (await described(client, BROKER, "1"))["max.connections"]

@@ -40,13 +40,13 @@ def handle(node: Node, call: Call) -> AlterUserScramCredentialsResponse:
                 raise refusal(ErrorCode.DUPLICATE_RESOURCE, "a credential stands twice in the request")
             mechanism = next((name for name, number in NUMBER_OF.items() if number == each.mechanism), "")
             credential = _credential(each, mechanism)
-            node.credentials.check(each.name, mechanism, credential)
+            node.security.credentials.check(each.name, mechanism, credential)
             changes[each.name, mechanism] = credential
         except MainstemError as error:
             results[each.name].error_code, results[each.name].error_message = error_code(error), str(error)
     kept = {key: value for key, value in changes.items() if not results[key[0]].error_code}
     try:
-        node.credentials.change(kept)
+        node.security.credentials.change(kept)
     except MainstemError as error:
         for name, _ in kept:
             results[name].error_code, results[name].error_message = error_code(error), str(error)

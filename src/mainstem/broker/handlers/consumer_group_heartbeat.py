@@ -22,7 +22,7 @@ from mainstem.protocol.messages.consumer_group_heartbeat import ConsumerGroupHea
 
 
 def handle(node: Node, call: Call) -> Awaitable[Answer]:
-    check_member_bytes(call.body.subscribed_topic_names or (), node.group_member_bytes_max)
+    check_member_bytes(call.body.subscribed_topic_names or (), node.settings.group_member_bytes_max)
     access = Access(node.authorizer, call.principal, call.client_host[1:])
 
     def may_see(topic: str) -> bool:

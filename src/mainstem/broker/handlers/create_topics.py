@@ -39,10 +39,10 @@ async def handle(node: Node, call: Call) -> messages.CreateTopicsResponse:
                     name=topic.name, error_code=error_code(error), error_message=str(error), configs=()
                 )
             )
-        if size_bytes > node.response_bytes_max:
+        if size_bytes > node.settings.response_bytes_max:
             raise FrameError(
                 f"the answer to {len(counts)} new topics would be longer than mainstem.response.max.bytes="
-                f"{node.response_bytes_max}; create fewer at once"
+                f"{node.settings.response_bytes_max}; create fewer at once"
             )
     return messages.CreateTopicsResponse(topics=results)
 

@@ -56,7 +56,7 @@ def _known(node: Node, name: str | None, topic_id: UUID) -> Topic | None:
 
 
 def _find(node: Node, name: str | None, topic_id: UUID) -> Topic:
-    if not node.deletes_topics:
+    if not node.settings.deletes_topics:
         raise refusal(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
     if (name is None) == (topic_id == ZERO_UUID):
         raise refusal(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id, and not by both")

@@ -29,7 +29,7 @@ def handle(node: Node, call: Call) -> messages.DescribeTopicPartitionsResponse:
         names = [name for name in names if name >= start]
         if names and names[0] == start:
             first = body.cursor.partition_index
-    left = max(1, min(body.response_partition_limit, node.described_partitions_max))
+    left = max(1, min(body.response_partition_limit, node.settings.described_partitions_max))
     topics: list[messages.DescribeTopicPartitionsResponseTopic] = []
     for name in names:
         topic = node.topics.get(name)

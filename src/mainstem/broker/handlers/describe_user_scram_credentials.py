@@ -27,12 +27,12 @@ def handle(node: Node, call: Call) -> messages.DescribeUserScramCredentialsRespo
     return messages.DescribeUserScramCredentialsResponse(
         error_code=ErrorCode.NONE,
         error_message=None,
-        results=[_describe(node, name, counts[name]) for name in (counts or node.credentials.users())],
+        results=[_describe(node, name, counts[name]) for name in (counts or node.security.credentials.users())],
     )
 
 
 def _describe(node: Node, name: str, count: int) -> messages.DescribeUserScramCredentialsResult:
-    held = node.credentials.of(name)
+    held = node.security.credentials.of(name)
     result = messages.DescribeUserScramCredentialsResult(
         user=name, error_code=ErrorCode.NONE, error_message=None, credential_infos=[]
     )

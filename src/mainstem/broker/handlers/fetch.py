@@ -106,7 +106,7 @@ class _Fetch:
         self._session = session
         self._epoch = session.epoch
         self._is_incremental = session.session_id > 0
-        self._max_bytes = max(0, min(self._body.max_bytes, node.fetch_bytes_max))
+        self._max_bytes = max(0, min(self._body.max_bytes, node.settings.fetch_bytes_max))
         self._found: dict[SessionPartition, PartitionData] = {}
 
     def look(self, is_over: bool) -> FetchResponse | None:

@@ -16,9 +16,8 @@ from mainstem.protocol.messages.join_group import JoinGroupRequest
 
 
 def handle(node: Node, call: Call) -> Awaitable[Answer]:
-    check_member_bytes(
-        (part for each in call.body.protocols for part in (each.name, each.metadata)), node.group_member_bytes_max
-    )
+    parts = (part for each in call.body.protocols for part in (each.name, each.metadata))
+    check_member_bytes(parts, node.settings.group_member_bytes_max)
     return node.groups.classic.join(call)
 
 

@@ -110,7 +110,7 @@ def _find_partition(topic: Topic | None, unknown: ErrorCode, item: OffsetCommitR
 
 
 def _check_metadata(node: Node, item: OffsetCommitRequestPartition) -> ErrorCode:
-    if len((item.committed_metadata or "").encode()) > node.offset_metadata_bytes_max:
+    if len((item.committed_metadata or "").encode()) > node.settings.offset_metadata_bytes_max:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     return ErrorCode.NONE
 

@@ -126,7 +126,7 @@ def _look(
     """Acquire what is there now; ``logs`` are those that may have something later."""
     found: dict[SharedPartition, PartitionData] = {}
     group_id, member_id = session.key
-    left_bytes = max(0, min(body.max_bytes, node.fetch_bytes_max))
+    left_bytes = max(0, min(body.max_bytes, node.settings.fetch_bytes_max))
     left_records = body.max_records
     mode = AcquireMode(body.share_acquire_mode)
     limits = node.share.partitions.limits(group_id)

@@ -17,7 +17,7 @@ from mainstem.protocol.messages.share_group_heartbeat import ShareGroupHeartbeat
 
 
 def handle(node: Node, call: Call) -> Awaitable[Answer]:
-    check_member_bytes(call.body.subscribed_topic_names or (), node.group_member_bytes_max)
+    check_member_bytes(call.body.subscribed_topic_names or (), node.settings.group_member_bytes_max)
     return node.share.coordinator.heartbeat(call)
 
 

@@ -24,7 +24,7 @@ def handle(node: Node, call: Call) -> Answer | Awaitable[Answer]:
     if call.api_version >= _NAMES_PROTOCOL_FROM and None in (body.protocol_type, body.protocol_name):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL, assignment=b"")
     for each in body.assignments:
-        check_member_bytes((each.assignment,), node.group_member_bytes_max)
+        check_member_bytes((each.assignment,), node.settings.group_member_bytes_max)
     return node.groups.classic.sync(call)
 
 

@@ -92,7 +92,7 @@ def _check_member(node: Node, body: messages.TxnOffsetCommitRequest) -> None:
 def _check(node: Node, topic: Topic | None, item: messages.TxnOffsetCommitRequestPartition) -> ErrorCode:
     if topic is None or not 0 <= item.partition_index < len(topic.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if len((item.committed_metadata or "").encode()) > node.offset_metadata_bytes_max:
+    if len((item.committed_metadata or "").encode()) > node.settings.offset_metadata_bytes_max:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     return ErrorCode.NONE
 

@@ -97,14 +97,14 @@ def _node(broker: Broker) -> Iterator[str]:
     yield counter("mainstem_connections_accepted_total", "Connections accepted.", _one(meters.connections_accepted))
     yield counter("mainstem_connections_refused_total", "Connections over the limit.", _one(meters.connections_refused))
     yield counter(
-        "mainstem_readers_closed_total", "Connections that read too slowly.", _one(node.unread.closed_readers)
+        "mainstem_readers_closed_total", "Connections that read too slowly.", _one(node.network.unread.closed_readers)
     )
     failures = [({"chore": name}, count) for name, count in sorted(meters.chore_failures.items())]
     yield counter("mainstem_chore_failures_total", "Failures of what is done beside requests; tried again.", failures)
     in_flight = sum(connection.requests_in_flight for connection in broker.connections)
     yield gauge("mainstem_requests_in_flight", "Requests that were begun and are not answered.", _one(in_flight))
-    memory = node.request_memory
-    unread = node.unread.total_bytes
+    memory = node.network.request_memory
+    unread = node.network.unread.total_bytes
     yield gauge("mainstem_unread_answer_bytes", "Bytes of answers that clients do not read.", _one(unread))
     yield gauge("mainstem_request_memory_bytes", "Bytes of requests in flight.", _one(memory.used_bytes))
     yield gauge("mainstem_request_memory_limit_bytes", "Above this nothing is read.", _one(memory.limit_bytes))

@@ -1,24 +1,21 @@
 """One client's connection: reads requests, and sends responses in the order of the requests.
 
-As in Kafka, a connection begins its next request when the one before is answered. Requests of a pipelined API (Produce)
-are the exception: they begin as they arrive, so that they share one flush.
+Whatever happens (bytes came, a response is ready, the client reads again, memory is free, a pause is over) ends in
+``advance``. It alone decides what happens next: which requests begin, and whether the connection reads on.
+``PendingRequests`` says which requests may begin beside others, ``RequestServer`` serves them.
 
-Memory is bounded. Reading pauses while the client does not read its responses, while more than ``_BEGUN_MAX`` requests
-wait, and while requests in flight fill ``RequestMemory``. The connection is closed when a request arrives too slowly,
-and sooner while other connections of its share wait for room to receive.
+Memory is bounded. Reading pauses while the client does not read its responses, while a whole request waits to begin,
+and while requests fill ``RequestMemory``. The connection is closed when a request arrives too slowly, and sooner while
+other connections of its share wait for room to receive.
 
-Concurrency: one event loop; a handler's future may be completed from it only.
+Concurrency: one event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
-import inspect
 import logging
-from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from mainstem.broker.api import Api
 from mainstem.broker.apis import APIS
@@ -27,42 +24,24 @@ from mainstem.broker.dispatch import Dispatcher
 from mainstem.broker.handlers.api_versions import UNSUPPORTED as UNSUPPORTED_API_VERSIONS
 from mainstem.broker.handlers.sasl_authenticate import BARE_TOKEN
 from mainstem.broker.network.framing import FrameReceiver
+from mainstem.broker.network.pending_requests import PendingRequest, PendingRequests
 from mainstem.broker.network.request_memory import HeldMemory
+from mainstem.broker.network.request_server import RequestServer
 from mainstem.broker.node import Node
 from mainstem.broker.quotas.charging import Charge
 from mainstem.broker.security.listeners import Listener
 from mainstem.broker.security.principal import ANONYMOUS
 from mainstem.broker.security.sasl import SaslState
 from mainstem.broker.security.session import NO_SESSION
-from mainstem.broker.slices import serve_in_slices
 from mainstem.errors import AuthenticationError, FrameError
 from mainstem.logs import fields
 from mainstem.protocol.apis import ApiKey
-from mainstem.protocol.codec import Chunks, Request, RequestHeader, decode_header, decode_request, encode_response
-from mainstem.protocol.compiler import LargeFrameError
-from mainstem.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from mainstem.protocol.schema import Buffer, Message
+from mainstem.protocol.codec import RequestHeader, decode_header, encode_response
+from mainstem.protocol.schema import Buffer
 
 _LOG: Final = logging.getLogger("mainstem.broker")
-_BEGUN_MAX: Final = 100
-_AT_ONCE_ELEMENTS: Final = 2_000  # a request with more is read in a thread
 _HASTE: Final = 10  # while others wait to receive, a request must come that much faster
 _TIMER_S: Final = 0.001  # a timer may come that much before its time
-
-
-class _InFlight:
-    """A request that was begun, with its place in the order of the responses."""
-
-    __slots__ = ("began_s", "charge", "chunks", "is_done", "is_large", "is_pipelined", "size_bytes")
-
-    def __init__(self, size_bytes: int, is_pipelined: bool, began_s: float) -> None:
-        self.size_bytes = size_bytes
-        self.is_pipelined = is_pipelined
-        self.began_s = began_s
-        self.charge: Charge | None = None
-        self.is_done = False
-        self.is_large = False
-        self.chunks: Chunks = []
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -70,26 +49,25 @@ class Connection(asyncio.BufferedProtocol):
 
     _memory: HeldMemory
     _receiver: FrameReceiver
+    _server: RequestServer
 
     def __init__(
         self, node: Node, dispatcher: Dispatcher, open_connections: set[Connection], listener: Listener
     ) -> None:
         self._node = node
+        self._network = node.network
         self._dispatcher = dispatcher
         self._listener = listener
         self._open_connections = open_connections
         self._transport: asyncio.Transport | None = None
         self._peer = "?"
-        self._client_host = "/"
         self._session = NO_SESSION
         self._auth_required = False
         self._muted_until_s = 0.0
-        self._begun: deque[_InFlight] = deque()
+        self._pending = PendingRequests()
         self._next: tuple[Api, RequestHeader, Buffer] | None = None
-        self._tasks: set[asyncio.Future[Any]] = set()
         self._is_reading = True
         self._can_write = True
-        self._logs_requests = _LOG.isEnabledFor(logging.INFO)
         self._now_s = asyncio.get_running_loop().time
         self._last_seen_s = self._opened_s = self._now_s()
         self._frame_since_s = 0.0
@@ -97,7 +75,12 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def requests_in_flight(self) -> int:
         """The number of requests that were begun and whose responses are not sent."""
-        return len(self._begun)
+        return len(self._pending)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether responses can still be sent."""
+        return self._transport is not None
 
     # ---- the transport's side
 
@@ -105,10 +88,11 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)
         peer = transport.get_extra_info("peername") or ("?", 0)
         self._peer = f"{peer[0]}:{peer[1]}"
-        self._client_host = f"/{peer[0]}"
-        self._memory = self._node.request_memory.hold(self._client_host, self._advance)
-        self._receiver = FrameReceiver(self._node.frame_bytes_max, self._memory, self._node.scratch)
-        if len(self._open_connections) >= self._node.connections_max:
+        host = f"/{peer[0]}"
+        self._memory = self._network.request_memory.hold(host, self.advance)
+        self._server = RequestServer(self._node, self._dispatcher, self, peer)
+        self._receiver = FrameReceiver(self._network.frame_bytes_max, self._memory, self._network.scratch)
+        if len(self._open_connections) >= self._network.connections_max:
             count = len(self._open_connections)
             _LOG.warning("connection refused: %d are open", count, extra=fields(connection=self._peer))
             self._node.meters.connections_refused += 1
@@ -124,22 +108,22 @@ class Connection(asyncio.BufferedProtocol):
         if self._session.authentication is not None:
             self._auth_required = True
             self._receiver.frame_bytes_max = self._session.authentication.settings.frame_bytes_max
-            self._memory.move(self._node.unauthenticated_memory, self._client_host)
-            self._node.unauthenticated.add(self)
+            self._memory.move(self._network.unauthenticated_memory, host)
+            self._network.unauthenticated.add(self)
         elif self._session.principal is not ANONYMOUS:
-            self._memory.move(self._node.request_memory, str(self._session.principal))
+            self._memory.move(self._network.request_memory, str(self._session.principal))
+        self._server.session = self._session
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._open_connections.discard(self)
         self._receiver.close()
         self._session.close()
-        for task in self._tasks:
-            task.cancel()
-        self._begun.clear()
+        self._server.cancel()
+        self._pending.clear()
         self._next = None
-        self._node.unauthenticated.discard(self)
-        self._node.unread.resumed(self)
+        self._network.unauthenticated.discard(self)
+        self._network.unread.resumed(self)
         self._memory.close()
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -148,7 +132,7 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self._receiver.wrote(nbytes)
         self._last_seen_s = self._now_s()
-        self._advance()
+        self.advance()
 
     def eof_received(self) -> bool:
         return False
@@ -160,12 +144,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._can_write = False
-        self._node.unread.paused(self, self._now_s())
+        self._network.unread.paused(self, self._now_s())
 
     def resume_writing(self) -> None:
         self._can_write = True
-        self._node.unread.resumed(self)
-        self._advance()
+        self._network.unread.resumed(self)
+        self.advance()
 
     def close_if_idle(self, now_s: float) -> None:
         """Close the connection when nothing has arrived for too long and no response is due."""
@@ -178,17 +162,17 @@ class Connection(asyncio.BufferedProtocol):
             seconds = now_s - self._frame_since_s
             self.close(f"its request came too slowly: {self._receiver.came_bytes} bytes in {seconds:.0f} s")
             return
-        if self._begun or self._next is not None or not self._is_reading or not self._can_write:
+        if self._pending or self._next is not None or not self._is_reading or not self._can_write:
             return
-        if silent_s > self._node.idle_s_max:
+        if silent_s > self._network.idle_s_max:
             self.close()
 
     def _comes_too_slowly(self, now_s: float, silent_s: float) -> bool:
         """Whether an arriving request has stopped, or arrives below the minimum rate."""
         if not self._frame_since_s:
             return False
-        allowed_s = self._node.stall_s_max
-        by_rate_s = allowed_s + self._receiver.came_bytes / self._node.request_rate_min
+        allowed_s = self._network.stall_s_max
+        by_rate_s = allowed_s + self._receiver.came_bytes / self._network.request_rate_min
         if self._memory.share.is_short_of_coming_room:
             allowed_s, by_rate_s = allowed_s / _HASTE, by_rate_s / _HASTE
         return silent_s > allowed_s or now_s - self._frame_since_s > by_rate_s
@@ -203,13 +187,17 @@ class Connection(asyncio.BufferedProtocol):
 
     # ---- requests
 
-    def _advance(self) -> None:
+    def advance(self) -> None:
         """Begin every request that may begin now; read on only if the next one could begin soon."""
         try:
             while self._transport is not None and self._take_next() and self._may_begin():
                 assert self._next is not None
                 (api, header, frame), self._next = self._next, None
-                self._begin(api, header, frame)
+                pending = self._pending.begin(len(frame), api, self._now_s())
+                if self._auth_required and not api.before_authentication:
+                    assert self._session.authentication is not None
+                    self._session.authentication.admit()
+                self._server.begin(pending, api, header, frame)
         except FrameError as error:
             self.close(str(error))
         self._receiver.release_buffer()
@@ -246,197 +234,38 @@ class Connection(asyncio.BufferedProtocol):
         raise FrameError(f"{name} ({header.api_key}) version {header.api_version} is not served here")
 
     def _may_begin(self) -> bool:
+        """Whether the next request may begin: its client is not muted, reads its responses, and it may join others."""
         assert self._next is not None
         if self._muted_until_s and self._now_s() < self._muted_until_s:
             return False
-        if not self._begun:
-            return self._can_write
-        pipelined = self._next[0].pipelined and self._begun[-1].is_pipelined
-        return pipelined and self._can_write and len(self._begun) < _BEGUN_MAX
+        return self._can_write and self._pending.may_begin(self._next[0])
 
-    def _begin(self, api: Api, header: RequestHeader, frame: Buffer) -> None:
-        slot = _InFlight(len(frame), api.pipelined, self._now_s())
-        self._begun.append(slot)
-        if self._auth_required and not api.before_authentication:
-            assert self._session.authentication is not None
-            self._session.authentication.admit()
-        if api is BARE_TOKEN:
-            self._begin_bare_token(slot, header, frame)
-            return
-        if api is UNSUPPORTED_API_VERSIONS:
-            # The body of an unknown version cannot be read.
-            call = Call(*header[:4], self._client_host, None)
-            self._answered(slot, call, cast("Message", api.handle(self._node, call)), version=0)
-            return
-        try:
-            request = decode_request(frame, header, _AT_ONCE_ELEMENTS)
-        except LargeFrameError:
-            slot.is_pipelined = False  # later requests wait until this one is read
-            self._follow(self._begin_large(slot, api, header, frame), self._large_begun)
-            return
-        self._serve(slot, api, self._call(slot, request))
-
-    async def _begin_large(self, slot: _InFlight, api: Api, header: RequestHeader, frame: Buffer) -> None:
-        """Parse a request with many elements while others are served; only a few are parsed at a time."""
-        async with self._node.long_requests:
-            request = await asyncio.to_thread(decode_request, frame, header, api.elements_max)
-        if self._transport is None:
-            return
-        slot.is_pipelined = api.pipelined
-        slot.is_large = True
-        self._serve(slot, api, self._call(slot, request))
-
-    def _large_begun(self, task: asyncio.Future[Any]) -> None:
-        self._tasks.discard(task)
-        if task.cancelled():
-            return
-        error = task.exception()
-        if error is None:
-            self._advance()
-        elif isinstance(error, FrameError):
-            self.close(str(error))
-        else:
-            _LOG.error("a request failed", exc_info=error, extra=fields(connection=self._peer))
-            self.close("a request failed in a way that was not expected")
-
-    def _call(self, slot: _InFlight, request: Request) -> Call:
-        hold = functools.partial(self._hold, slot)
-        return Call(*request[:4], self._client_host, request.body, self._session, hold)
-
-    def _hold(self, slot: _InFlight) -> Callable[[], None]:
-        """Begin no other request until the returned function is called, although this request is pipelined."""
-        slot.is_pipelined = False
-
-        def release() -> None:
-            slot.is_pipelined = True
-            self._advance()
-
-        return release
-
-    def _begin_bare_token(self, slot: _InFlight, header: RequestHeader, frame: Buffer) -> None:
-        body = SaslAuthenticateRequest(auth_bytes=bytes(frame))
-        self._serve(slot, BARE_TOKEN, Call(*header[:4], self._client_host, body, self._session))
-
-    def _serve(self, slot: _InFlight, api: Api, call: Call) -> None:
-        if self._node.quotas.is_active:
-            slot.charge = Charge(self._node, api, call, slot.size_bytes)
-            answer = slot.charge.serve(lambda: self._handled(slot, api, call))
-        else:
-            answer = self._handled(slot, api, call)
-        if (slot.is_large or api.has_long_answer) and answer is not None:
-            answer = self._encoded_in_thread(slot, call, answer)
-        if answer is None or isinstance(answer, Message):
-            self._answered(slot, call, answer)
-            return
-        self._follow(answer, lambda done: self._task_done(slot, call, done))
-
-    @staticmethod
-    async def _encoded_in_thread(slot: _InFlight, call: Call, served: Message | Awaitable[Answer]) -> Answer:
-        """The answer to a large request is large: others are served while it is encoded."""
-        answer = served if isinstance(served, Message) else await served
-        if answer is not None and not slot.chunks:
-            slot.chunks = await asyncio.to_thread(encode_response, call, answer)
-        return answer
-
-    def _follow(self, answer: Awaitable[Any], done: Callable[[asyncio.Future[Any]], None]) -> None:
-        """Call ``done`` when ``answer`` completes; it is cancelled when the connection closes."""
-        task = asyncio.ensure_future(answer) if not inspect.iscoroutine(answer) else asyncio.create_task(answer)
-        self._tasks.add(task)
-        task.add_done_callback(done)
-
-    def _handled(self, slot: _InFlight, api: Api, call: Call) -> Answer | Awaitable[Answer]:
-        slices = api.slices
-        if slices is not None and (asked := getattr(call.body, slices.asked)):
-            items = slices.items(call.body)
-            if slices.is_long(items):
-                return self._in_slices(slot, api, call, items)
-            if len(items) != len(asked):
-                setattr(call.body, slices.asked, items)
-        return self._dispatcher.serve(api, call)
-
-    async def _in_slices(self, slot: _InFlight, api: Api, call: Call, items: Sequence[Any]) -> Answer:
-        """Serve a long request in slices; its response is encoded here, while others are served."""
-        assert api.slices is not None
-
-        def serve(part: Call) -> Answer | Awaitable[Answer]:
-            return self._dispatcher.serve(api, part)
-
-        async with self._node.long_requests:
-            answer, slot.chunks = await serve_in_slices(call, api.slices, items, serve, self._node.response_bytes_max)
-        return answer
-
-    def _task_done(self, slot: _InFlight, call: Call, task: asyncio.Future[Any]) -> None:
-        self._tasks.discard(task)
-        if task.cancelled():
-            return
-        error = task.exception()
-        if isinstance(error, FrameError):
-            self.close(str(error))
-            return
-        if error is not None:
-            _LOG.error("a request failed", exc_info=error, extra=self._about(call))
-            self.close("a request failed in a way that was not expected")
-            return
-        self._answered(slot, call, task.result())
-        self._advance()
-
-    def _answered(self, slot: _InFlight, call: Call, answer: Message | None, version: int | None = None) -> None:
-        slot.is_done = True
-        seconds = self._now_s() - slot.began_s
-        self._node.meters.answered(call.api_key, seconds)
-        if self._logs_requests:
-            level = logging.INFO if APIS[call.api_key].changes_state else logging.DEBUG
-            _LOG.log(level, "request answered", extra=self._about(call, ms=round(seconds * 1000, 3)))
-        if self._transport is None:
-            return
-        if call.api_version < 0:
-            slot.chunks = _bare_answer(answer)
-        elif answer is not None and not slot.chunks:
-            slot.chunks = encode_response(call, answer, version)
-        if slot.charge is not None:
-            self._throttle(slot, slot.charge, call, answer)
-        self._send()
+    def answered(self, pending: PendingRequest, call: Call, answer: Answer) -> None:
+        """Send the response of a request, ``pending.chunks``, when those before it are sent."""
+        if pending.charge is not None:
+            self._throttle(pending, pending.charge, call, answer)
+        chunks, freed_bytes = self._pending.take_done()
+        if chunks and self._transport is not None:
+            self._transport.writelines(chunks)
+        if freed_bytes:
+            self._memory.give_back(freed_bytes)
         if self._auth_required:
             self._follow_authentication()
 
-    def _about(self, call: Call, **more: object) -> dict[str, Any]:
-        """Return the fields of a log event: the client and the request, without the request's body."""
-        return fields(
-            connection=self._peer,
-            api=ApiKey(call.api_key).name,
-            version=call.api_version,
-            client_id=call.client_id,
-            principal=str(call.principal),
-            **more,
-        )
-
-    def _send(self) -> None:
-        """Send the responses that are due: from the oldest request up to the first that still waits."""
-        chunks: Chunks = []
-        freed = 0
-        while self._begun and self._begun[0].is_done:
-            slot = self._begun.popleft()
-            chunks += slot.chunks
-            freed += slot.size_bytes
-        if chunks and self._transport is not None:
-            self._transport.writelines(chunks)
-        if freed:
-            self._memory.give_back(freed)
-
     # ---- quotas
 
-    def _throttle(self, slot: _InFlight, charge: Charge, call: Call, answer: Message | None) -> None:
+    def _throttle(self, pending: PendingRequest, charge: Charge, call: Call, answer: Answer) -> None:
         """Answer a client over its quota at once, with throttle_time_ms set; then mute the connection for that time."""
-        throttle_ms = charge.throttle_ms(sum(map(len, slot.chunks)))
+        throttle_ms = charge.throttle_ms(sum(map(len, pending.chunks)))
         if throttle_ms <= 0:
             return
         if answer is not None and hasattr(answer, "throttle_time_ms"):
             answer.throttle_time_ms = throttle_ms
-            slot.chunks = encode_response(call, answer)
+            pending.chunks = encode_response(call, answer)
         until_s = self._now_s() + throttle_ms / 1000
         if until_s > self._muted_until_s:
             self._muted_until_s = until_s
-            asyncio.get_running_loop().call_later(throttle_ms / 1000 + _TIMER_S, self._advance)
+            asyncio.get_running_loop().call_later(throttle_ms / 1000 + _TIMER_S, self.advance)
 
     # ---- the user
 
@@ -453,10 +282,11 @@ class Connection(asyncio.BufferedProtocol):
         authentication = self._session.authentication
         assert authentication is not None
         if authentication.state is SaslState.DONE:
-            self._receiver.frame_bytes_max = self._node.frame_bytes_max
-            self._node.unauthenticated.discard(self)
-            if self._memory.share.memory is not self._node.request_memory:  # else it would lose its place in the queue
-                self._memory.move(self._node.request_memory, str(authentication.principal))
+            self._receiver.frame_bytes_max = self._network.frame_bytes_max
+            self._network.unauthenticated.discard(self)
+            memory = self._network.request_memory
+            if self._memory.share.memory is not memory:  # else it would lose its place in the queue
+                self._memory.move(memory, str(authentication.principal))
         elif authentication.state is SaslState.FAILED and self._transport is not None:
             _LOG.warning("authentication failed", extra=fields(connection=self._peer))
             self._transport.close()
@@ -480,11 +310,3 @@ class Connection(asyncio.BufferedProtocol):
         elif not wanted and self._is_reading:
             self._is_reading = False
             self._transport.pause_reading()
-
-
-def _bare_answer(answer: Any) -> Chunks:
-    """Return the frame that answers a bare token; empty for a refusal, which ends the connection."""
-    if answer.error_code:
-        return []
-    token = bytes(answer.auth_bytes)
-    return [len(token).to_bytes(4, "big") + token]

@@ -89,3 +89,36 @@ def test_a_stop_while_a_successor_catches_up_leaves_the_old_version_in_charge(ol
     stopping.join(WAIT_S)
     adopting.join(WAIT_S)
     assert (swapped.is_set(), len(told)) == (False, 1)
+
+
+def test_a_version_that_is_handed_over_serves_and_gives_back_the_one_before(old: ScriptedVersion) -> None:
+    runner, new, swapped = runner_of(old), ScriptedVersion(100), threading.Event()
+    runner.start()
+    assert old.stepped.wait(WAIT_S)
+    assert runner.adopt(cast(Any, new), swapped.set) is cast(Any, old)
+    assert (runner.version, swapped.is_set()) == (cast(Any, new), True)
+    runner.retire()
+
+
+def test_a_hand_over_to_a_view_that_stops_fails_with_the_reason_and_is_forgotten(old: ScriptedVersion) -> None:
+    runner, new = runner_of(old), ScriptedVersion(10, ValueError("a bug"))
+    runner.start()
+    assert old.stepped.wait(WAIT_S)
+    with pytest.raises(UnavailableError, match=r"^view v stopped while it was rebuilt: unexpected ValueError: a bug"):
+        runner.adopt(cast(Any, new), lambda: None)
+    assert runner.version is cast(Any, old)
+    old.stepped.clear()
+    runner.start()  # a version that was not taken is not taken later
+    assert old.stepped.wait(WAIT_S)
+    assert runner.version is cast(Any, old)
+    runner.retire()
+
+
+def test_a_version_is_handed_over_to_a_view_that_has_stopped(old: ScriptedVersion) -> None:
+    runner, new = runner_of(old), ScriptedVersion(10)
+    runner.start()
+    assert old.stepped.wait(WAIT_S)
+    runner.halt("deleted", "")
+    assert runner.adopt(cast(Any, new), lambda: None) is None
+    assert runner.version is cast(Any, new)
+    runner.retire()

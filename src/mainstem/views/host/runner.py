@@ -1,10 +1,13 @@
 """The thread of one view: open the current version, step it until it is stopped, swap it for a successor.
 
 A permanent error stops the view, and its state says why. The thread waits for a log that cannot be reached, and for a
-topic or a schema that does not exist yet. A swap comes between two steps: the successor first catches up with the
-position that readers have seen, so that they never see it go back.
+topic or a schema that does not exist yet.
 
-Concurrency: ``start``, ``adopt``, ``stop`` from any thread; the fields are guarded by a lock that is never held while
+A rebuilt version is handed over: ``adopt`` leaves it for the thread and waits for the ``Future`` in the ``_HandOver``.
+The thread takes it between two steps. It first lets it catch up with the position that readers have seen, so that they
+never see it go back; then it completes the future with the version before. If the thread ends, it fails the future.
+
+Concurrency: ``start``, ``adopt``, ``halt`` from any thread; the fields are guarded by a lock that is never held while
 the log or a store works.
 """
 
@@ -13,6 +16,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from mainstem.errors import LogUnavailableError, MainstemError, UnavailableError
@@ -24,7 +28,6 @@ from mainstem.views.versions.version import Version
 _LOGGER = logging.getLogger("mainstem.views")
 _STEP_WAIT_MS = 500
 _RETRIES_S = (0.1, 0.2, 0.5, 1.0, 2.0)
-_ADOPTION_CHECK_S = 1.0
 
 
 class NotYetError(UnavailableError):
@@ -32,12 +35,17 @@ class NotYetError(UnavailableError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Successor:
-    """A version that shall take over. ``old_serves``: readers see the old one, so it may not fall behind that."""
+class _HandOver:
+    """A version that shall take over; ``taken`` gets the version before it.
+
+    ``old_serves``: readers see the old one, so the new one may not be behind it. ``swapped`` is called when the new one
+    has caught up, just before it serves.
+    """
 
     version: Version
     swapped: Callable[[], None]
     old_serves: bool
+    taken: Future[Version | None]
 
 
 class ViewRunner:
@@ -55,7 +63,8 @@ class ViewRunner:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._version: Version | None = None
-        self._successor: _Successor | None = None
+        self._hand_over: _HandOver | None = None
+        self._is_running = False
         self._is_retired = False
         self._state: State = "starting"
         self._detail = ""
@@ -80,32 +89,29 @@ class ViewRunner:
     def start(self) -> None:
         """Begin, or begin again after the thread has ended. Raises UnavailableError after ``retire``."""
         with self._lock:
-            if self._is_retired:
-                raise UnavailableError(f"view {self._name} is being stopped")
-            self._stopping.clear()
-            self._state, self._detail = "starting", ""
-            self._thread = threading.Thread(target=self._run, name=f"view-{self._name}", daemon=True)
-            self._thread.start()
+            self._start()
 
-    def adopt(self, successor: Version, swapped: Callable[[], None]) -> Version | None:
-        """Let ``successor`` take over; returns the version that it took over from, which is the caller's to close.
+    def _start(self) -> None:
+        if self._is_retired:
+            raise UnavailableError(f"view {self._name} is being stopped")
+        self._stopping.clear()
+        self._state, self._detail = "starting", ""
+        self._thread = threading.Thread(target=self._run, name=f"view-{self._name}", daemon=True)
+        self._thread.start()
+        self._is_running = True
 
-        ``swapped`` is called when the successor has caught up, just before it serves. Raises UnavailableError when the
+    def adopt(self, version: Version, swapped: Callable[[], None]) -> Version | None:
+        """Let ``version`` take over; returns the version before it, which is the caller's to close.
+
+        ``swapped`` is called when ``version`` has caught up, just before it serves. Raises UnavailableError when the
         view is stopped meanwhile.
         """
-        old = self._version
         with self._lock:
-            is_running = self._thread is not None and self._thread.is_alive()
-            self._successor = _Successor(successor, swapped, is_running)
-        if not is_running:
-            self.start()
-        seen = self._changes.count
-        while self._version is not successor:
-            if self._thread is None or not self._thread.is_alive():
-                raise UnavailableError(f"view {self._name} stopped while it was rebuilt: {self.state[1]}")
-            self._changes.wait(seen, _ADOPTION_CHECK_S)
-            seen = self._changes.count
-        return old
+            hand_over = _HandOver(version, swapped, self._is_running, Future())
+            if not self._is_running:
+                self._start()
+            self._hand_over = hand_over
+        return hand_over.taken.result()
 
     def halt(self, state: State, detail: str) -> None:
         """End the thread and close the version; ``start`` and ``adopt`` begin again."""
@@ -137,11 +143,22 @@ class ViewRunner:
         except BaseException as error:  # also the panic of a Rust library, which is not an Exception
             _LOGGER.exception("view %s stopped on an unexpected error", self._name)
             self._become("stopped", f"unexpected {type(error).__name__}: {error}; restart the view host or rebuild")
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        """The thread ends: a version that waits to take over is not taken."""
+        with self._lock:
+            self._is_running = False
+            hand_over, self._hand_over = self._hand_over, None
+            reason = self._detail or "its host was stopped"
+        if hand_over is not None:
+            hand_over.taken.set_exception(UnavailableError(f"view {self._name} stopped while it was rebuilt: {reason}"))
 
     def _turn(self) -> None:
         """One step of whatever serves; what may heal is left for the next turn."""
         try:
-            self._take_successor()
+            self._take_over()
             if self._version is None:
                 self._version = self._open_version()
                 self._watchers.opened(self._version.position, is_swap=False)
@@ -157,21 +174,25 @@ class ViewRunner:
             if moved:
                 self._changes.notify()
 
-    def _take_successor(self) -> None:
+    def _take_over(self) -> None:
+        """Swap the version for the one that is handed over, if there is one."""
         with self._lock:
-            successor = self._successor
-        if successor is None:
+            hand_over = self._hand_over
+        if hand_over is None:
             return
-        version, old = successor.version, self._version
-        if old is not None and successor.old_serves and old.topic_ids == version.topic_ids:
+        version, old = hand_over.version, self._version
+        if old is not None and hand_over.old_serves and old.topic_ids == version.topic_ids:
             self._catch_up(version, old)
         if self._stopping.is_set():
             return  # its position may be before the one that readers have seen: the old version stays
-        successor.swapped()
+        hand_over.swapped()
         with self._lock:
-            self._version, self._successor = version, None
-        self._watchers.opened(version.position, is_swap=True)
-        self._changes.notify()
+            self._version, self._hand_over = version, None
+        try:
+            self._watchers.opened(version.position, is_swap=True)
+            self._changes.notify()
+        finally:
+            hand_over.taken.set_result(old)
 
     def _catch_up(self, version: Version, old: Version) -> None:
         """Let ``version`` apply what ``old`` has shown; short of it only where the log has lost that."""

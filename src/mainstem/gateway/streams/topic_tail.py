@@ -1,8 +1,9 @@
 """``TopicTail``: one follower of a topic for all its readers, and the ring of its newest fetches.
 
 A follower in a thread takes the committed records. Each fetch is encoded once, into a numbered piece, and the newest
-pieces are kept in a ring of at most ``RING_BYTES``. A reader is a number: the piece that it takes next. So a thousand
-readers cost a thousand numbers, and not a thousand queues. A reader whose next piece left the ring was too slow.
+pieces are kept in a ``PieceRing`` of at most ``RING_BYTES``. A reader is a number: the piece that it takes next. So a
+thousand readers cost a thousand numbers, and not a thousand queues. A reader whose next piece has left the ring was too
+slow.
 
 1. A reader begins at its own position, and reads its own past up to where the tail is (``number``, ``position``).
 2. If the piece of that number is still in the ring, it goes on from there: every piece before it is before ``position``
@@ -16,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from typing import Final
 
 from mainstem.background import failed
@@ -25,6 +25,7 @@ from mainstem.client.read.reader import Follower
 from mainstem.errors import LogUnavailableError, MainstemError, UnavailableError
 from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.streams.event_stream import too_slow
+from mainstem.gateway.streams.piece_ring import PieceRing
 from mainstem.gateway.streams.topic_frames import Offsets, Piece, piece_of
 
 _LOGGER = logging.getLogger(__name__)
@@ -45,10 +46,7 @@ class TopicTail:
         """The number of readers; the last one closes the tail."""
         self._log = log
         self._workers = workers
-        self._ring_bytes = ring_bytes
-        self._ring: deque[Piece] = deque()
-        self._size_bytes = 0
-        self._end = 0
+        self._ring = PieceRing(ring_bytes)
         self._foremost = 0
         self._joined = 0
         self._offsets: Offsets = {}
@@ -67,7 +65,7 @@ class TopicTail:
     @property
     def number(self) -> int:
         """The number of the next piece."""
-        return self._end
+        return self._ring.end
 
     @property
     def has_failed(self) -> bool:
@@ -81,7 +79,7 @@ class TopicTail:
 
     def join(self, number: int) -> bool:
         """Go on with the piece of that number, if it can still be had."""
-        if number < self._end - len(self._ring):
+        if number < self._ring.first:
             return False
         self._joined += 1
         self._take(number)
@@ -97,20 +95,20 @@ class TopicTail:
 
         Raises UnavailableError to a reader that was too slow for it, and what ended the tail.
         """
-        if number >= self._end:
+        if number >= self._ring.end:
             try:
                 async with asyncio.timeout(timeout_s):
-                    while number >= self._end:
+                    while number >= self._ring.end:
                         if self._error is not None:
                             raise self._error
                         await self._woken()
             except TimeoutError:
                 return None
-        first = self._end - len(self._ring)
-        if number < first:
+        piece = self._ring.piece(number)
+        if piece is None:
             raise too_slow()
         self._take(number + 1)
-        return self._ring[number - first]
+        return piece
 
     def close(self) -> None:
         """End the follower. Idempotent."""
@@ -147,7 +145,9 @@ class TopicTail:
                     await asyncio.sleep(_RETRY_S)
                     continue
                 if piece.end != self._offsets:
-                    self._add(piece)
+                    self._ring.add(piece)
+                    self._offsets = piece.end
+                    self._wake()
         except MainstemError as error:
             self._error = error
         except Exception as error:  # noqa: BLE001 - readers are cut off below; the next one begins a tail of its own
@@ -155,15 +155,6 @@ class TopicTail:
         finally:
             self._error = self._error or UnavailableError(f"the stream of topic {self.topic} was closed; reconnect")
             self._wake()
-
-    def _add(self, piece: Piece) -> None:
-        self._ring.append(piece)
-        self._end += 1
-        self._size_bytes += piece.size_bytes
-        self._offsets = piece.end
-        while self._size_bytes > self._ring_bytes and len(self._ring) > 1:
-            self._size_bytes -= self._ring.popleft().size_bytes
-        self._wake()
 
     async def _woken(self) -> None:
         waiting = asyncio.get_running_loop().create_future()
@@ -187,13 +178,9 @@ class TopicTail:
             asyncio.get_running_loop().call_soon(self._wake_some, waiting)
 
     async def _wait_for_readers(self) -> None:
-        while self._joined and self._unread_bytes() > self._ring_bytes // 2:
+        while self._joined and self._ring.is_half_unread(self._foremost):
             self._taken.clear()
             await self._taken.wait()
-
-    def _unread_bytes(self) -> int:
-        count = min(self._end - self._foremost, len(self._ring))
-        return sum(self._ring[-at].size_bytes for at in range(1, count + 1))
 
 
 def _next_piece(follower: Follower, topic: str, start: Offsets) -> Piece:

@@ -13,6 +13,7 @@ from kafka.consumer.fetcher import FetchMetadata
 
 from mainstem.testing.clock import ManualClock
 from tests.broker.harness import Client, running
+from tests.support.eventually import eventually
 
 TOPIC = "t"
 PARTITIONS = 3
@@ -87,17 +88,18 @@ def test_consumers_that_evict_each_others_sessions_read_every_record_once(tmp_pa
 
 
 async def set_epoch(reader: Reader, client: Client, epoch: int) -> None:
-    """Let both sides be as if the session had seen that many fetches."""
-    fetches, sessions = client.broker.node.fetches, client.broker.node.fetch_sessions
-    for _ in range(100):
-        if not fetches.statistics()["waiting"]:
-            break
-        await asyncio.to_thread(reader.poll)
+    """Let both sides be as if the session had seen that many fetches; no fetch may be on its way meanwhile."""
+    sessions = client.broker.node.fetch_sessions
+
+    def is_idle() -> bool:
+        ahead = reader.session.next_metadata
+        agrees = sessions._kept[ahead.session_id].session.epoch == ahead.epoch
+        return agrees and not reader.consumer._fetcher.in_flight_fetches()
+
+    await asyncio.to_thread(eventually, is_idle, "the consumer, which sends only in poll, has its last answer")
     ahead = reader.session.next_metadata
-    kept = sessions._kept[ahead.session_id].session
-    answered = kept.epoch - ahead.epoch  # 1 when the answer to a fetch is on its way
-    kept.epoch = epoch
-    reader.session.next_metadata = FetchMetadata(ahead.session_id, epoch - answered)
+    sessions._kept[ahead.session_id].session.epoch = epoch
+    reader.session.next_metadata = FetchMetadata(ahead.session_id, epoch)
 
 
 def test_a_session_goes_on_over_the_greatest_epoch(tmp_path: Path) -> None:

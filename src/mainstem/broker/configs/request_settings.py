@@ -1,4 +1,4 @@
-"""What one request may ask for and how large its answer may be: the settings that handlers read."""
+"""The settings that handlers read: how much one request may ask for, and how large its answer may be."""
 
 from __future__ import annotations
 

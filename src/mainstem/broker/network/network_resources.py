@@ -1,4 +1,4 @@
-"""What all connections of a node share: the limits on each, and the memory for what they receive and do not read.
+"""The limits and the memory that all connections of a node share.
 
 Concurrency: one event loop.
 """

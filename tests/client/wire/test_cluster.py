@@ -32,6 +32,7 @@ from mainstem.protocol.messages.produce import PartitionProduceResponse, Produce
 from mainstem.record.reader import iter_records
 from mainstem.record.writer import NewRecord, ProducerStamp, build_batch
 from tests.client.scripted_broker import FALL_BACK, Answer, ScriptedBroker
+from tests.support.eventually import eventually
 
 NewTopic = Callable[..., str]
 TP = TopicPartition("t", 0)
@@ -125,6 +126,8 @@ def test_a_partition_that_was_added_is_found(wire: WireClient, bootstrap: str, n
     added = CreatePartitionsTopic(name=name, count=2, assignments=None)
     with WireClient(bootstrap) as other:
         other.request(CreatePartitionsRequest(topics=[added], timeout_ms=10_000, validate_only=False))
+        # A broker of Apache Kafka learns of it after the controller has answered.
+        eventually(lambda: len(other.metadata([name])[name].partitions) == 2, "the broker knows the new partition")
     new = TopicPartition(name, 1)
     assert wire.fetch({new: 0})[new].records.nbytes == 0
 

@@ -23,7 +23,7 @@ class PieceRing:
         return self.end - len(self._pieces)
 
     def add(self, piece: Piece) -> None:
-        """Add the newest piece; the oldest ones go where there is no room."""
+        """Add the newest piece, and remove the oldest ones beyond ``bytes_max``."""
         self._pieces.append(piece)
         self.end += 1
         self._size_bytes += piece.size_bytes
@@ -31,7 +31,7 @@ class PieceRing:
             self._size_bytes -= self._pieces.popleft().size_bytes
 
     def piece(self, number: int) -> Piece | None:
-        """The piece of that number; None when it is not kept any more, or has not come."""
+        """The piece of that number; None when it was removed, or does not exist yet."""
         return self._pieces[number - self.first] if self.first <= number < self.end else None
 
     def is_half_unread(self, number: int) -> bool:

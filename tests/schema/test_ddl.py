@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mainstem.errors import DefinitionError
-from mainstem.schema.ddl import columns_of
+from mainstem.schema.ddl import columns_of, readable_type
 from mainstem.schema.types import Column
 
 
@@ -33,6 +33,7 @@ def test_a_comment_may_hold_commas_and_brackets() -> None:
         ("", "empty"),
         ("a", "'a'"),
         ("a TEXT", "'TEXT'"),
+        ("a INTERVAL DAY", "column 'a': a column has no type 'INTERVAL DAY'"),
         ("a INT,, b INT", "comma"),
         ("a INT,", "comma"),
         ("a ARRAY<INT", "bracket"),
@@ -41,3 +42,19 @@ def test_a_comment_may_hold_commas_and_brackets() -> None:
 def test_a_wrong_ddl_string_is_refused_where_it_is_wrong(ddl: str, said: str) -> None:
     with pytest.raises(DefinitionError, match=said):
         columns_of(ddl)
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        (
+            "array < map<string, STRUCT<`a ``b` char(2) NOT NULL COMMENT 'x', c: interval day to second>> >",
+            "ARRAY<MAP<STRING, STRUCT<`a ``b`: STRING, `c`: STRING>>>",
+        ),
+        ("STRUCT<>", "STRUCT<>"),
+        ("ARRAY<STRNG>", "ARRAY<STRNG>"),
+        ("DECIMAL(4,2)", "DECIMAL(4,2)"),
+    ],
+)
+def test_a_nested_type_has_parts_that_can_be_read_and_a_word_that_is_no_type_stays(text: str, read: str) -> None:
+    assert readable_type(text) == read

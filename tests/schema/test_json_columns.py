@@ -18,7 +18,7 @@ from mainstem.schema.arrow import value_type
 from mainstem.schema.infer import schema_of
 from mainstem.schema.json_columns import NO_UTF8, NO_VALUE, JsonField, compact_texts, decode, reason
 from mainstem.views.stores.rows import plain
-from tests.support.type_matrix import CASES, DDL, MISFIT, Case, as_answered, as_markdown, column_of, value_of
+from tests.support.type_matrix import CASES, DDL, LACKING, MISFIT, Case, as_answered, as_markdown, column_of, value_of
 
 FIELDS = [JsonField(column.name, value_type(column.type)) for column in schema_of(DDL).columns]
 TEXT = [JsonField("x", pa.string())]
@@ -37,7 +37,9 @@ def test_a_field_is_what_the_table_of_types_says(case: Case) -> None:
     decoded = decode(binary([value_of(case)]), FIELDS)
     index = [field.name for field in FIELDS].index(column_of(case))
     column = decoded.columns[index]
-    if case.value == MISFIT:
+    if case.value == LACKING:
+        assert (column.misfits, column.array.to_pylist()) == (None, [None])
+    elif case.value == MISFIT:
         assert column.misfits is not None
         assert column.misfits[0]
         assert column.array.to_pylist() == [None]

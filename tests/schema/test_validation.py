@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import mainstem as ms
@@ -11,23 +13,33 @@ from mainstem.schema.infer import schema_of
 from mainstem.schema.registry import register
 from mainstem.schema.validation import SCHEMA_KEPT_S
 from mainstem.testing.clock import ManualClock
-from tests.support.type_matrix import CASES, DDL, MISFIT, value_of
+from tests.support.type_matrix import (
+    CASES,
+    DDL,
+    LACKING,
+    MISFIT,
+    REFUSED,
+    Case,
+    column_of,
+    fitting,
+    value_of,
+    wrong_cells,
+)
 
 
-@pytest.mark.parametrize("batch", [False, True], ids=["alone", "together"])
-def test_what_the_table_of_types_takes_is_valid(mainstem_log: Log, mainstem_topic: str, batch: bool) -> None:
+def test_what_the_table_of_types_takes_is_valid(mainstem_log: Log, mainstem_topic: str) -> None:
     register(mainstem_log, mainstem_topic, schema_of(DDL))
     validator = ms.Validator(mainstem_log)
-    good = [value_of(case) for case in CASES if case.value != MISFIT]
-    if batch:
-        validator.require(mainstem_topic, *good, None)
-        return
-    for case in CASES:
-        if case.value == MISFIT:
-            with pytest.raises(SchemaError, match=f"topic {mainstem_topic}: column .* is not "):
-                validator.require(mainstem_topic, value_of(case))
-        else:
+
+    def made(case: Case) -> Any:
+        try:
             validator.require(mainstem_topic, value_of(case))
+        except SchemaError as error:
+            return REFUSED if f"topic {mainstem_topic}: column '{column_of(case)}'" in str(error) else error
+        return "taken" if case.value in (MISFIT, LACKING) else case.value
+
+    assert wrong_cells("Validator", [(case, made(case)) for case in CASES]) == []
+    validator.require(mainstem_topic, *map(value_of, fitting("Validator")), None)
 
 
 @pytest.mark.parametrize("value", [b"nope", b"[1]", "text", {"n": None}, {}, {"n": 1.5}, b'{"n":"\\ud800"}'])

@@ -12,7 +12,7 @@ from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
 from mainstem.testing.embedded import EmbeddedBroker
 from mainstem.views.stores.rows import plain
-from tests.support.type_matrix import CASES, DDL, MISFIT, TYPES, as_answered, column_of, value_of
+from tests.support.type_matrix import CASES, DDL, MISFIT, TYPES, column_of, value_of, wrong_cells
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,13 +39,10 @@ def test_spark_reads_what_fits_and_null_for_the_rest(
     }
     rows = {int(row["id"]): row for row in _rows(spark, reader, options, tmp_path)}
     assert len(rows) == len(CASES)
-    for number, case in enumerate(CASES):
-        row = rows[number]
-        if case.value == MISFIT:
-            assert (row[column_of(case)], row["_corrupt"]) == (None, RECORDS[number].decode()), case
-        else:
-            value = plain(row[column_of(case)])
-            assert (as_answered(case, value), row["_corrupt"]) == (case.value, None), case
+    cells = [(case, rows[number]) for number, case in enumerate(CASES)]
+    assert wrong_cells("Spark", [(case, plain(row[column_of(case)])) for case, row in cells]) == []
+    for (case, row), record in zip(cells, RECORDS, strict=True):
+        assert row["_corrupt"] == (record.decode() if case.value == MISFIT else None), case
 
 
 def _rows(spark: SparkSession, reader: str, options: dict[str, str], tmp_path: Path) -> list[dict[str, Any]]:

@@ -1,15 +1,24 @@
 """The table of types: what each takes, as cases that every reader is held to, and as docs/types.md shows them.
 
-A case is a column's type, the JSON text of a field, and its value as a row answers it (``views.rows.plain``), or
-``MISFIT``: null where rows are kept, poison or a refusal where they are not.
+A case is a column's type, the JSON text of a field, and its value as a row answers it (``views.rows.plain``), or why it
+has none. ``READERS`` says what each reader makes of those: with the cases, a cell for each type, value and reader.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 MISFIT: Final = "does not fit"
+LACKING: Final = "is null or missing, and must not be"
+MISSING: Final = ""
+"""The text of a field that is not there."""
+
+NULL: Final = None
+POISON: Final = "poison"
+REFUSED: Final = "refused"
 
 
 class Case(NamedTuple):
@@ -19,10 +28,62 @@ class Case(NamedTuple):
     text: str
     value: Any
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether the text is JSON, which has no form of NaN and the infinities."""
+        return self.text not in ("NaN", "Infinity")
 
-def _cases(type_name: str, taken: dict[str, Any], refused: list[str]) -> list[Case]:
-    return [Case(type_name, text, value) for text, value in taken.items()] + [
-        Case(type_name, text, MISFIT) for text in refused
+
+class Reader(NamedTuple):
+    """What becomes of a field that does not fit, of a null in a ``NOT NULL`` column, and of NaN and the infinities."""
+
+    misfit: Any
+    lacking: Any
+    not_finite: Any = NULL
+
+
+READERS: Final[Mapping[str, Reader]] = {
+    "SQL view": Reader(POISON, POISON),
+    "lake": Reader(NULL, NULL),
+    "Spark": Reader(NULL, NULL),
+    "pipeline": Reader(NULL, NULL),
+    "load": Reader(REFUSED, REFUSED, REFUSED),
+    "Validator": Reader(REFUSED, REFUSED),
+    "POST": Reader(REFUSED, REFUSED, REFUSED),
+}
+
+
+def expected(case: Case, reader: str) -> Any:
+    """What the case's cell says of a reader: the value, NULL, POISON or REFUSED."""
+    made = READERS[reader]
+    if not case.is_finite and made.not_finite == REFUSED:
+        return REFUSED
+    return made.misfit if case.value == MISFIT else made.lacking if case.value == LACKING else case.value
+
+
+def fitting(reader: str) -> list[Case]:
+    """The cases that a reader takes: their records can stand beside each other."""
+    return [case for case in CASES if expected(case, reader) not in (POISON, REFUSED)]
+
+
+def wrong_cells(reader: str, found: Iterable[tuple[Case, Any]]) -> list[str]:
+    """The cells of a reader that are not what they should be, each with what it is and what it should be."""
+    cells = [(case, as_answered(case, value), expected(case, reader)) for case, value in found]
+    return [f"{case.type} {case.text}: {made!r}, not {due!r}" for case, made, due in cells if not _same(made, due)]
+
+
+def _same(one: Any, other: Any) -> bool:
+    return bool(type(one) is type(other) and one == other)
+
+
+def _cases(type_name: str, taken: dict[str, Any], refused: Iterable[str], lacking: Iterable[str] = ()) -> list[Case]:
+    """The cases of a type; a field of it that is null or missing is null, unless it is ``lacking``."""
+    absent = [Case(type_name, text, NULL) for text in ("null", MISSING) if text not in lacking]
+    return [
+        *(Case(type_name, text, value) for text, value in taken.items()),
+        *absent,
+        *(Case(type_name, text, MISFIT) for text in refused),
+        *(Case(type_name, text, LACKING) for text in lacking),
     ]
 
 
@@ -74,6 +135,7 @@ CASES: Final[list[Case]] = [
             '"2013-01-01 10:00:00"': _UTC,
             '"2013-01-01"': f"{_MIDNIGHT}Z",
             '"2013-01-01T10:00:00.123456789Z"': "2013-01-01T10:00:00.123456Z",
+            '"0001-01-01T00:00:00Z"': "0001-01-01T00:00:00Z",
         },
         ['"2013-02-31T10:00:00Z"', '"2013-01-01T24:00:00Z"', '"1 Jan 2013"', '"10000-01-01T00:00:00Z"', "1357034400"],
     ),
@@ -94,6 +156,16 @@ CASES: Final[list[Case]] = [
         },
         ['{"a": "1"}', '{"b": ["2020-02-31"]}', "[1]"],
     ),
+    *_cases("CHAR(2)", {'"abc"': "abc", '"a"': "a", "5": "5"}, []),
+    *_cases("VARCHAR(2)", {'"abc"': "abc", "true": "true"}, []),
+    *_cases("ARRAY<INTERVAL YEAR>", {'["x", 1, null]': ["x", "1", None]}, ['"x"']),
+    *_cases("MAP<STRING, VARIANT>", {'{"a": [1, "x"]}': {"a": '[1,"x"]'}}, ["[]"]),
+    *_cases(
+        "STRUCT<a: CHAR(1) NOT NULL, b: INTERVAL DAY TO SECOND>",
+        {'{"a": "xy", "b": {"c": 5}}': {"a": "xy", "b": '{"c":5}'}, "{}": {"a": None, "b": None}},
+        ['"x"'],
+    ),
+    *_cases("INT NOT NULL", {"1": 1}, ["1.5"], ["null", MISSING]),
 ]
 TYPES: Final = list(dict.fromkeys(case.type for case in CASES))
 DDL: Final = ", ".join(f"c{number} {type_name}" for number, type_name in enumerate(TYPES))
@@ -105,29 +177,53 @@ def column_of(case: Case) -> str:
 
 
 def value_of(case: Case) -> bytes:
-    """A record's value in which the case's column alone is set."""
-    return f'{{"{column_of(case)}": {case.text}}}'.encode()
+    """A record's value in which the case's column alone is set, and those that must be."""
+    fields = {f"c{number}": "1" for number, name in enumerate(TYPES) if name.endswith("NOT NULL")}
+    fields[column_of(case)] = case.text
+    return (
+        f"{{{', '.join(f'{json.dumps(name)}: {text}' for name, text in fields.items() if text != MISSING)}}}".encode()
+    )
 
 
 def as_answered(case: Case, value: Any) -> Any:
-    """What a reader gave in the form of ``Case.value``: JSON text of nested columns read, absent fields of it null."""
-    if isinstance(value, str) and case.type.startswith(("ARRAY", "MAP", "STRUCT")):
+    """What a reader gave in the form of ``Case.value``.
+
+    JSON text of nested columns is read, absent fields of it are null, and parts of types that are not read are text.
+    """
+    if not case.type.startswith(("ARRAY", "MAP", "STRUCT")) or value in (NULL, POISON, REFUSED):
+        return value
+    if isinstance(value, str):
         value = json.loads(value)
-        if case.type.startswith("STRUCT"):
-            value = {"a": None, "b": None, **value}
-    return value
+    if case.type.startswith("STRUCT"):
+        value = {"a": None, "b": None, **value}
+    if not {"INTERVAL", "VARIANT"} & set(re.findall(r"\w+", case.type)):
+        return value
+    return [_text(each) for each in value] if isinstance(value, list) else {n: _text(each) for n, each in value.items()}
+
+
+def _text(part: Any) -> Any:
+    return part if part is None or isinstance(part, str) else json.dumps(part, separators=(",", ":"))
 
 
 def as_markdown() -> str:
     """The table that docs/types.md shows."""
     lines = ["| type | takes | does not take |", "|---|---|---|"]
     for name in TYPES:
-        taken = [_example(case) for case in CASES if case.type == name and case.value != MISFIT]
-        refused = [f"`{case.text}`" for case in CASES if case.type == name and case.value == MISFIT]
+        cases = [case for case in CASES if case.type == name]
+        taken = [_example(case) for case in cases if case.value not in (MISFIT, LACKING) and not _is_null(case)]
+        refused = [_shown(case) for case in cases if case.value in (MISFIT, LACKING)]
         lines.append(f"| `{name}` | {', '.join(taken)} | {', '.join(refused) or 'nothing'} |")
     return "\n".join(lines)
 
 
+def _is_null(case: Case) -> bool:
+    return case.text in ("null", MISSING)
+
+
 def _example(case: Case) -> str:
     answered = json.dumps(case.value, ensure_ascii=False)
-    return f"`{case.text}`" if answered == case.text else f"`{case.text}` → `{answered}`"
+    return _shown(case) if answered == case.text else f"{_shown(case)} → `{answered}`"
+
+
+def _shown(case: Case) -> str:
+    return "a missing field" if case.text == MISSING else f"`{case.text}`"

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from mainstem.errors import DefinitionError
-from mainstem.schema.ddl import columns_of, parts_of
-from mainstem.schema.types import type_name
+from mainstem.schema.ddl import fields_of, nested_parts, parts_of, readable_type
 
 _SCALARS = {
     "STRING": pa.string(),
@@ -33,25 +31,17 @@ def arrow_type(name: str) -> pa.DataType:
 
 
 def value_type(name: str) -> pa.DataType:
-    """The Arrow type of a canonical Spark SQL type, nested ones as Arrow's own.
+    """The Arrow type of a canonical Spark SQL type, nested ones as Arrow's own; a part of another type is a string."""
+    return _value_type(readable_type(name))
 
-    A part of an unknown type (VARIANT, an interval) is any JSON, read as its text.
-    """
-    opening = name.partition("<")[0].strip().upper()
-    if opening not in ("ARRAY", "MAP", "STRUCT"):
-        return arrow_type(name)
-    inside = name[name.index("<") + 1 : name.rindex(">")]
+
+def _value_type(name: str) -> pa.DataType:
+    opening, inside = nested_parts(name)
     if opening == "ARRAY":
-        return pa.list_(_part_type(inside))
+        return pa.list_(_value_type(inside))
     if opening == "MAP":
         parts = parts_of(inside)
-        return pa.map_(_part_type(parts[0]), _part_type(parts[-1]))
-    try:
-        return pa.struct([pa.field(column.name, value_type(column.type)) for column in columns_of(inside)])
-    except DefinitionError:
-        return pa.string()
-
-
-def _part_type(text: str) -> pa.DataType:
-    found = type_name(text)
-    return pa.string() if found is None else value_type(found)
+        return pa.map_(_value_type(parts[0]), _value_type(parts[-1]))
+    if opening == "STRUCT":
+        return pa.struct([pa.field(field, _value_type(kind)) for field, kind in fields_of(inside)])
+    return arrow_type(name.strip())

@@ -15,6 +15,8 @@ _QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 _TOKEN = re.compile(rf"`(?:[^`]|``)*`|{_QUOTED}|[<>(),]|[^`'\"<>(),]+|.", re.DOTALL)
 _NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^\s:`]+))\s*:?\s*")
 _COMMENT = re.compile(rf"\s+COMMENT\s+(?:{_QUOTED})+\s*$", re.IGNORECASE)
+# Types of Spark SQL that no column has; a part of a nested type may be of one.
+_OTHER_TYPE = re.compile(r"VARIANT|VOID|INTERVAL(?:\s.*)?|TIME(?:\s*\(.*\))?", re.IGNORECASE | re.DOTALL)
 _NOT_NULL = re.compile(r"\s+NOT\s+NULL\s*$", re.IGNORECASE)
 
 
@@ -41,14 +43,47 @@ def parts_of(ddl: str) -> list[str]:
     return [*parts, part]
 
 
+def readable_type(text: str) -> str:
+    """A type as readers have it: a nested one's parts may all be null, and are STRING where no column has their type.
+
+    CHAR and VARCHAR are STRING, too; an unknown word stays as it is.
+    """
+    found = type_name(text)
+    if found is None:
+        return "STRING" if _OTHER_TYPE.fullmatch(text.strip()) else text
+    opening, inside = nested_parts(found)
+    if opening == "STRUCT":
+        fields = [(name.replace("`", "``"), readable_type(kind)) for name, kind in fields_of(inside)]
+        return f"STRUCT<{', '.join(f'`{name}`: {kind}' for name, kind in fields)}>"
+    return f"{opening}<{', '.join(map(readable_type, parts_of(inside)))}>" if opening else found
+
+
+def nested_parts(name: str) -> tuple[str, str]:
+    """``ARRAY``, ``MAP`` or ``STRUCT`` of a canonical type, and what stands between its brackets; empty for another."""
+    opening = name.partition("<")[0].strip().upper()
+    if opening not in ("ARRAY", "MAP", "STRUCT"):
+        return "", ""
+    return opening, name[name.index("<") + 1 : name.rindex(">")]
+
+
+def fields_of(inside: str) -> list[tuple[str, str]]:
+    """The fields of a STRUCT: names and types, which may be any text. Raises DefinitionError."""
+    return [(name, kind) for name, kind, _ in map(_pieces, parts_of(inside))] if inside.strip() else []
+
+
 def _column(part: str) -> Column:
+    name, type_text, nullable = _pieces(part)
+    found = type_name(type_text)
+    if found is None:
+        raise DefinitionError(f"column {name!r}: a column has no type {type_text.strip()!r}")
+    return Column(name, found, nullable=nullable)
+
+
+def _pieces(part: str) -> tuple[str, str, bool]:
+    """A column's name, the text of its type, and whether it may be null."""
     name = _NAME.match(part)
     if name is None:
         raise DefinitionError("the DDL string has a comma with no column beside it")
     rest = _COMMENT.sub("", part[name.end() :])
     type_text = _NOT_NULL.sub("", rest)
-    column = name[1].replace("``", "`") if name[1] else name[2]
-    found = type_name(type_text)
-    if found is None:
-        raise DefinitionError(f"column {column!r}: {type_text.strip()!r} is not a type of Spark SQL")
-    return Column(column, found, nullable=type_text == rest)
+    return name[1].replace("``", "`") if name[1] else name[2], type_text, type_text == rest

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from mainstem.errors import SchemaError
-from mainstem.schema.ddl import columns_of
+from mainstem.schema.ddl import columns_of, readable_type
 from mainstem.schema.types import TopicSchema
 
 RECORD_COLUMNS: Mapping[str, str] = MappingProxyType(
@@ -52,7 +52,9 @@ def decoded_name(column: str) -> str:
 def typed_columns(value_schema: str, *, with_place: bool, corrupt: str) -> dict[str, str]:
     """All columns, with their types, that a read of typed columns can give, whether it was asked for them or not."""
     place = {name: RECORD_COLUMNS[column] for name, column in PLACE_COLUMNS.items()} if with_place else {}
-    return {**place, corrupt: "STRING"} | {column.name: column.type for column in columns_of(value_schema)}
+    return {**place, corrupt: "STRING"} | {
+        column.name: readable_type(column.type) for column in columns_of(value_schema)
+    }
 
 
 def typed_ddl(value_schema: str, *, with_place: bool, corrupt: str | None = None) -> str:
@@ -67,7 +69,7 @@ def typed_ddl(value_schema: str, *, with_place: bool, corrupt: str | None = None
         )
     beside = [f"{name} {RECORD_COLUMNS[column]}" for name, column in PLACE_COLUMNS.items()] if with_place else []
     beside += [f"{_quoted(corrupt)} STRING"] if corrupt is not None else []
-    return ", ".join([*(f"{_quoted(column.name)} {column.type}" for column in columns), *beside])
+    return ", ".join([*(f"{_quoted(column.name)} {readable_type(column.type)}" for column in columns), *beside])
 
 
 def _quoted(name: str) -> str:

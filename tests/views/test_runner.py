@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from mainstem.errors import UnavailableError
+from mainstem.errors import StorageError, UnavailableError
 from mainstem.model import Position
 from mainstem.views.host.runner import ViewRunner
 from mainstem.views.subscriptions.changes import Changes
@@ -44,6 +44,10 @@ class ScriptedVersion:
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def failing_swap() -> None:
+    raise ValueError("a bug")
 
 
 def runner_of(version: ScriptedVersion, changes: Changes | None = None) -> ViewRunner:
@@ -101,16 +105,32 @@ def test_a_version_that_is_handed_over_serves_and_gives_back_the_one_before(old:
 
 
 def test_a_hand_over_to_a_view_that_stops_fails_with_the_reason_and_is_forgotten(old: ScriptedVersion) -> None:
-    runner, new = runner_of(old), ScriptedVersion(10, ValueError("a bug"))
+    runner, new = runner_of(old), ScriptedVersion(100)
     runner.start()
     assert old.stepped.wait(WAIT_S)
     with pytest.raises(UnavailableError, match=r"^view v stopped while it was rebuilt: unexpected ValueError: a bug"):
-        runner.adopt(cast(Any, new), lambda: None)
+        runner.adopt(cast(Any, new), failing_swap)
     assert runner.version is cast(Any, old)
     old.stepped.clear()
     runner.start()  # a version that was not taken is not taken later
     assert old.stepped.wait(WAIT_S)
     assert runner.version is cast(Any, old)
+    runner.retire()
+
+
+@pytest.mark.parametrize("error", [PanicError("in Rust"), StorageError("its disk is full"), ValueError("a bug")])
+def test_a_successor_that_fails_while_it_catches_up_leaves_the_old_version_serving(
+    old: ScriptedVersion, error: BaseException
+) -> None:
+    runner, swapped = runner_of(old), threading.Event()
+    runner.start()
+    assert old.stepped.wait(WAIT_S)
+    with pytest.raises(type(error), match=str(error)):
+        runner.adopt(cast(Any, ScriptedVersion(10, error)), swapped.set)
+    old.stepped.clear()
+    assert old.stepped.wait(WAIT_S)
+    assert (runner.version, runner.state[0], swapped.is_set()) == (cast(Any, old), "live", False)
+    assert runner.adopt(cast(Any, ScriptedVersion(100)), swapped.set) is cast(Any, old)
     runner.retire()
 
 

@@ -5,7 +5,8 @@ topic or a schema that does not exist yet.
 
 A rebuilt version is handed over: ``adopt`` leaves it for the thread and waits for the ``Future`` in the ``_HandOver``.
 The thread takes it between two steps. It first lets it catch up with the position that readers have seen, so that they
-never see it go back; then it completes the future with the version before. If the thread ends, it fails the future.
+never see it go back; then it completes the future with the version before. If the new version fails while it catches
+up, the future fails and the old version serves on. If the thread ends, it fails the future, too.
 
 Concurrency: ``start``, ``adopt``, ``halt`` from any thread; the fields are guarded by a lock that is never held while
 the log or a store works.
@@ -25,7 +26,7 @@ from mainstem.views.subscriptions.changes import Changes
 from mainstem.views.subscriptions.subscriptions import Subscriptions
 from mainstem.views.versions.version import Version
 
-_LOGGER = logging.getLogger("mainstem.views")
+_LOG = logging.getLogger("mainstem.views")
 _STEP_WAIT_MS = 500
 _RETRIES_S = (0.1, 0.2, 0.5, 1.0, 2.0)
 
@@ -104,7 +105,7 @@ class ViewRunner:
         """Let ``version`` take over; returns the version before it, which is the caller's to close.
 
         ``swapped`` is called when ``version`` has caught up, just before it serves. Raises UnavailableError when the
-        view is stopped meanwhile.
+        view is stopped meanwhile, and the error of ``version`` when that cannot catch up.
         """
         with self._lock:
             hand_over = _HandOver(version, swapped, self._is_running, Future())
@@ -140,8 +141,8 @@ class ViewRunner:
                 self._turn()
         except MainstemError as error:
             self._become("stopped", str(error))
-        except BaseException as error:  # also the panic of a Rust library, which is not an Exception
-            _LOGGER.exception("view %s stopped on an unexpected error", self._name)
+        except BaseException as error:  # noqa: BLE001 - the panic of a Rust library is not an Exception
+            _LOG.exception("view %s stopped on an unexpected error", self._name)
             self._become("stopped", f"unexpected {type(error).__name__}: {error}; restart the view host or rebuild")
         finally:
             self._end()
@@ -150,10 +151,10 @@ class ViewRunner:
         """The thread ends: a version that waits to take over is not taken."""
         with self._lock:
             self._is_running = False
-            hand_over, self._hand_over = self._hand_over, None
+            hand_over = self._hand_over
             reason = self._detail or "its host was stopped"
         if hand_over is not None:
-            hand_over.taken.set_exception(UnavailableError(f"view {self._name} stopped while it was rebuilt: {reason}"))
+            self._refuse(hand_over, UnavailableError(f"view {self._name} stopped while it was rebuilt: {reason}"))
 
     def _turn(self) -> None:
         """One step of whatever serves; what may heal is left for the next turn."""
@@ -182,7 +183,13 @@ class ViewRunner:
             return
         version, old = hand_over.version, self._version
         if old is not None and hand_over.old_serves and old.topic_ids == version.topic_ids:
-            self._catch_up(version, old)
+            try:
+                self._catch_up(version, old)
+            except LogUnavailableError:
+                raise  # the next turn goes on with it
+            except BaseException as error:  # noqa: BLE001 - whatever it is, the old version is sound
+                self._refuse(hand_over, error)
+                return
         if self._stopping.is_set():
             return  # its position may be before the one that readers have seen: the old version stays
         hand_over.swapped()
@@ -193,6 +200,11 @@ class ViewRunner:
             self._changes.notify()
         finally:
             hand_over.taken.set_result(old)
+
+    def _refuse(self, hand_over: _HandOver, error: BaseException) -> None:
+        with self._lock:
+            self._hand_over = None
+        hand_over.taken.set_exception(error)
 
     def _catch_up(self, version: Version, old: Version) -> None:
         """Let ``version`` apply what ``old`` has shown; short of it only where the log has lost that."""

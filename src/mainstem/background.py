@@ -9,7 +9,7 @@ import logging
 import threading
 from collections import Counter
 
-_LOGGER = logging.getLogger("mainstem.background")
+_LOG = logging.getLogger("mainstem.background")
 _LOCK = threading.Lock()
 _FAILURES: Counter[str] = Counter()
 
@@ -18,7 +18,7 @@ def failed(task: str, error: BaseException) -> None:
     """Note that ``task`` failed with ``error``: its traceback goes to the log of the process."""
     with _LOCK:
         _FAILURES[task] += 1
-    _LOGGER.error("background task %r failed and is tried again: %s", task, error, exc_info=error)
+    _LOG.error("background task %r failed and is tried again: %s", task, error, exc_info=error)
 
 
 def failures() -> dict[str, int]:

@@ -24,7 +24,6 @@ SHARED_NAMES: dict[str, int] = {
     "NewRecord": 2,
     "OffsetChange": 2,
     "PendingOffsets": 2,
-    "Producer": 2,
     "ReadOptions": 2,
     "ResourceType": 2,
     "Security": 2,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.client.wire.produce.prepared import end_all, learn_terms, open_transactions
+from mainstem.client.wire.produce.prepared import end_all, learn_capabilities, open_transactions
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.spark.clients import borrowed
 from mainstem.spark.sink.sink_run import SinkRun
@@ -118,7 +118,9 @@ def test_a_batch_write_with_a_name_says_what_is_lost(
     with pytest.raises(KilledError):
         sink.batch(run, 0, killing("driver:decided"))
     with borrowed(sink.log) as client:
-        end_all(client, open_transactions(client, run.group), learn_terms(client), commit=False)  # as a time-out does
+        end_all(
+            client, open_transactions(client, run.group), learn_capabilities(client), commit=False
+        )  # as a time-out does
     with pytest.raises(Exception, match=r"2 of 2 transactions of micro-batch 0 .* records are lost") as raised:
         write(spark.sql("SELECT 'v' AS value"), mainstem_broker, topic=mainstem_topic, writeId=mainstem_topic)
     assert "Writing job failed" not in str(raised.value)

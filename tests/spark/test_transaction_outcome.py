@@ -14,7 +14,7 @@ import pytest
 
 from mainstem.client.log import Log
 from mainstem.client.wire.cluster.cluster import WireClient
-from mainstem.client.wire.produce.prepared import end_all, learn_terms, open_transactions
+from mainstem.client.wire.produce.prepared import end_all, learn_capabilities, open_transactions
 from mainstem.errors import LogUnavailableError, PipelineFailedError
 from mainstem.spark.clients import borrowed
 from mainstem.spark.sink import task_producers
@@ -142,7 +142,7 @@ def test_a_transaction_that_has_not_ended_is_waited_for(bootstrap: str) -> None:
     with WireClient(bootstrap, timeout_s=0.2) as client:
         with pytest.raises(LogUnavailableError, match=f"has no marker in {tp.topic}"):
             is_aborted(client, decided)
-        end_all(client, [prepared.instance], learn_terms(client), commit=True)
+        end_all(client, [prepared.instance], learn_capabilities(client), commit=True)
         assert not is_aborted(client, decided)
 
 
@@ -153,7 +153,7 @@ def test_of_two_transactions_of_one_producer_each_has_its_own_outcome(bootstrap:
         found = []
         for batch_id, commit in enumerate([True, False, True, False]):
             prepared = sink.task(run, batch_id, 0)
-            end_all(client, [prepared.instance], learn_terms(client), commit=commit)
+            end_all(client, [prepared.instance], learn_capabilities(client), commit=commit)
             found += [
                 is_aborted(client, DecidedTransaction(prepared.instance, tp, end - 1))
                 for tp, end in prepared.position.items()

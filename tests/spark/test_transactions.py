@@ -11,7 +11,7 @@ import pytest
 
 from mainstem.client.log import Log
 from mainstem.client.wire.connection.connection import BrokerConnection
-from mainstem.client.wire.produce.prepared import end_all, learn_terms, open_transactions
+from mainstem.client.wire.produce.prepared import end_all, learn_capabilities, open_transactions
 from mainstem.errors import ConfigError, PipelineFailedError, ProducerFencedError, TransactionTimeoutError
 from mainstem.model import Position
 from mainstem.protocol.schema import Message
@@ -172,7 +172,7 @@ def test_a_decided_transaction_that_was_aborted_is_said_to_be_lost(sink: Sink) -
         sink.batch(run, 0, killing("driver:decided"))
     with borrowed(sink.log) as client:
         found = open_transactions(client, run.group)
-        end_all(client, found[:1], learn_terms(client), commit=False)  # as the log does after a time-out
+        end_all(client, found[:1], learn_capabilities(client), commit=False)  # as the log does after a time-out
     with pytest.raises(PipelineFailedError, match=r"1 of 2 transactions of micro-batch 0 .* records are lost"):
         sink.begin()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.client.wire.produce.prepared import end_all, learn_terms, open_transactions
+from mainstem.client.wire.produce.prepared import end_all, learn_capabilities, open_transactions
 from mainstem.errors import PipelineFailedError, ProducerFencedError, TransactionTimeoutError
 from mainstem.spark.clients import borrowed
 from mainstem.spark.sink import task_producers
@@ -72,7 +72,7 @@ def test_a_decided_transaction_that_was_aborted_is_said_to_be_lost(sink: Sink) -
         sink.batch(sink.begin(), 0, killing("driver:decided"))
     with borrowed(sink.log) as client:
         found = open_transactions(client, f"mainstem-sink-{sink.sink_id}")
-        end_all(client, found[:1], learn_terms(client), commit=False)
+        end_all(client, found[:1], learn_capabilities(client), commit=False)
     with pytest.raises(PipelineFailedError, match="1 of 2 transactions"):
         sink.begin()
 

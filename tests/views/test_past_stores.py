@@ -9,7 +9,7 @@ import pytest
 from mainstem.clock import SystemClock
 from mainstem.errors import PositionTimeoutError, StorageError, UnavailableError, ViewStoppedError
 from mainstem.model import Position, TopicPartition
-from mainstem.views.past.historical_stores import PastStores
+from mainstem.views.past.historical_stores import HistoricalStores
 from mainstem.views.stores.store import ViewStore
 from tests.views.support import KINDS
 
@@ -30,7 +30,7 @@ class Built:
         self.began = threading.Event()
         self.fails: Exception | None = None
         self.directory = directory / "past"
-        self.stores = PastStores(self.directory, self.build, SystemClock(), stores_max=2)
+        self.stores = HistoricalStores(self.directory, self.build, SystemClock(), stores_max=2)
 
     def build(self, path: Path, position: Position, go_on: Callable[[Position], None]) -> ViewStore:
         self.asked.append(position)
@@ -162,5 +162,5 @@ def test_a_stop_ends_the_building_and_who_waits(built: Built) -> None:
 
 def test_what_an_earlier_process_left_is_deleted(tmp_path: Path) -> None:
     (tmp_path / "past" / "000009").mkdir(parents=True)
-    PastStores(tmp_path / "past", Built(tmp_path / "other").build, SystemClock())
+    HistoricalStores(tmp_path / "past", Built(tmp_path / "other").build, SystemClock())
     assert not (tmp_path / "past").exists()

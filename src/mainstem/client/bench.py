@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from mainstem.client.append.librdkafka import LOGGER
+from mainstem.client.append.librdkafka import LIBRDKAFKA_LOG
 from mainstem.client.failures import error_of
 from mainstem.client.log import Log
 from mainstem.client.security import Security
@@ -148,7 +148,7 @@ def _producer(bootstrap: str, linger_ms: int, timeout_s: float) -> Producer:
             "delivery.report.only.error": True,
             "delivery.timeout.ms": max(1_000, int(timeout_s * 1000)),
         },
-        logger=LOGGER,
+        logger=LIBRDKAFKA_LOG,
     )
 
 
@@ -163,7 +163,7 @@ def _consumer(bootstrap: str, start: Position) -> Consumer:
             # Else it pauses for a second whenever it has fetched more than it has handed out, and that is measured.
             "fetch.queue.backoff.ms": 1,
         },
-        logger=LOGGER,
+        logger=LIBRDKAFKA_LOG,
     )
     consumer.assign([TopicPartition(tp.topic, tp.partition, offset) for tp, offset in start.items()])
     return consumer

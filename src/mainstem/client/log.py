@@ -44,7 +44,7 @@ from mainstem.record.partitioner import partition_for
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """A topic, as ``topics`` lists it. ``topic_id`` is one life of the topic."""
+    """A topic, as ``topics`` lists it. A topic that was deleted and created again has another ``topic_id``."""
 
     name: str
     topic_id: uuid.UUID

@@ -67,7 +67,7 @@ def load_lake(
 
 
 def _identity(lake: LakeFiles, partition: int, target: TopicInfo) -> str:
-    """The load of one partition: of this life of both topics, from the first record that the lake has of it."""
+    """The load of one partition: of both topics as they are now, from the first record that the lake has of it."""
     first = next(lake.records(partition, (OFFSET,)), None)
     offset = None if first is None else first.column(OFFSET)[0].as_py()
     return load_name(["lake", lake.topic, lake.topic_id, partition, offset, target.name, target.topic_id])

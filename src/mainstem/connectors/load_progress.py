@@ -4,7 +4,7 @@ The rows of a load go out in transactions; each also commits, for a group of the
 what was loaded, and as its metadata the row that was reached. A load that is run again finds the row and goes on there,
 however it ended. Its transactional id is the group's name: an older run that still lives is fenced.
 
-A load is the same when its identity is: the topic (this life of it), the file's content, and the options that decide
+A load is the same when its identity is: the topic (by its id), the file's content, and the options that decide
 what is written. Its progress is forgotten as every committed offset is (``offsets.retention.minutes`` after the last
 commit). Used by one thread.
 """

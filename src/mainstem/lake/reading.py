@@ -31,8 +31,8 @@ BOOKMARK: Final = "mainstem.bookmark"
 class LakeFiles:
     """``files`` hold the records of ``topic`` before ``position``; ``schema``: every column that they have.
 
-    ``topic_id`` tells lives of a topic apart; empty where the lake has none. ``bookmark``: all that the commit says of
-    how far it goes, as text.
+    ``topic_id`` says which topic of this name it was; empty where the lake has none. ``bookmark``: all that the commit
+    says of how far it goes, as text.
     """
 
     directory: Path

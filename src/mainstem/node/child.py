@@ -26,7 +26,7 @@ from mainstem.errors import InputError, MachineError, MainstemError, Unavailable
 from mainstem.exit_codes import DONE, NOT_NOW, REFUSED
 from mainstem.node.roles import Role
 
-_LOGGER = logging.getLogger("mainstem.node")
+_LOG = logging.getLogger("mainstem.node")
 _TAIL_LINES = 20
 _LOG_BYTES_MAX = 8 << 20
 _ERROR = "error: "
@@ -166,7 +166,7 @@ class Child:
     def _say_dropped(self, error: OSError) -> None:
         if not self._drops_lines:
             self._drops_lines = True
-            _LOGGER.warning("%s: lines are dropped: %s", self.log_path, error.strerror or error)
+            _LOG.warning("%s: lines are dropped: %s", self.log_path, error.strerror or error)
 
     @contextlib.contextmanager
     def _log_file(self) -> Iterator[IO[bytes]]:

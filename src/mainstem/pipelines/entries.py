@@ -19,7 +19,7 @@ from mainstem.model import Position, Record
 if TYPE_CHECKING:
     from mainstem.client.log import Log
 
-_LOGGER = logging.getLogger("mainstem.pipelines")
+_LOG = logging.getLogger("mainstem.pipelines")
 _Entry = TypeVar("_Entry")
 
 
@@ -70,4 +70,4 @@ class EntryReader(Iterator[tuple[str, _Entry | None]], Generic[_Entry]):
 
     def _skipped(self, what: str) -> None:
         self.is_uncertain = True
-        _LOGGER.warning("skipped a record about pipelines: %s", what)
+        _LOG.warning("skipped a record about pipelines: %s", what)

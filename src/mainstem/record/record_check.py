@@ -37,7 +37,7 @@ _FOUND_FIELDS: Final = 3
 _SHORT_BYTES: Final = 1 << 20
 """A walk over so many bytes takes less time than handing the interpreter's lock to another thread and back."""
 _MEMORY: Final = ctypes.c_char * 0
-_logger = logging.getLogger(__name__)
+_LOG: Final = logging.getLogger(__name__)
 _loading = threading.Lock()
 _walk: Walk | None = None
 _is_tried = False
@@ -86,7 +86,7 @@ def load_kept() -> None:
     try:
         _walk = _walk or kept_walk()
     except OSError as error:
-        _logger.debug("no kept code of the walk over records: %s", error)
+        _LOG.debug("no kept code of the walk over records: %s", error)
 
 
 def load_native() -> None:
@@ -102,12 +102,12 @@ def _load() -> Walk | None:
     try:
         return kept_walk() or build_walk()
     except (OSError, subprocess.SubprocessError) as error:
-        _logger.info("the walk over records is compiled in this process: %s", error)
+        _LOG.info("the walk over records is compiled in this process: %s", error)
     try:
         kernel: Any = importlib.import_module(_KERNEL)
         walk: Walk = kernel.compiled_walk()
     except Exception as error:  # noqa: BLE001 - without it records are checked slower, and the same
-        _logger.warning("records are checked in plain Python, which is slow: no native code can run: %s", error)
+        _LOG.warning("records are checked in plain Python, which is slow: no native code can run: %s", error)
         return None
     return walk
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from mainstem.broker.transactions import steps
-from mainstem.broker.transactions.state import ENDING, EPOCH_MAX, Producer, Transaction, TransactionState
+from mainstem.broker.transactions.state import ENDING, EPOCH_MAX, ProducerIdAndEpoch, Transaction, TransactionState
 from mainstem.errors import RemoteError
 from mainstem.log.partition.producer_state import ProducerState
 from mainstem.model import TopicPartition
@@ -28,10 +28,10 @@ class World:
         self.state = ProducerState()
         self.ids = iter(range(1, 10_000))
         self.transaction: Transaction | None = Transaction("tx", 0, epoch, 1000, TransactionState.EMPTY, 0)
-        self.client = Producer(0, epoch)
+        self.client = ProducerIdAndEpoch(0, epoch)
         self.sequence = 0
 
-    def become(self, producer: Producer) -> None:
+    def become(self, producer: ProducerIdAndEpoch) -> None:
         if producer != self.client:
             self.client, self.sequence = producer, 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mainstem.broker.transactions.markers import Marker
-from mainstem.broker.transactions.state import Producer as ProducerEpoch
+from mainstem.broker.transactions.state import ProducerIdAndEpoch
 from mainstem.model import TopicPartition
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.write_txn_markers import (
@@ -76,6 +76,6 @@ async def test_a_producer_without_an_open_transaction_needs_no_marker(client: Cl
     await producer.send("t", b"a")
     await producer.commit()
     before = await end_offset(client, "t", committed=False)
-    late = Marker(ProducerEpoch(producer.producer_id, 0), 0, commit=True, raises_epoch=False)
+    late = Marker(ProducerIdAndEpoch(producer.producer_id, 0), 0, commit=True, raises_epoch=False)
     assert await client.broker.node.markers.write([PARTITION, TopicPartition("gone", 0)], late) == {}
     assert await end_offset(client, "t", committed=False) == before

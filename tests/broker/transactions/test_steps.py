@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from mainstem.broker.transactions import steps
-from mainstem.broker.transactions.state import EPOCH_MAX, NO_TIMEOUT_MS, Producer, Transaction, TransactionState
+from mainstem.broker.transactions.state import (
+    EPOCH_MAX,
+    NO_TIMEOUT_MS,
+    ProducerIdAndEpoch,
+    Transaction,
+    TransactionState,
+)
 from mainstem.errors import RemoteError
 from mainstem.model import TopicPartition
 from mainstem.protocol.errors import ErrorCode
@@ -32,7 +38,7 @@ class Driver:
         return self.transaction.state
 
     @property
-    def producer(self) -> Producer:
+    def producer(self) -> ProducerIdAndEpoch:
         assert self.transaction is not None
         return self.transaction.client
 
@@ -44,7 +50,9 @@ class Driver:
         self.transaction = transaction
         return transaction
 
-    def init(self, expected: Producer | None = None, *, keeps: bool = False, timeout_ms: int = 60_000) -> Producer:
+    def init(
+        self, expected: ProducerIdAndEpoch | None = None, *, keeps: bool = False, timeout_ms: int = 60_000
+    ) -> ProducerIdAndEpoch:
         """InitProducerId, with the abort of what is ongoing before it."""
         request = steps.Init(timeout_ms, expected, keeps)
         for _ in range(2):
@@ -54,10 +62,10 @@ class Driver:
             self.complete()
         return self.producer
 
-    def add(self, *partitions: TopicPartition, by: Producer | None = None, version: int = V2) -> Transaction:
+    def add(self, *partitions: TopicPartition, by: ProducerIdAndEpoch | None = None, version: int = V2) -> Transaction:
         return self._take(steps.add(self.transaction, by or self.producer, partitions or (A,), version, self.now_ms))
 
-    def end(self, *, commit: bool = True, by: Producer | None = None, version: int = V2) -> Transaction:
+    def end(self, *, commit: bool = True, by: ProducerIdAndEpoch | None = None, version: int = V2) -> Transaction:
         after = steps.end(self.transaction, by or self.producer, version, self.now_ms, self._new_id, commit=commit)
         return self._take(after)
 
@@ -235,7 +243,7 @@ def test_while_a_fenced_transaction_is_aborted_its_producer_cannot_pass_for_a_re
 
 def test_another_producer_id_is_no_instance_at_all() -> None:
     driver = ongoing()
-    stranger = Producer(1, 0)
+    stranger = ProducerIdAndEpoch(1, 0)
     for attempt in (driver.add, driver.end):
         refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING, attempt, by=stranger)
     refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING, steps.add, None, stranger, (A,), V2, 1)

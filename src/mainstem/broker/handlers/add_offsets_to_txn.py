@@ -13,7 +13,7 @@ from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import coordinator_code, refusal
 from mainstem.broker.node import Node
-from mainstem.broker.transactions.state import Producer
+from mainstem.broker.transactions.state import ProducerIdAndEpoch
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -27,7 +27,7 @@ async def handle(node: Node, call: Call) -> AddOffsetsToTxnResponse:
         if code := node.groups.log.refusal(body.group_id):
             raise refusal(code)
         partition = node.groups.log.partition(body.group_id).topic_partition
-        producer = Producer(body.producer_id, body.producer_epoch)
+        producer = ProducerIdAndEpoch(body.producer_id, body.producer_epoch)
         await node.transactions.add(body.transactional_id, producer, [partition], 0)
     except MainstemError as error:
         code = coordinator_code(error, knows_fenced=call.api_version >= _FENCED_FROM)

@@ -15,7 +15,7 @@ from mainstem.broker.call import Call
 from mainstem.broker.error_codes import coordinator_code
 from mainstem.broker.node import Node
 from mainstem.broker.slices import in_turns
-from mainstem.broker.transactions.state import Producer
+from mainstem.broker.transactions.state import ProducerIdAndEpoch
 from mainstem.errors import MainstemError
 from mainstem.model import TopicPartition
 from mainstem.protocol.errors import ErrorCode
@@ -75,7 +75,7 @@ async def _unknown(node: Node, partitions: Collection[TopicPartition]) -> dict[T
 async def _ask(
     node: Node, version: int, asked: messages.AddPartitionsToTxnTransaction, partitions: Collection[TopicPartition]
 ) -> Mapping[TopicPartition, ErrorCode]:
-    producer = Producer(asked.producer_id, asked.producer_epoch)
+    producer = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch)
     try:
         if asked.verify_only:
             codes = node.transactions.verify(asked.transactional_id, producer, partitions)

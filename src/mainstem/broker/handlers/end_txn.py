@@ -15,7 +15,7 @@ from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import coordinator_code
 from mainstem.broker.node import Node
-from mainstem.broker.transactions.state import Producer
+from mainstem.broker.transactions.state import ProducerIdAndEpoch
 from mainstem.broker.transactions.steps import EPOCH_BUMP_FROM
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
@@ -28,7 +28,7 @@ _RAISES_EPOCH_FROM: Final = 5
 async def handle(node: Node, call: Call) -> EndTxnResponse:
     body: EndTxnRequest = call.body
     version = EPOCH_BUMP_FROM if call.api_version >= _RAISES_EPOCH_FROM else 0
-    producer = Producer(body.producer_id, body.producer_epoch)
+    producer = ProducerIdAndEpoch(body.producer_id, body.producer_epoch)
     try:
         after = await node.transactions.end(body.transactional_id, producer, version, commit=body.committed)
     except MainstemError as error:

@@ -17,7 +17,7 @@ from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import coordinator_code, refusal
 from mainstem.broker.node import Node
-from mainstem.broker.transactions.state import NO_EPOCH, NO_ID, NO_TIMEOUT_MS, Producer, Transaction
+from mainstem.broker.transactions.state import NO_EPOCH, NO_ID, NO_TIMEOUT_MS, ProducerIdAndEpoch, Transaction
 from mainstem.broker.transactions.steps import Init
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
@@ -33,7 +33,7 @@ async def handle(node: Node, call: Call) -> InitProducerIdResponse:
         if (body.producer_id == NO_ID) != (body.producer_epoch == NO_EPOCH):
             raise refusal(ErrorCode.INVALID_REQUEST, "a producer id and its epoch are given together")
         if body.transactional_id is None:
-            return _answer(Producer(node.next_producer_id(), 0))
+            return _answer(ProducerIdAndEpoch(node.next_producer_id(), 0))
         transaction = await node.transactions.init(body.transactional_id, _parsed(node, body))
     except MainstemError as error:
         code = coordinator_code(error, knows_fenced=call.api_version >= _FENCED_FROM)
@@ -46,7 +46,7 @@ def _parsed(node: Node, body: InitProducerIdRequest) -> Init:
     settings = node.transactions.settings
     expected = None
     if body.producer_id != NO_ID:
-        expected = Producer(body.producer_id, body.producer_epoch)
+        expected = ProducerIdAndEpoch(body.producer_id, body.producer_epoch)
     if body.enable2_pc:
         if not settings.allows_two_phase:
             raise refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "two-phase transactions are switched off")
@@ -56,7 +56,7 @@ def _parsed(node: Node, body: InitProducerIdRequest) -> Init:
     return Init(body.transaction_timeout_ms, expected, body.keep_prepared_txn)
 
 
-def _answer(producer: Producer, ongoing: Transaction | None = None) -> InitProducerIdResponse:
+def _answer(producer: ProducerIdAndEpoch, ongoing: Transaction | None = None) -> InitProducerIdResponse:
     return InitProducerIdResponse(
         error_code=ErrorCode.NONE,
         producer_id=producer.producer_id,

@@ -37,7 +37,7 @@ from mainstem.broker.node import Node
 from mainstem.broker.storage.topics import Topic
 from mainstem.broker.storage.validation_threads import Outcome, only_batch
 from mainstem.broker.transactions.producing import ADDS_FROM, admit_records, transactional_producer
-from mainstem.broker.transactions.state import Producer
+from mainstem.broker.transactions.state import ProducerIdAndEpoch
 from mainstem.errors import FrameError, InvalidRecordError, InvalidTimestampError, MainstemError
 from mainstem.log.partition.append_validation import AppendCheck, CheckedAppend
 from mainstem.log.partition.partition_log import PartitionLog
@@ -221,7 +221,7 @@ def _admit(
     return admit_records(node.transactions, transactional_id, producers, call.api_version, adds=adds)
 
 
-def _transactional(appends: Sequence[_PartitionAppend]) -> dict[TopicPartition, Producer]:
+def _transactional(appends: Sequence[_PartitionAppend]) -> dict[TopicPartition, ProducerIdAndEpoch]:
     """Return the existing partitions that get records of a transaction, each with its producer."""
     return {
         TopicPartition(each.topic.name, each.item.index): each.producer

@@ -20,7 +20,7 @@ from mainstem.broker.groups.records import CommittedOffset
 from mainstem.broker.node import Node
 from mainstem.broker.slices import in_pieces, in_turns
 from mainstem.broker.storage.topics import Topic
-from mainstem.broker.transactions.state import Producer
+from mainstem.broker.transactions.state import ProducerIdAndEpoch
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import txn_offset_commit as messages
@@ -60,7 +60,7 @@ async def _commit(
     node: Node, version: int, body: messages.TxnOffsetCommitRequest, kept: dict[tuple[str, int], CommittedOffset]
 ) -> None:
     """Raises RemoteError, and the log's errors."""
-    producer = Producer(body.producer_id, body.producer_epoch)
+    producer = ProducerIdAndEpoch(body.producer_id, body.producer_epoch)
     _check_member(node, body)
     partition = node.groups.log.partition(body.group_id).topic_partition
     admission = node.transactions.admit(body.transactional_id, producer, [partition], adds=version >= _ADDS_FROM)

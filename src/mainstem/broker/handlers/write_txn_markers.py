@@ -13,7 +13,7 @@ from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code
 from mainstem.broker.node import Node
 from mainstem.broker.transactions.markers import Marker
-from mainstem.broker.transactions.state import Producer
+from mainstem.broker.transactions.state import ProducerIdAndEpoch
 from mainstem.broker.transactions.steps import EPOCH_BUMP_FROM
 from mainstem.errors import MainstemError
 from mainstem.model import TopicPartition
@@ -28,7 +28,7 @@ async def handle(node: Node, call: Call) -> messages.WriteTxnMarkersResponse:
 
 async def _write(node: Node, asked: messages.WritableTxnMarker) -> messages.WritableTxnMarkerResult:
     marker = Marker(
-        Producer(asked.producer_id, asked.producer_epoch),
+        ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch),
         asked.coordinator_epoch,
         asked.transaction_result,
         raises_epoch=asked.transaction_version >= EPOCH_BUMP_FROM,

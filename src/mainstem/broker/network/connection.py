@@ -5,8 +5,8 @@ Whatever happens (bytes came, a response is ready, the client reads again, memor
 ``PendingRequests`` says which requests may begin beside others, ``RequestServer`` serves them.
 
 Memory is bounded. Reading pauses while the client does not read its responses, while a whole request waits to begin,
-and while requests fill ``RequestMemory``. The connection is closed when a request arrives too slowly, and sooner while
-other connections of its share wait for room to receive.
+and while requests fill ``RequestMemory``. A connection whose request arrives too slowly is closed. The allowed time is
+shorter while other connections of the same share wait for memory to receive into.
 
 Concurrency: one event loop.
 """

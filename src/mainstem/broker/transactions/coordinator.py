@@ -33,7 +33,7 @@ from mainstem.broker.storage.topics import TRANSACTIONS_TOPIC, Topics
 from mainstem.broker.transactions import steps
 from mainstem.broker.transactions.markers import Marker, Markers
 from mainstem.broker.transactions.records import read_transaction, transaction_key, transaction_value
-from mainstem.broker.transactions.state import ENDING, IDLE, Producer, Transaction, TransactionState
+from mainstem.broker.transactions.state import ENDING, IDLE, ProducerIdAndEpoch, Transaction, TransactionState
 from mainstem.clock import Clock
 from mainstem.errors import MainstemError
 from mainstem.log.partition.partition_log import PartitionLog
@@ -157,7 +157,7 @@ class TransactionCoordinator:
         raise refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
 
     async def add(
-        self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition], version: int
+        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition], version: int
     ) -> None:
         """Add partitions to the transaction; returns when that is durable. Raises RemoteError, and the log's errors."""
         self._check(transactional_id)
@@ -168,7 +168,7 @@ class TransactionCoordinator:
         await self._log.until_durable(transactional_id)
 
     def admit(
-        self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition], *, adds: bool
+        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition], *, adds: bool
     ) -> Admission:
         """Whether records of ``producer`` may be written to ``partitions``; with ``adds`` they become part of the
         transaction (version 2), without they must be. To be asked again after the wait. Raises RemoteError, and the
@@ -187,13 +187,15 @@ class TransactionCoordinator:
         return Admission(codes, (log, next_offset) if log.high_watermark < next_offset else None)
 
     def verify(
-        self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
+        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, ErrorCode]:
         """Whether partitions are part of the transaction, as AddPartitionsToTxn asks it. Raises RemoteError."""
         self._check(transactional_id)
         return steps.verify(self._transactions.get(transactional_id), producer, partitions)
 
-    async def end(self, transactional_id: str, producer: Producer, version: int, *, commit: bool) -> Producer:
+    async def end(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, version: int, *, commit: bool
+    ) -> ProducerIdAndEpoch:
         """Commit or abort; returns what the producer is from now on, when every partition has its marker.
 
         Raises RemoteError, and the log's errors: then nothing is decided.
@@ -329,7 +331,7 @@ class TransactionCoordinator:
             return
         left: Collection[TopicPartition] = transaction.partitions
         marker = Marker(
-            Producer(transaction.producer_id, transaction.producer_epoch),
+            ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch),
             log.leader_epoch,
             transaction.commits,
             raises_epoch=transaction.version >= steps.EPOCH_BUMP_FROM,

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol
 
 from mainstem.broker.storage.group_commit import GroupCommit
 from mainstem.broker.storage.topics import OFFSETS_TOPIC, Topics
-from mainstem.broker.transactions.state import Producer
+from mainstem.broker.transactions.state import ProducerIdAndEpoch
 from mainstem.clock import Clock
 from mainstem.errors import MainstemError, ProducerError, TransactionCoordinatorFencedError, UnknownTopicError
 from mainstem.log.partition.partition_log import PartitionLog
@@ -28,7 +28,7 @@ class Marker(NamedTuple):
     late marker.
     """
 
-    producer: Producer
+    producer: ProducerIdAndEpoch
     coordinator_epoch: int
     commit: bool
     raises_epoch: bool
@@ -101,7 +101,7 @@ class Markers:
         _LOG.error("%s: an unknown transaction of producer %d is aborted: %s", partition, producer_id, error)
         epoch = max(marker.coordinator_epoch, held.coordinator_epoch)
         return self.append(
-            partition, Marker(Producer(producer_id, held.epoch), epoch, commit=False, raises_epoch=False)
+            partition, Marker(ProducerIdAndEpoch(producer_id, held.epoch), epoch, commit=False, raises_epoch=False)
         )
 
     def append(self, partition: TopicPartition, marker: Marker) -> tuple[PartitionLog, int]:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from mainstem.broker.error_codes import error_code
 from mainstem.broker.transactions.coordinator import TransactionCoordinator
-from mainstem.broker.transactions.state import Producer
+from mainstem.broker.transactions.state import ProducerIdAndEpoch
 from mainstem.errors import CorruptBatchError, MainstemError
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.model import TopicPartition
@@ -32,7 +32,7 @@ class ProduceAdmission(NamedTuple):
     wait: tuple[PartitionLog, int] | None
 
 
-def transactional_producer(records: object) -> Producer | None:
+def transactional_producer(records: object) -> ProducerIdAndEpoch | None:
     """Whose transaction the record batch belongs to; None when it belongs to none, or is not a whole batch.
 
     As in Kafka, only the first batch counts: a request with several is refused.
@@ -45,13 +45,13 @@ def transactional_producer(records: object) -> Producer | None:
         header = read_header(records)
     except CorruptBatchError:
         return None  # the append says what is wrong with it
-    return Producer(header.producer_id, header.producer_epoch) if header.size_bytes <= len(records) else None
+    return ProducerIdAndEpoch(header.producer_id, header.producer_epoch) if header.size_bytes <= len(records) else None
 
 
 def admit_records(
     coordinator: TransactionCoordinator,
     transactional_id: str,
-    producers: Mapping[TopicPartition, Producer],
+    producers: Mapping[TopicPartition, ProducerIdAndEpoch],
     version: int,
     *,
     adds: bool,

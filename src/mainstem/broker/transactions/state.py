@@ -56,7 +56,7 @@ ENDING: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PRE
 IDLE: Final = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 
 
-class Producer(NamedTuple):
+class ProducerIdAndEpoch(NamedTuple):
     """A producer as it names itself in a request."""
 
     producer_id: int
@@ -89,11 +89,11 @@ class Transaction:
     version: int = 0
 
     @property
-    def client(self) -> Producer:
+    def client(self) -> ProducerIdAndEpoch:
         """The id and epoch that the newest instance of the producer was given, or is given when this has ended."""
         if self.next_producer_epoch != NO_EPOCH:
-            return Producer(self.next_producer_id, self.next_producer_epoch)
-        return Producer(self.producer_id, self.producer_epoch)
+            return ProducerIdAndEpoch(self.next_producer_id, self.next_producer_epoch)
+        return ProducerIdAndEpoch(self.producer_id, self.producer_epoch)
 
     @property
     def is_kept(self) -> bool:

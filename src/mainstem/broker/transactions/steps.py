@@ -4,11 +4,11 @@ Each step takes a transaction and returns its next state, which the coordinator 
 that there is nothing to write. An invalid request raises RemoteError with the protocol's code. No I/O, no clock, no
 randomness: ``now_ms`` brings the time, and ``new_producer_id`` an unused id.
 
-Epochs (KIP-890). A client of transaction version 2 gets a new epoch with the end of every transaction, so an EndTxn of
-the epoch before can only be a repeat of the one that ended it: it is answered as that one was and ends nothing. When
-the time-out ends a transaction, the epoch rises by two: nothing that the fenced producer can still send looks like such
-a repeat. InitProducerId over an open transaction aborts it with the next epoch, as in Kafka, and as a transaction of
-version 1; an instance that does not name its id and epoch gets the epoch after that.
+Epochs (KIP-890). A client of transaction version 2 gets a new epoch at the end of every transaction. An EndTxn with the
+previous epoch is therefore a retry: it gets the same answer again and ends nothing. When the time-out ends a
+transaction, the epoch rises by two, so that no request of the fenced producer looks like such a retry.
+InitProducerId over an open transaction aborts it with the next epoch, as in Kafka, and as a transaction of version 1;
+an instance that does not name its id and epoch gets the epoch after that.
 
                    ended with this epoch's    sent with the current epoch   any other epoch
     EMPTY                    –                 abort: ends (version 2)        PRODUCER_FENCED
@@ -31,7 +31,7 @@ from mainstem.broker.transactions.state import (
     EPOCH_MAX,
     NO_EPOCH,
     NO_ID,
-    Producer,
+    ProducerIdAndEpoch,
     Transaction,
     TransactionState,
     is_exhausted,
@@ -56,7 +56,7 @@ class Init:
     """
 
     timeout_ms: int
-    expected: Producer | None = None
+    expected: ProducerIdAndEpoch | None = None
     keeps_prepared: bool = False
 
 
@@ -98,7 +98,7 @@ def init(
     )
 
 
-def _check_expected(transaction: Transaction, expected: Producer | None) -> None:
+def _check_expected(transaction: Transaction, expected: ProducerIdAndEpoch | None) -> None:
     """Check that a named id and epoch are the current instance's, or repeat the request that created it."""
     if expected is None:
         return
@@ -113,16 +113,16 @@ def _check_expected(transaction: Transaction, expected: Producer | None) -> None
 
 
 def _next_instance(
-    transaction: Transaction, expected: Producer | None, new_producer_id: NewProducerId
-) -> tuple[Producer, int, int]:
+    transaction: Transaction, expected: ProducerIdAndEpoch | None, new_producer_id: NewProducerId
+) -> tuple[ProducerIdAndEpoch, int, int]:
     """The producer that an idle id is given, its previous id, and the epoch that a repeat would name."""
     current = transaction.client
     if expected is not None and expected != current and current.epoch < EPOCH_MAX:
         return current, transaction.previous_producer_id, transaction.last_producer_epoch
     last_epoch = NO_EPOCH if expected is None else expected.epoch
     if is_exhausted(current.epoch):
-        return Producer(new_producer_id(), 0), current.producer_id, last_epoch
-    return Producer(current.producer_id, current.epoch + 1), transaction.previous_producer_id, last_epoch
+        return ProducerIdAndEpoch(new_producer_id(), 0), current.producer_id, last_epoch
+    return ProducerIdAndEpoch(current.producer_id, current.epoch + 1), transaction.previous_producer_id, last_epoch
 
 
 def _keep(transaction: Transaction, now_ms: int, new_producer_id: NewProducerId) -> Transaction:
@@ -138,10 +138,12 @@ def _keep(transaction: Transaction, now_ms: int, new_producer_id: NewProducerId)
     )
 
 
-def _raised(current: Producer, previous_id: int, new_producer_id: NewProducerId) -> tuple[Producer, int]:
+def _raised(
+    current: ProducerIdAndEpoch, previous_id: int, new_producer_id: NewProducerId
+) -> tuple[ProducerIdAndEpoch, int]:
     if is_exhausted(current.epoch):
-        return Producer(new_producer_id(), 0), current.producer_id
-    return Producer(current.producer_id, current.epoch + 1), previous_id
+        return ProducerIdAndEpoch(new_producer_id(), 0), current.producer_id
+    return ProducerIdAndEpoch(current.producer_id, current.epoch + 1), previous_id
 
 
 def _fence(transaction: Transaction, now_ms: int, version: int, epochs: int, *, recovers: bool) -> Transaction:
@@ -170,7 +172,7 @@ def time_out(transaction: Transaction, now_ms: int) -> Transaction:
 
 def add(
     transaction: Transaction | None,
-    producer: Producer,
+    producer: ProducerIdAndEpoch,
     partitions: Collection[TopicPartition],
     version: int,
     now_ms: int,
@@ -200,7 +202,7 @@ def add(
     )
 
 
-def _current(transaction: Transaction | None, producer: Producer) -> Transaction:
+def _current(transaction: Transaction | None, producer: ProducerIdAndEpoch) -> Transaction:
     """The transaction, if ``producer`` is its current instance."""
     if transaction is None or transaction.client.producer_id != producer.producer_id:
         raise refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -210,7 +212,7 @@ def _current(transaction: Transaction | None, producer: Producer) -> Transaction
 
 
 def verify(
-    transaction: Transaction | None, producer: Producer, partitions: Collection[TopicPartition]
+    transaction: Transaction | None, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
 ) -> Mapping[TopicPartition, ErrorCode]:
     """Whether records of ``producer`` may be written to ``partitions`` now, which it has added before.
 
@@ -226,7 +228,7 @@ def verify(
 
 def end(
     transaction: Transaction | None,
-    producer: Producer,
+    producer: ProducerIdAndEpoch,
     version: int,
     now_ms: int,
     new_producer_id: NewProducerId,
@@ -255,7 +257,7 @@ def end(
     return _prepare(transaction, version, now_ms, new_producer_id, commit=commit)
 
 
-def _is_repeat(transaction: Transaction, producer: Producer, version: int) -> bool:
+def _is_repeat(transaction: Transaction, producer: ProducerIdAndEpoch, version: int) -> bool:
     """Whether ``producer`` is what the producer was when it ended the transaction."""
     if transaction.state in (TransactionState.EMPTY, TransactionState.ONGOING):
         return False

@@ -9,5 +9,5 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-LOGGER: Final = logging.getLogger("mainstem.client.librdkafka")
-LOGGER.addHandler(logging.NullHandler())
+LIBRDKAFKA_LOG: Final = logging.getLogger("mainstem.client.librdkafka")
+LIBRDKAFKA_LOG.addHandler(logging.NullHandler())

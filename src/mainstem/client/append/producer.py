@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from mainstem.client.append.librdkafka import LOGGER
+from mainstem.client.append.librdkafka import LIBRDKAFKA_LOG
 from mainstem.client.failures import error_of
 from mainstem.client.records import EncodedRecord
 from mainstem.client.security import Security
@@ -96,7 +96,7 @@ class BulkProducer:
         """Whether librdkafka has given up on this producer: make another."""
         self._options = options
         self._clock = clock
-        self._producer = Producer(options.to_librdkafka(batch_bytes), logger=LOGGER)
+        self._producer = Producer(options.to_librdkafka(batch_bytes), logger=LIBRDKAFKA_LOG)
         self._serving = threading.Lock()
 
     def send(self, topic: str, record: EncodedRecord, appended: Appended) -> None:

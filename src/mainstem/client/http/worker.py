@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from mainstem.client.append.librdkafka import LOGGER
+from mainstem.client.append.librdkafka import LIBRDKAFKA_LOG
 from mainstem.client.failures import error_of
 from mainstem.client.http.request_reply import CORRELATION_ID, ERROR, REPLY_TOPIC, error_text, reply_topic_of
 from mainstem.client.records import EncodedRecord, NewRecord, encoded
@@ -89,7 +89,7 @@ class Worker:
                 "isolation.level": "read_committed",
                 "fetch.wait.max.ms": 500,
             },
-            logger=LOGGER,
+            logger=LIBRDKAFKA_LOG,
         )
         self._producer_options: dict[str, Any] = {
             **common,
@@ -158,7 +158,7 @@ class Worker:
 
     def _ready_producer(self) -> Producer:
         if self._producer is None:
-            producer = Producer(self._producer_options, logger=LOGGER)
+            producer = Producer(self._producer_options, logger=LIBRDKAFKA_LOG)
             producer.init_transactions(_COMMIT_S)
             self._producer = producer
         return self._producer

@@ -29,7 +29,7 @@ from mainstem.clock import Clock, SystemClock
 from mainstem.durable_files import LOCAL_FILES, FileSystem, replace_file
 from mainstem.errors import ConfigError, InputError, StorageError
 
-_LOGGER = logging.getLogger(__name__)
+_LOG: Final = logging.getLogger(__name__)
 
 Scope: TypeAlias = Literal["read", "write", "admin"]
 Kind: TypeAlias = Literal["topic", "view"]
@@ -169,7 +169,7 @@ class TokenFile:
         try:
             self._tokens = tuple(read_tokens(self._path).values())
         except ConfigError as error:
-            _LOGGER.error("the tokens stay as they were: %s", error)
+            _LOG.error("the tokens stay as they were: %s", error)
 
     def _state(self) -> tuple[int, int, int] | None:
         try:

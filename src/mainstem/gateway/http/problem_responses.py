@@ -22,7 +22,7 @@ from starlette.responses import Response
 from mainstem.errors import InputError, MainstemError, PositionTimeoutError, UnavailableError
 from mainstem.problems import CONTENT_TYPE, TYPE_PREFIX, problem_of
 
-_LOGGER = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 _RETRY_AFTER_S = "1"
 HTTP_PROBLEMS = {  # by status: slug and title
     400: ("input", "Invalid request"),
@@ -111,7 +111,7 @@ def install(app: FastAPI) -> None:
 async def _on_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, MainstemError)
     if not isinstance(error, InputError | UnavailableError):
-        _LOGGER.warning("%s: %s", type(error).__name__, error)
+        _LOG.warning("%s: %s", type(error).__name__, error)
     return error_response(error)
 
 
@@ -141,7 +141,7 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
 
 
 async def _on_defect(request: Request, error: Exception) -> Response:
-    _LOGGER.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
     document = {
         "type": TYPE_PREFIX + "internal",
         "title": "Internal error",

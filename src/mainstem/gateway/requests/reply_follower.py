@@ -24,7 +24,7 @@ from mainstem.errors import LogUnavailableError, MainstemError, UnavailableError
 from mainstem.gateway.http.blocking import Workers
 from mainstem.model import Record
 
-_LOGGER = logging.getLogger(__name__)
+_LOG: Final = logging.getLogger(__name__)
 _THREADS_MAX: Final = 4
 PENDING_MAX: Final = 256
 FOLLOWERS_MAX: Final = 32
@@ -145,9 +145,9 @@ class _Follower:
                         self._call(self._deliver, record)
                 break
             except LogUnavailableError as error:
-                _LOGGER.warning("replies in %s: %s", self._topic, error)  # the follower goes on where it was
+                _LOG.warning("replies in %s: %s", self._topic, error)  # the follower goes on where it was
             except MainstemError as error:
-                _LOGGER.warning("the follower of replies in %s ended: %s", self._topic, error)
+                _LOG.warning("the follower of replies in %s ended: %s", self._topic, error)
                 self._reader.close()
                 break
             except Exception as error:  # noqa: BLE001 - futures are resolved below; the next request starts a follower

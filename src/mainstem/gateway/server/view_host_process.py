@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _SWITCH_INTERVAL_S = 1e-4
 _VERIFY_SHARE = "MAINSTEM_VERIFY_SHARE"
 _SHARE = 0.02
-_LOGGER = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _end_process(_query: WatchedQuery, reason: str) -> None:
-    _LOGGER.critical("the view host ends, to be started again: %s", reason)
+    _LOG.critical("the view host ends, to be started again: %s", reason)
     os._exit(NOT_NOW)
 
 

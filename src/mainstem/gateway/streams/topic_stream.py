@@ -5,10 +5,9 @@
    take turns. A reader of one key follows the topic's key index if it has one.
 3. At the end of its past the reader joins the topic's tail (``topic_tail``), which it shares with all others.
 
-In each partition events come in the log's order, without a gap and without a repeat. Records that are in the log and
-cannot be read end a stream with an error. With ``on_damaged=skip`` a stream goes on behind them: the tail ends where it
-meets them, and the reader is at step 2 again, where its past is read on behind them, and then joins a tail that is new.
-``TopicStreams`` is for one event loop.
+In each partition events come in the log's order, without a gap and without a repeat. Damaged records end a stream with
+an error. With ``on_damaged=skip`` the stream steps over them: the tail ends at the damaged records, the reader returns
+to step 2, reads its past after them, and then joins a new tail. ``TopicStreams`` belongs to one event loop.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from mainstem.gateway.topics.reads import moment
 from mainstem.model import OnDamaged, Position, Record, TopicPartition
 from mainstem.record.partitioner import partition_for
 
-_LOGGER: Final = logging.getLogger(__name__)
+_LOG: Final = logging.getLogger(__name__)
 _PAST_READERS_MAX: Final = 8
 _TAILS_MAX: Final = 64
 _PAST_BYTES: Final = 256 << 10
@@ -89,7 +88,7 @@ class TopicStreams:
                 except DamagedRecordsError as error:
                     if start.on_damaged == "stop":
                         raise
-                    _LOGGER.warning("a stream goes on behind damage: %s", error)
+                    _LOG.warning("a stream goes on behind damage: %s", error)
                 finally:
                     tail.leave()
 

@@ -28,7 +28,7 @@ from mainstem.gateway.streams.event_stream import too_slow
 from mainstem.gateway.streams.piece_ring import PieceRing
 from mainstem.gateway.streams.topic_frames import Offsets, Piece, piece_of
 
-_LOGGER = logging.getLogger(__name__)
+_LOG: Final = logging.getLogger(__name__)
 RING_BYTES: Final = 8 << 20
 _PIECE_BYTES: Final = 32 << 10
 _FETCH_BYTES: Final = 1 << 20
@@ -141,7 +141,7 @@ class TopicTail:
                 try:
                     piece = await self._workers.run(_next_piece, follower, self.topic, self._offsets)
                 except LogUnavailableError as error:
-                    _LOGGER.warning("%s cannot be followed just now: %s", self.topic, error)
+                    _LOG.warning("%s cannot be followed just now: %s", self.topic, error)
                     await asyncio.sleep(_RETRY_S)
                     continue
                 if piece.end != self._offsets:

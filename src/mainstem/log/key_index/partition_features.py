@@ -23,7 +23,7 @@ from mainstem.log.key_index.key_index import BuildPlan, KeyIndex, drop_generatio
 from mainstem.log.key_index.key_store import Entry, KeyStore, RocksKeyStore, remove_store
 from mainstem.log.partition.partition_log import PartitionLog
 
-_logger = logging.getLogger(__name__)
+_LOG: Final = logging.getLogger(__name__)
 
 STORE: Final = "key-index"
 BUILD: Final = "key-index-build"
@@ -113,7 +113,7 @@ class LogFeatures:
             index.abandon_build()
             self._put_off(f"{index.log.topic_partition}: {error}")
             return
-        _logger.info("%s: building its key index up to offset %d", index.log.topic_partition, plan.end_offset)
+        _LOG.info("%s: building its key index up to offset %d", index.log.topic_partition, plan.end_offset)
 
     def _maybe_take_over(self) -> None:
         if self._running is None:
@@ -132,7 +132,7 @@ class LogFeatures:
         index.finish_build(result.files)
         if index.failure is None:
             self._failures = 0
-            _logger.info("%s: its key index is ready", index.log.topic_partition)
+            _LOG.info("%s: its key index is ready", index.log.topic_partition)
 
     def _stop_build(self, index: KeyIndex) -> None:
         if self._running is not None and self._running[0] is index:
@@ -144,7 +144,7 @@ class LogFeatures:
         pause_s = min(_RETRY_S_MAX, _RETRY_S_MIN * 2 ** min(self._failures, 10))
         self._failures += 1
         self._not_before_s = self._clock.monotonic_s() + pause_s
-        _logger.error("%s; the next try is in %g s", reason, pause_s)
+        _LOG.error("%s; the next try is in %g s", reason, pause_s)
 
     # The store
 
@@ -169,7 +169,7 @@ class LogFeatures:
         try:
             store = self.open_store()
         except StorageError as error:
-            _logger.error("%s; it is rebuilt", error)
+            _LOG.error("%s; it is rebuilt", error)
             self.remove_store()
             try:
                 store = self.open_store()

@@ -56,7 +56,7 @@ from mainstem.log.recovery.partition_recovery import LastKnown, Partition, creat
 from mainstem.log.segments.segment import SegmentContext
 from mainstem.model import TopicPartition
 
-_logger = logging.getLogger(__name__)
+_LOG: Final = logging.getLogger(__name__)
 
 _NODE_ID: Final = 1
 _RECOVERY_CHECKPOINTS_AT_ONCE: Final = 8
@@ -170,7 +170,7 @@ class LogDirectory:
         target = self.path / set_aside_directory(topic_partition, uuid4().hex, suffix)
         self.disk.rename(source, target)
         if suffix == STRAY_DIRECTORY:
-            _logger.warning("%s belongs to no topic of this node: it is kept as %s", source, target.name)
+            _LOG.warning("%s belongs to no topic of this node: it is kept as %s", source, target.name)
         return target
 
     def open_partitions(self, config_of: ConfigOf, topic_id_of: TopicIdOf = lambda _: None) -> None:
@@ -281,7 +281,7 @@ class LogDirectory:
             if _is_out_of_files(error):
                 raise  # this passes: the partition is opened when it is asked for again
             self._unopened[topic_partition] = str(error)
-            _logger.error("%s cannot be opened and is offline: %s", topic_partition, error)
+            _LOG.error("%s cannot be opened and is offline: %s", topic_partition, error)
         self._waiting.discard(topic_partition)
 
     def create(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog:

@@ -26,7 +26,7 @@ from mainstem.model import TopicPartition
 from mainstem.record.constants import HEADER_BYTES, NO_TIMESTAMP
 from mainstem.record.header import read_header
 
-_logger = logging.getLogger(__name__)
+_LOG: Final = logging.getLogger(__name__)
 
 _NEVER: Final = 2**63
 
@@ -61,7 +61,7 @@ class Retention:
             if self._directory.holds(topic_partition):
                 self._directory.get(topic_partition).cleaning.expire(now_ms)
         except (StorageError, PartitionOfflineError, CorruptBatchError) as error:
-            _logger.warning("%s: retention has to wait: %s", topic_partition, error)
+            _LOG.warning("%s: retention has to wait: %s", topic_partition, error)
 
     def _may_expire(self, topic_partition: TopicPartition, config: LogConfig, now_ms: int) -> bool:
         known_config, look_ms = self._next_look_ms.get(topic_partition, (None, 0))

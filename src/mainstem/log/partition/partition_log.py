@@ -46,7 +46,7 @@ from mainstem.record.writer import build_control_batch
 if TYPE_CHECKING:
     from mainstem.log.key_index.append_hook import AppendFeatures, DuplicateAppend
 
-_logger = logging.getLogger(__name__)
+_LOG: Final = logging.getLogger(__name__)
 
 _RECOVERY_CHECKPOINT_BYTES: Final = 16 << 20
 """The most bytes of log after the written indexes and producer snapshot: a start has to walk them again."""
@@ -316,12 +316,12 @@ class PartitionLog(PartitionReads):
         try:
             replace_file(self._context.disk, self.directory / LEADER_EPOCH_CHECKPOINT, data, sync=False)
         except StorageError as error:  # the batch is appended; the file is rebuilt at the next start
-            _logger.warning("%s: %s", self.topic_partition, error)
+            _LOG.warning("%s: %s", self.topic_partition, error)
 
     def _go_offline(self, reason: str) -> None:
         if self._offline is None:
             self._offline = reason
-            _logger.error("%s takes no writes until restart: %s", self.topic_partition, reason)
+            _LOG.error("%s takes no writes until restart: %s", self.topic_partition, reason)
 
     # Segments
 
@@ -392,7 +392,7 @@ class PartitionLog(PartitionReads):
         try:
             segment.write_indexes(self.recovery_point, last=last)
         except StorageError as error:
-            _logger.warning("%s: %s", self.topic_partition, error)
+            _LOG.warning("%s: %s", self.topic_partition, error)
 
     # Flush
 
@@ -500,7 +500,7 @@ class PartitionLog(PartitionReads):
         try:
             write_snapshot(disk, self.directory, self._producers, self.topic_id, partition, self.recovery_point)
         except StorageError as error:
-            _logger.warning("%s: %s", self.topic_partition, error)
+            _LOG.warning("%s: %s", self.topic_partition, error)
 
     # The beginning and the end
 

@@ -28,7 +28,7 @@ from mainstem.log.files.names import SNAPSHOT, offset_file, parse_offset_file
 from mainstem.log.files.small_files import read_file
 from mainstem.log.partition.producer_state import BatchMetadata, ProducerEntry, ProducerState
 
-_logger = logging.getLogger(__name__)
+_LOG: Final = logging.getLogger(__name__)
 
 _VERSION: Final = 1
 _SNAPSHOTS_KEPT: Final = 2
@@ -172,8 +172,8 @@ def read_newest_snapshot(
         try:
             if offsets[0] <= offset <= offsets[1]:
                 return decode_snapshot(read_file(disk, path) or b"", offset, topic_id, partition)
-            _logger.info("%s: removed, it is not within %s", path, offsets)
+            _LOG.info("%s: removed, it is not within %s", path, offsets)
         except SnapshotError as error:
-            _logger.warning("%s: removed: %s", path, error)
+            _LOG.warning("%s: removed: %s", path, error)
         disk.remove(path)
     return None

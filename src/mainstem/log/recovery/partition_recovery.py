@@ -61,7 +61,7 @@ from mainstem.log.segments.segment import BatchPlace, Segment, SegmentContext
 from mainstem.log.segments.segment_indexes import SegmentIndexes, read_seal
 from mainstem.model import TopicPartition
 
-_logger = logging.getLogger(__name__)
+_LOG: Final = logging.getLogger(__name__)
 
 _REWRITE_CHUNK_BYTES: Final = 1 << 20
 _EPOCH_MAX: Final = 2**30
@@ -286,7 +286,7 @@ class _Recovery:
             return
         for producer_id, first_offset in self._producers.open_transactions.entries():
             if first_offset < self._damaged_from:
-                _logger.error(
+                _LOG.error(
                     "%s: the transaction of producer %d from offset %d has no marker left, perhaps because of the "
                     "damage at offset %d; it holds the last stable offset. If its coordinator does not end it, end it "
                     "with kafka-transactions.sh abort",
@@ -323,7 +323,7 @@ class _Recovery:
         """Index what is whole in a segment with damage before the recovery point, and leave every byte of it."""
         for place in segment.walk_proving(indexes.end):
             self._take(place, indexes)
-        _logger.error(
+        _LOG.error(
             "%s: %s is damaged before the recovery point %d; what cannot be read is answered with CORRUPT_MESSAGE, "
             "nothing is deleted",
             self._name,
@@ -356,7 +356,7 @@ class _Recovery:
         cut_bytes = segment.file().size_bytes() - indexes.log_bytes
         proven_end = proven_end_behind(segment, indexes.log_bytes, indexes.end_offset, later)
         resume = max(indexes.end_offset, proven_end or 0, *(each.base_offset for each in later), 0)
-        _logger.warning(
+        _LOG.warning(
             "%s: cut at offset %d, %d bytes of %s and %d segments behind it: %s; %s",
             self._name,
             indexes.end_offset,
@@ -430,7 +430,7 @@ class _Recovery:
         return SegmentIndexes(base_offset, self._interval_bytes, self._producers.open_transactions)
 
     def _forget_indexes_of(self, segment: Segment) -> None:
-        """An empty segment has no index files, and its name is durable: none of an earlier life may speak for it."""
+        """Remove the index files of an empty segment durably: they are of an earlier segment of that name."""
         for suffix in SIDECAR_SUFFIXES:
             self._disk.remove(segment.path(suffix))
         self._disk.sync_directory(self._directory)

@@ -45,7 +45,7 @@ from mainstem.record.constants import HEADER_BYTES, NO_LEADER_EPOCH
 from mainstem.record.header import BatchHeader, iter_headers, read_header, verify
 from mainstem.record.reader import EndMarker, read_end_marker
 
-_logger = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 LOADED_INDEXES_MAX = 128
 _DAMAGED_PLACES_KEPT = 1000
@@ -256,7 +256,7 @@ class Segment:
         try:
             return read_end_marker(self.file().read(file_position, header.size_bytes))
         except CorruptBatchError as error:  # whole, but its writer wrote no sense: it ends nothing
-            _logger.warning("%s: %s", self.path(LOG), error)
+            _LOG.warning("%s: %s", self.path(LOG), error)
             return None
 
     def read_indexes(self) -> SegmentIndexes:

@@ -36,7 +36,7 @@ _intrinsic: Callable[[Any], Any] = intrinsic
 _codegen: Any = cgutils
 _config: Any = config
 _tuple: Any = types.UniTuple
-_logger = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 READ_ONLY_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 BYTES = types.Array(types.uint8, 1, "C")
@@ -63,7 +63,7 @@ def kernel(*signature: Any, returns: Any) -> Callable[[_F], _F]:
             return _compile(returns(*signature), cache=True)(function)
         except Exception as error:  # noqa: BLE001 - what is wrong with the kernel itself is raised again below
             # No directory to write to (RuntimeError), a full disk, a cache file that a power cut left in pieces.
-            _logger.info("the native kernel %s is compiled without a cache: %s", function.__name__, error)
+            _LOG.info("the native kernel %s is compiled without a cache: %s", function.__name__, error)
             return _compile(returns(*signature))(function)
 
     return compile_kernel

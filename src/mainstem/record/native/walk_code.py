@@ -43,7 +43,7 @@ _NAME: Final = "walk-linux-x86_64.code"
 _DIGEST_BYTES: Final = 32
 _CODE_BYTES_MAX: Final = 1 << 20
 _COMPILE_S_MAX: Final = 300
-_logger = logging.getLogger(__name__)
+_LOG: Final = logging.getLogger(__name__)
 
 
 def kept_walk() -> Walk | None:
@@ -74,7 +74,7 @@ def build_walk() -> Walk:
         try:
             _keep(directory, done.stdout)
         except OSError as error:
-            _logger.info("the compiled walk over records cannot be kept in %s: %s", directory, error)
+            _LOG.info("the compiled walk over records cannot be kept in %s: %s", directory, error)
         else:
             break
     return walk

@@ -73,9 +73,9 @@ class OffsetRangePlanner:
     ) -> dict[TopicPartition, int]:
         known = {tp: offset for tp, offset in since.position.items() if tp not in lost}
         self._new = {
-            tp: (life, offset)
-            for tp, (life, offset) in self._new.items()
-            if tp not in known and found.topic_ids.get(tp.topic) == life
+            tp: (topic_id, offset)
+            for tp, (topic_id, offset) in self._new.items()
+            if tp not in known and found.topic_ids.get(tp.topic) == topic_id
         }
         unseen = [tp for tp in found.partitions if tp not in known and tp not in self._new]
         if unseen:

@@ -34,7 +34,7 @@ from pyspark.sql import DataFrame
 from mainstem.durable_files import LOCAL_FILES, replace_file
 from mainstem.spark.checkpoints.checkpoint import local_path
 
-_LOGGER = logging.getLogger("mainstem.spark")
+_LOG: Final = logging.getLogger("mainstem.spark")
 _SAID_CHARS_MAX: Final = 200
 FILE: Final = "mainstem-watermarks.json"
 _NODE: Final = "EventTimeWatermark"
@@ -156,7 +156,7 @@ def _inputs(frame: DataFrame) -> list[_Input]:
 
 
 def _say_missing(error: Exception) -> None:
-    _LOGGER.warning(
+    _LOG.warning(
         "this Spark does not show the watermarks of a query's inputs (%s): a query with several of them, once it was "
         "restarted, waits until each input has new rows; PySpark 4.3 shows them",
         " ".join(str(error).split())[:_SAID_CHARS_MAX],

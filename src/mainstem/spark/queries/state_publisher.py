@@ -16,7 +16,7 @@ from mainstem.clock import Clock, SystemClock
 from mainstem.errors import MainstemError
 from mainstem.pipelines.state import HEARTBEAT_MS, STATES_TOPIC, PipelineState
 
-_LOGGER = logging.getLogger("mainstem.spark")
+_LOG = logging.getLogger("mainstem.spark")
 _TIMEOUT_S = 5.0
 
 
@@ -79,6 +79,6 @@ class StatePublisher:
         try:
             self._log.append_many(STATES_TOPIC, [state.to_record() for state in due])
         except MainstemError as error:
-            _LOGGER.debug("the states of pipelines cannot be published: %s", error)
+            _LOG.debug("the states of pipelines cannot be published: %s", error)
             return
         self._published.update((state.pipeline, state) for state in due)

@@ -28,7 +28,7 @@ from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 from mainstem.client.wire.admin.groups import CommittedEntry
-from mainstem.client.wire.produce.prepared import Instance
+from mainstem.client.wire.produce.prepared import ProducerInstance
 from mainstem.errors import ConfigError, StorageError
 from mainstem.model import Position, TopicPartition
 from mainstem.spark.checkpoints.offsets import StreamOffsets
@@ -43,7 +43,7 @@ _VERSION: Final = 1
 class DecidedTransaction(NamedTuple):
     """A transaction to commit, and one of its records, the witness, whose outcome is the transaction's outcome."""
 
-    instance: Instance
+    instance: ProducerInstance
     witness: TopicPartition
     witness_offset: int
 
@@ -58,7 +58,7 @@ class MicroBatchCommit:
     transactions: tuple[DecidedTransaction, ...]
 
     @property
-    def instances(self) -> list[Instance]:
+    def instances(self) -> list[ProducerInstance]:
         return [each.instance for each in self.transactions]
 
 
@@ -140,7 +140,7 @@ def _decision(document: Mapping[str, Any], batch_id: int, group: str) -> MicroBa
         Position({TopicPartition(topics[topic], partition): offset for topic, partition, offset in document["at"]}),
         tuple(
             DecidedTransaction(
-                Instance(group + suffix, producer_id, epoch), TopicPartition(topics[topic], partition), offset
+                ProducerInstance(group + suffix, producer_id, epoch), TopicPartition(topics[topic], partition), offset
             )
             for suffix, producer_id, epoch, topic, partition, offset in document["tx"]
         ),

@@ -23,7 +23,7 @@ from mainstem.client.wire.cluster.coordinated import TRANSACTION, coordinators
 from mainstem.client.wire.cluster.topics import create_topic
 from mainstem.client.wire.produce.prepared import (
     ONGOING,
-    Instance,
+    ProducerInstance,
     commit_offsets,
     describe,
     end_all,
@@ -42,7 +42,7 @@ from mainstem.errors import (
 from mainstem.model import Position
 from mainstem.spark.sink.sink_commits import SINKS_PARTITIONS, SINKS_TOPIC, MicroBatchCommit, decision_in, entries_of
 from mainstem.spark.sink.sink_run import Decided, Prepared, SinkRun, StepObserver, ignore_step
-from mainstem.spark.sink.task_producers import is_task_of, terms_of
+from mainstem.spark.sink.task_producers import capabilities_of, is_task_of
 from mainstem.spark.sink.transaction_outcome import is_aborted
 
 _DRIVER_TIMEOUT_MS: Final = 60_000
@@ -71,11 +71,11 @@ class SinkDriver:
         self._run = run
         self._start = start
         self._name = f"{run.group}-driver"
-        self._terms = terms_of(client, run.log, run.timeout_ms)
-        timeout_ms = min(self._terms.timeout_ms, _DRIVER_TIMEOUT_MS)
-        self._own_terms = self._terms._replace(is_two_phase=False, timeout_ms=timeout_ms, is_chosen=False)
+        self._capabilities = capabilities_of(client, run.log, run.timeout_ms)
+        timeout_ms = min(self._capabilities.timeout_ms, _DRIVER_TIMEOUT_MS)
+        self._own_capabilities = self._capabilities._replace(is_two_phase=False, timeout_ms=timeout_ms, is_chosen=False)
         self._next_search_s = 0.0
-        self._seen_open: frozenset[Instance] = frozenset()
+        self._seen_open: frozenset[ProducerInstance] = frozenset()
         """Transactions that were open when this run began. A later driver aborts one only after it has fenced this run;
         if this run decided first, that driver finds the decision.
         """
@@ -93,7 +93,7 @@ class SinkDriver:
         """
         if self._start is RunStart.AFTER_TASKS:  # looks up all coordinators in one request
             coordinators(client, [self._name, *(each.transactional_id for each in prepared)], TRANSACTION)
-        self.identity = init_producer(client, self._name, self._own_terms)
+        self.identity = init_producer(client, self._name, self._own_capabilities)
         self.decision = read_decision(client, self._run.group)
         if self._start is RunStart.BEFORE_TASKS:
             if self.decision is not None:
@@ -119,16 +119,18 @@ class SinkDriver:
         decision = MicroBatchCommit(batch_id, source, position, tuple(each.transaction for each in prepared))
         self.decide(client, decision, on_step)
         self.end(client, decision, on_step)
-        end_all(client, strays, self._terms, commit=False)
+        end_all(client, strays, self._capabilities, commit=False)
         return Decided(position, sum(each.records for each in prepared))
 
     def decide(self, client: WireClient, decision: MicroBatchCommit, on_step: StepObserver) -> None:
         """Step 3. Raises ProducerFencedError when another run has taken over."""
-        instance = Instance(self._name, *self.identity)
+        instance = ProducerInstance(self._name, *self.identity)
         with self._explained_fencing():
-            commit_offsets(client, instance, self._run.group, entries_of(decision, self._run.group), self._own_terms)
+            commit_offsets(
+                client, instance, self._run.group, entries_of(decision, self._run.group), self._own_capabilities
+            )
             on_step("driver:begun")
-            ended, refused = end_all(client, [instance], self._own_terms, commit=True)
+            ended, refused = end_all(client, [instance], self._own_capabilities, commit=True)
             if refused:
                 raise refused[instance]
         self.identity = ended[instance]
@@ -141,10 +143,10 @@ class SinkDriver:
         Raises PipelineFailedError when a transaction was aborted after the decision.
         """
         observed = 0 if on_step is ignore_step else 1
-        refused = end_all(client, decision.instances[:observed], self._terms, commit=True)[1]
+        refused = end_all(client, decision.instances[:observed], self._capabilities, commit=True)[1]
         if observed:
             on_step("driver:ended-first")
-        refused |= end_all(client, decision.instances[observed:], self._terms, commit=True)[1]
+        refused |= end_all(client, decision.instances[observed:], self._capabilities, commit=True)[1]
         for refusal in refused.values():
             if isinstance(refusal, AuthorizationError):  # the transaction is still open
                 raise refusal
@@ -164,7 +166,7 @@ class SinkDriver:
 
     def abort_undecided(
         self, client: WireClient, prepared: Sequence[Prepared] = (), *, has_asked: bool = False
-    ) -> list[Instance]:
+    ) -> list[ProducerInstance]:
         """Abort the open transactions that are neither decided nor ``prepared``; returns all that were open.
 
         ``has_asked``: the client has just asked which brokers there are.
@@ -174,8 +176,8 @@ class SinkDriver:
         undecided = [each for each in found if each not in kept]
         if undecided:
             with self._explained_fencing():
-                self.identity = init_producer(client, self._name, self._own_terms, expected=self.identity)
-            end_all(client, undecided, self._terms, commit=False)
+                self.identity = init_producer(client, self._name, self._own_capabilities, expected=self.identity)
+            end_all(client, undecided, self._capabilities, commit=False)
             self.aborted += len(undecided)
         return found
 
@@ -184,7 +186,7 @@ class SinkDriver:
     ) -> Decided:
         """The decision stands. What tasks have prepared again, because they did not know of it, is aborted."""
         again = {each.instance for each in prepared}.difference(decision.instances)
-        end_all(client, sorted(again), self._terms, commit=False)
+        end_all(client, sorted(again), self._capabilities, commit=False)
         self.end(client, decision)
         is_same = not source or not decision.source or source == decision.source
         if batch_id < decision.batch_id or not is_same:
@@ -201,17 +203,17 @@ class SinkDriver:
         is_known = self._start is not RunStart.AFTER_TASKS or self._seen_open.issuperset(
             each.instance for each in prepared
         )
-        if is_known and age_ms <= self._terms.timeout_ms // 2:
+        if is_known and age_ms <= self._capabilities.timeout_ms // 2:
             return
         found = describe(client, [each.transactional_id for each in prepared])
         if any(found.get(each.transactional_id) != (each.instance, ONGOING) for each in prepared):
             raise TransactionTimeoutError(
                 f"a transaction of this micro-batch was aborted before the decision: it took longer than "
-                f"{self._terms.timeout_ms / 1000:g} s, or another run of the query began. Nothing of it counts; "
+                f"{self._capabilities.timeout_ms / 1000:g} s, or another run of the query began. Nothing of it counts; "
                 "raise the log's transaction.max.timeout.ms, or read less at once (maxOffsetsPerTrigger)"
             )
 
-    def _find_strays(self, client: WireClient, prepared: Sequence[Prepared]) -> list[Instance]:
+    def _find_strays(self, client: WireClient, prepared: Sequence[Prepared]) -> list[ProducerInstance]:
         """The open transactions that are not ``prepared``. Searched after a task was run again, and once a minute.
 
         A newer run could own them, so they may be aborted only after the decision has proved that there is none.
@@ -223,7 +225,7 @@ class SinkDriver:
         kept = {each.instance for each in prepared}
         return [each for each in self._open(client) if each not in kept]
 
-    def _open(self, client: WireClient, *, has_asked: bool = False) -> list[Instance]:
+    def _open(self, client: WireClient, *, has_asked: bool = False) -> list[ProducerInstance]:
         """The open transactions of this sink's tasks; another sink's name may begin with this one's."""
         found = open_transactions(client, f"{self._run.group}-", has_asked=has_asked)
         return [each for each in found if is_task_of(self._run.group, each.transactional_id)]

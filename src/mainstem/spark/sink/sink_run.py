@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from mainstem.client.wire.produce.prepared import Instance
+from mainstem.client.wire.produce.prepared import ProducerInstance
 from mainstem.client.wire.produce.producers import ProducerIdentity
 from mainstem.model import Position
 from mainstem.spark.options.options import LogOptions
@@ -65,8 +65,8 @@ class Prepared:
     attempt: int = 0
 
     @property
-    def instance(self) -> Instance:
-        return Instance(self.transactional_id, self.producer_id, self.producer_epoch)
+    def instance(self) -> ProducerInstance:
+        return ProducerInstance(self.transactional_id, self.producer_id, self.producer_epoch)
 
     @property
     def transaction(self) -> DecidedTransaction:

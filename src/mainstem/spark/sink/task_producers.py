@@ -10,10 +10,10 @@ The states of an id:
 1. *New*: InitProducerId. No other process has the id, so there is nothing to fence.
 2. *Prepared*: a task has reported it. From here on the driver ends its transaction. The process sends no request for
    it, because an InitProducerId might abort a decided transaction.
-3. *Taken again*, by a task of a later micro-batch. Spark begins that one only when the one before is finished, so the
-   transaction has ended. If ending a transaction raises the epoch, the process knows the next epoch and sends no
-   request: the log refuses records with it unless the transaction has ended. Otherwise, or if the log refuses them, the
-   process sends InitProducerId.
+3. *Taken again*, by a task of a later micro-batch. Spark starts a micro-batch only after the previous one has finished,
+   so the transaction has ended. With transaction version 2 the end of a transaction raises the epoch by one. The
+   process then uses the next epoch without a request; the log refuses it as long as the transaction is open. With
+   version 1, or after such a refusal, the process sends InitProducerId.
 4. *Failed* before the report: no decision can name it. The process aborts it at once, if it can reach the log.
 
 A forked process starts without ids. Owned by one thread.
@@ -30,7 +30,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mainstem.client.wire.cluster.cluster import WireClient
-from mainstem.client.wire.produce.prepared import Instance, Terms, add_partitions, end_all, init_producer, learn_terms
+from mainstem.client.wire.produce.prepared import (
+    ProducerInstance,
+    TransactionCapabilities,
+    add_partitions,
+    end_all,
+    init_producer,
+    learn_capabilities,
+)
 from mainstem.client.wire.produce.producers import ProducerIdentity
 from mainstem.errors import MainstemError
 from mainstem.model import TopicPartition
@@ -61,18 +68,18 @@ class _Process:
     pid: int = field(default_factory=os.getpid)
     word: str = field(default_factory=lambda: secrets.token_hex(_WORD_BYTES))
     numbers: itertools.count[int] = field(default_factory=itertools.count)
-    terms: dict[tuple[LogOptions, int | None], Terms] = field(default_factory=dict)
+    capabilities: dict[tuple[LogOptions, int | None], TransactionCapabilities] = field(default_factory=dict)
     idle: dict[tuple[LogOptions, str], list[_Id]] = field(default_factory=dict)
 
 
 _THIS: list[_Process] = []
 
 
-def terms_of(client: WireClient, log: LogOptions, timeout_ms: int | None) -> Terms:
+def capabilities_of(client: WireClient, log: LogOptions, timeout_ms: int | None) -> TransactionCapabilities:
     """How the log runs transactions. Each process asks once."""
-    known = _this().terms
+    known = _this().capabilities
     if (log, timeout_ms) not in known:
-        known[log, timeout_ms] = learn_terms(client, timeout_ms)
+        known[log, timeout_ms] = learn_capabilities(client, timeout_ms)
     return known[log, timeout_ms]
 
 
@@ -80,13 +87,18 @@ class TaskProducer(Producer):
     """The producer of one task's transaction, which the driver ends. It gets its identity with the first record."""
 
     def __init__(
-        self, log: LogOptions, group: str, batch_id: int, terms: Terms, on_init: Callable[[], None] = lambda: None
+        self,
+        log: LogOptions,
+        group: str,
+        batch_id: int,
+        capabilities: TransactionCapabilities,
+        on_init: Callable[[], None] = lambda: None,
     ) -> None:
         """``on_init`` is called when the producer has its identity."""
         super().__init__(ProducerIdentity(-1, -1))
         self._key = (log, group)
         self._batch_id = batch_id
-        self._terms = terms
+        self._capabilities = capabilities
         self._on_init = on_init
         self._id = _taken(self._key, batch_id)
         self._is_ready = False
@@ -95,9 +107,9 @@ class TaskProducer(Producer):
         self.transactional_id = self._id.name
 
     @property
-    def instance(self) -> Instance:
+    def instance(self) -> ProducerInstance:
         """The transaction; valid after the first record."""
-        return Instance(self._id.name, *self._identity)
+        return ProducerInstance(self._id.name, *self._identity)
 
     @property
     def has_begun(self) -> bool:
@@ -112,7 +124,7 @@ class TaskProducer(Producer):
         return super().stamp(client, tp)
 
     def asks_before(self, tp: TopicPartition) -> bool:
-        return not self._terms.raises_epoch and tp not in self._added
+        return not self._capabilities.raises_epoch and tp not in self._added
 
     def renews(self, client: WireClient) -> bool:
         """The log has refused the expected epoch: ask for the current one."""
@@ -133,14 +145,14 @@ class TaskProducer(Producer):
         self._id.last = None
         if self._is_ready:
             try:
-                end_all(client, [self.instance], self._terms, commit=False)
+                end_all(client, [self.instance], self._capabilities, commit=False)
             except MainstemError:
                 return  # the id may still have an open transaction: do not use it again
         _give_back(self._key, self._id)
 
     def _begin(self, client: WireClient) -> None:
         last = self._id.last
-        if self._terms.raises_epoch and last is not None and last.producer_epoch < _EPOCH_LAST:
+        if self._capabilities.raises_epoch and last is not None and last.producer_epoch < _EPOCH_LAST:
             self._identity = last._replace(producer_epoch=last.producer_epoch + 1)
             self._is_expected = True
         else:
@@ -150,7 +162,7 @@ class TaskProducer(Producer):
 
     def _init(self, client: WireClient) -> None:
         self._is_expected = False
-        self._identity = init_producer(client, self._id.name, self._terms)
+        self._identity = init_producer(client, self._id.name, self._capabilities)
 
 
 def is_task_of(group: str, transactional_id: str) -> bool:

@@ -46,7 +46,7 @@ from mainstem.spark.sink.producing import Producing
 from mainstem.spark.sink.sink_commits import MicroBatchCommit, digest
 from mainstem.spark.sink.sink_driver import RunStart, SinkDriver, read_decision
 from mainstem.spark.sink.sink_run import NOT_DECIDED, Decided, Prepared, SinkRun, StepObserver, ignore_step
-from mainstem.spark.sink.task_producers import TaskProducer, terms_of
+from mainstem.spark.sink.task_producers import TaskProducer, capabilities_of
 
 KILLED_AFTER_S: Final = 3.0
 """How long tasks that have not reported may still run: Spark gives them two seconds when it kills them."""
@@ -92,8 +92,8 @@ def prepare(
     ``task`` is the number of the task's partition, ``attempt`` how often it was run before.
     """
     with borrowed(run.log) as client:
-        terms = terms_of(client, run.log, run.timeout_ms)
-        producer = TaskProducer(run.log, run.group, batch_id, terms, lambda: on_step("task:initialized"))
+        capabilities = capabilities_of(client, run.log, run.timeout_ms)
+        producer = TaskProducer(run.log, run.group, batch_id, capabilities, lambda: on_step("task:initialized"))
         begun_ms = time.time_ns() // 1_000_000
         preparing = Preparing(Producing(client, write, producer, task), is_decided=batch_id <= run.decided)
         try:

@@ -49,9 +49,9 @@ def bury(client: WireClient, topic: str, place: TopicPartition, letters: Sequenc
     ``letters`` are rows of a record's columns, with ``error`` beside them. Raises UnknownTopicError,
     RecordTooLargeError, LogUnavailableError.
     """
-    life = client.metadata([place.topic])[place.topic].topic_id
+    topic_id = client.metadata([place.topic])[place.topic].topic_id
     target = TopicPartition(topic, place.partition % client.partition_count(topic))
-    for records in _batches(letters, life, place):
+    for records in _batches(letters, topic_id, place):
         try:
             client.produce(target, build_batch(records))
         except InvalidRecordError:
@@ -60,11 +60,11 @@ def bury(client: WireClient, topic: str, place: TopicPartition, letters: Sequenc
                 client.produce(target, build_batch([record]))
 
 
-def _batches(letters: Sequence[dict[str, Any]], life: UUID, place: TopicPartition) -> Iterator[list[NewRecord]]:
+def _batches(letters: Sequence[dict[str, Any]], topic_id: UUID, place: TopicPartition) -> Iterator[list[NewRecord]]:
     records: list[NewRecord] = []
     size = 0
     for letter in letters:
-        record = _record(letter, life, place)
+        record = _record(letter, topic_id, place)
         size += len(record.key or b"") + len(record.value or b"")
         if records and (len(records) == _RECORDS_MAX or size > _BYTES_MAX):
             yield records
@@ -74,10 +74,10 @@ def _batches(letters: Sequence[dict[str, Any]], life: UUID, place: TopicPartitio
         yield records
 
 
-def _record(letter: dict[str, Any], life: UUID, place: TopicPartition) -> NewRecord:
+def _record(letter: dict[str, Any], topic_id: UUID, place: TopicPartition) -> NewRecord:
     own = [(header["key"], header["value"]) for header in letter["headers"] or () if header["key"] != IDEMPOTENCY_KEY]
     timestamp_ms = str(round(letter["timestamp"].timestamp() * 1000))
     said = dead_letter_of(letter["error"], place, letter["offset"], timestamp=timestamp_ms)
-    headers = (*own, *said, (IDEMPOTENCY_KEY, f"{life}/{place.partition}/{letter['offset']}".encode()))
+    headers = (*own, *said, (IDEMPOTENCY_KEY, f"{topic_id}/{place.partition}/{letter['offset']}".encode()))
     # Its own time would be retention's to judge: a replay of old records must not make letters that are gone at once.
     return NewRecord(letter["key"], letter["value"], headers, time.time_ns() // 1_000_000)

@@ -80,11 +80,11 @@ def recreation_losses(reader: str, position: Position, then: Mapping[str, str], 
     """The losses of topics that were deleted since ``then``, recreated or not: all unread offsets."""
     losses = []
     for tp, offset in position.items():
-        life = then.get(tp.topic, "")
+        former_id = then.get(tp.topic, "")
         if tp.topic not in now:
             losses.append(noticed(reader, tp, offset, None, DELETED, then))
-        elif topic_was_recreated(life, now[tp.topic]):
-            said = f"{MADE_AGAIN}: its id was {life}, it is {now[tp.topic]} now"
+        elif topic_was_recreated(former_id, now[tp.topic]):
+            said = f"{MADE_AGAIN}: its id was {former_id}, it is {now[tp.topic]} now"
             losses.append(noticed(reader, tp, offset, None, said, then))
     return losses
 

@@ -32,7 +32,7 @@ class OffsetRange:
 class ScanPartition(InputPartition):
     """The input of one task: ranges, read one after the other.
 
-    ``reader`` is the name that losses go by, ``topic_ids`` the lives of topics that the offsets belong to.
+    ``reader`` is the name that losses go by, ``topic_ids`` the ids of the topics that the offsets belong to.
     """
 
     def __init__(

@@ -41,7 +41,7 @@ class ScanOptions:
     """Where a loss is noted, in the name of ``reader``."""
     reader: str = ""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
-    """The lives of topics that the offsets belong to, as far as they are known."""
+    """The ids of the topics that the offsets belong to, as far as they are known."""
     is_table: bool = False
     skips_damaged: bool = False
     """Whether records that are in the log and cannot be read are skipped, and noted as a loss."""

@@ -189,9 +189,11 @@ class _Kept:
 _KEPT: dict[tuple[str, TopicPartition, str], _Kept] = {}
 
 
-def read_table(client: WireClient, life: str, wanted: OffsetRange, options: TypedOptions) -> Iterator[pa.RecordBatch]:
-    """The latest value of each key of the partition before the range's end. ``life`` is the topic's id."""
-    identity = (life, wanted.topic_partition, f"{options.decoder!r} {options.schema}")
+def read_table(
+    client: WireClient, topic_id: str, wanted: OffsetRange, options: TypedOptions
+) -> Iterator[pa.RecordBatch]:
+    """The latest value of each key of the partition before the range's end."""
+    identity = (topic_id, wanted.topic_partition, f"{options.decoder!r} {options.schema}")
     kept = _KEPT.get(identity)
     if kept is None or kept.next_offset > wanted.end:  # an earlier micro-batch is run again: it needs the table of then
         kept = _Kept(wanted.start, [])

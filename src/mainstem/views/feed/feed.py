@@ -103,7 +103,7 @@ class Feed:
         self._bookmark = bookmark
         self._clock = clock or SystemClock()
         self._is_first_reading = not bookmark.position
-        self._heard: tuple[int, Mapping[TopicPartition, int]] | None = None
+        self._noted_ends: tuple[int, Mapping[TopicPartition, int]] | None = None
         self._delete_retention_ms: int | None = None
         self.lag = 0
         """How many offsets lie between the last step and the log's end of committed records, as last heard of."""
@@ -158,7 +158,7 @@ class Feed:
         arrow_batches = [arrow_batch for arrow_batch in found if arrow_batch is not None]
         self._take_turns(fetched)
         self.lag = self._lag()
-        self._note_what_was_heard(asked_ms, fetched)
+        self._note_what_was_noted_ends(asked_ms, fetched)
         self.has_met_gap = self.has_met_gap or bool(gaps)
         bookmark = self._bookmark_behind(epochs, gaps)
         if bookmark.position == self._bookmark.position:
@@ -172,7 +172,7 @@ class Feed:
         self._client.close()
 
     def _look_at_topic(self) -> None:
-        """Check the topic's life, and take up partitions that are new."""
+        """Check that the topic is still the same, and add partitions that are new."""
         self._looked_s = self._clock.monotonic_s()
         topic = self._metadata()
         check_topic_id(topic, self._bookmark)
@@ -278,15 +278,15 @@ class Feed:
             return _DELETE_RETENTION_MS
         return _DELETE_RETENTION_MS if value is None else int(value)
 
-    def _note_what_was_heard(self, asked_ms: int, fetched: Mapping[TopicPartition, FetchedPartition]) -> None:
+    def _note_what_was_noted_ends(self, asked_ms: int, fetched: Mapping[TopicPartition, FetchedPartition]) -> None:
         """Where the log ended at a time; when that is passed, nothing behind the position stood there at that time."""
         if self._until is not None:
             return
-        if self._heard is None and all(part.error is None for part in fetched.values()):
-            self._heard = asked_ms, dict(self._ends)
-        if self._heard is not None and all(self._offsets[tp] >= end for tp, end in self._heard[1].items()):
-            self._bookmark = replace(self._bookmark, caught_up_ms=self._heard[0])
-            self._heard, self._is_first_reading = None, False
+        if self._noted_ends is None and all(part.error is None for part in fetched.values()):
+            self._noted_ends = asked_ms, dict(self._ends)
+        if self._noted_ends is not None and all(self._offsets[tp] >= end for tp, end in self._noted_ends[1].items()):
+            self._bookmark = replace(self._bookmark, caught_up_ms=self._noted_ends[0])
+            self._noted_ends, self._is_first_reading = None, False
 
     def _refuse_what_is_wrong(self, fetched: Mapping[TopicPartition, FetchedPartition]) -> None:
         for tp, part in fetched.items():

@@ -15,7 +15,7 @@ from mainstem.model import Position, TopicPartition
 from mainstem.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from mainstem.protocol.messages.list_transactions import ListTransactionsRequest
 
-_LOGGER = logging.getLogger("mainstem.views")
+_LOG = logging.getLogger("mainstem.views")
 
 
 def holding_back(client: WireClient, wanted: Position, topic: str) -> tuple[str, ...]:
@@ -26,7 +26,7 @@ def holding_back(client: WireClient, wanted: Position, topic: str) -> tuple[str,
     try:
         return _holding_back(client, wanted, topic)
     except MainstemError as error:
-        _LOGGER.debug("the open transactions of %s cannot be listed: %s", topic, error)
+        _LOG.debug("the open transactions of %s cannot be listed: %s", topic, error)
         return ()
 
 

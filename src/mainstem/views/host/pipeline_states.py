@@ -18,7 +18,7 @@ from mainstem.model import Record
 from mainstem.pipelines.state import LOST_AFTER_MS, STATES_TOPIC, PipelineState, Status
 from mainstem.views.host.progress_follower import TopicFollower
 
-_LOGGER = logging.getLogger("mainstem.views")
+_LOG = logging.getLogger("mainstem.views")
 
 
 class PipelineStates(TopicFollower):
@@ -49,7 +49,7 @@ class PipelineStates(TopicFollower):
         try:
             state = None if record is None else PipelineState.from_record(record)
         except SchemaError as error:
-            _LOGGER.warning("%s", error)
+            _LOG.warning("%s", error)
             return None
         if state is None:
             return None

@@ -20,7 +20,7 @@ from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.views.feed.coverage import Coverage
 from mainstem.views.subscriptions.changes import Changes
 
-_LOGGER = logging.getLogger("mainstem.views")
+_LOG = logging.getLogger("mainstem.views")
 _RETRY_S = 0.5
 
 
@@ -56,7 +56,7 @@ class TopicFollower(ABC):
             try:
                 self._follow()
             except MainstemError as error:  # no such topic yet, or the log is away
-                _LOGGER.debug("topic %s cannot be followed: %s", self._topic, error)
+                _LOG.debug("topic %s cannot be followed: %s", self._topic, error)
             except Exception as error:  # noqa: BLE001 - without this thread no read with at_least would end well
                 failed(f"follower of {self._topic}", error)
             self._stopping.wait(_RETRY_S)
@@ -73,7 +73,7 @@ class TopicFollower(ABC):
                     continue
                 for damage in follower.damaged[damaged:]:
                     damaged += 1
-                    _LOGGER.warning("skipped: %s", damage)
+                    _LOG.warning("skipped: %s", damage)
                 if record is not None:
                     self.take(record)
 
@@ -90,7 +90,7 @@ class ProgressFollower(TopicFollower):
         try:
             progress = Progress.from_record(record)
         except SchemaError as error:
-            _LOGGER.warning("%s", error)
+            _LOG.warning("%s", error)
             return
         if progress is None:
             self._coverage.drop((record.key or b"").decode(errors="replace"))

@@ -33,7 +33,7 @@ from mainstem.views.host.dead_letters import DeadLetterTopic
 from mainstem.views.host.runner import NotYetError, ViewRunner
 from mainstem.views.host.schemas import schema_of_view
 from mainstem.views.past.as_of import AsOf, position_at
-from mainstem.views.past.historical_stores import PastStores
+from mainstem.views.past.historical_stores import HistoricalStores
 from mainstem.views.past.past_build import PastBuilder
 from mainstem.views.requests import GetQuery, Request
 from mainstem.views.status import BuiltFrom, RebuildFrom, RebuildResult, VerifyResult, ViewStatus
@@ -87,21 +87,21 @@ class HostContext:
 class View:
     """One view: its queries and its maintenance."""
 
-    def __init__(self, definition: ViewDefinition, directory: Path, surroundings: HostContext) -> None:
+    def __init__(self, definition: ViewDefinition, directory: Path, context: HostContext) -> None:
         self.definition = definition
         self.name = definition.name
         self.topic = definition.topic.name
         self._directory = directory
-        self._around = surroundings
+        self._context = context
         self._versions = Versions(directory)
-        self._letters = DeadLetterTopic(surroundings.log, self.name, self.topic, definition.dead_letter_topic)
+        self._letters = DeadLetterTopic(context.log, self.name, self.topic, definition.dead_letter_topic)
         self._watchers = Subscriptions()
-        self._runner = ViewRunner(self.name, self._open_current, surroundings.changes, self._watchers)
+        self._runner = ViewRunner(self.name, self._open_current, context.changes, self._watchers)
         self._maintenance = threading.Lock()
         self._is_rebuilding = False
         self._verified: VerifyResult | None = None
-        sampling = surroundings.sampling
-        self.sampler = Sampler(self.topic, directory / "sample", surroundings.clock, sampling, self._subject)
+        sampling = context.sampling
+        self.sampler = Sampler(self.topic, directory / "sample", context.clock, sampling, self._subject)
 
     def start(self) -> None:
         """Begin to apply and to answer."""
@@ -160,7 +160,7 @@ class View:
 
         def compare(version: Version, store: ViewStore) -> DiffAnswer:
             with _states(version, store, (start, end), request.timeout_s) as (before, after):
-                changes, next_key = changes_between(before, after, request, self._around.clock)
+                changes, next_key = changes_between(before, after, request, self._context.clock)
                 return DiffAnswer(changes, start, after.position if end is None else end, next_key)
 
         return self._serving(compare)
@@ -174,7 +174,7 @@ class View:
 
     def watch(self, request: WatchRequest, wake: Callable[[], None]) -> ChangeSubscription:
         """Listen to changes; ``wake`` says, from any thread, that there are some. Raises as RowWatch does."""
-        return ChangeSubscription(self, self._watchers, self._around.log, self._client, request, wake)
+        return ChangeSubscription(self, self._watchers, self._context.log, self._client, request, wake)
 
     def status(self, covers: Callable[[str, Position], Position]) -> ViewStatus:
         """How the view is. ``covers``: what a position of a topic covers."""
@@ -218,7 +218,7 @@ class View:
             version = self._runner.version
             if version is None:
                 raise UnavailableError(f"view {self.name} is not ready yet")
-            started_s = self._around.clock.monotonic_s()
+            started_s = self._context.clock.monotonic_s()
             with version.lease() as store, store.snapshot() as snapshot:
                 # What a verification has found to differ, an account of writes does not put right.
                 result = None if full or self._drift() is not None else by_account(self.name, snapshot)
@@ -226,10 +226,10 @@ class View:
                     result = self._compare(version, snapshot)
                     if result.equal and result.compared_from is None:
                         store.mark_verified()
-            seconds = self._around.clock.monotonic_s() - started_s
+            seconds = self._context.clock.monotonic_s() - started_s
             if not result.equal:
                 version.mark_unverified()
-            self._verified = replace(result, seconds=seconds, time_ms=self._around.clock.time_ms())
+            self._verified = replace(result, seconds=seconds, time_ms=self._context.clock.time_ms())
             return self._verified
 
     def _compare(self, version: Version, snapshot: Snapshot) -> VerifyResult:
@@ -249,7 +249,7 @@ class View:
         snapshot, and the log from there. A snapshot does not repair a store that another process has changed.
         """
         with self._maintaining():
-            started_s = self._around.clock.monotonic_s()
+            started_s = self._context.clock.monotonic_s()
             former = self._former()
             path = self._versions.create(self.topic, definition := self._store_definition())
             version = None
@@ -280,7 +280,7 @@ class View:
                 self._versions.remove(former)
             self._verified = None  # it was about the version before
             self.sampler.forget()
-            seconds = self._around.clock.monotonic_s() - started_s
+            seconds = self._context.clock.monotonic_s() - started_s
             return RebuildResult(self.name, version.records, version.position, seconds, version.built_from)
 
     def _fill(self, path: Path, definition: StoreDefinition, location: Path) -> int:
@@ -365,11 +365,11 @@ class View:
             raise UnavailableError(f"view {self.name} is being stopped")
 
     def _client(self) -> WireClient:
-        return self._around.wire_client(self.name)
+        return self._context.wire_client(self.name)
 
     def _store_definition(self) -> StoreDefinition:
         """Raises NotYetError while the topic's schema is not known."""
-        schema = schema_of_view(self.definition, self._around.log, is_derived=self.topic in self._around.derived)
+        schema = schema_of_view(self.definition, self._context.log, is_derived=self.topic in self._context.derived)
         return StoreDefinition(self.name, self.definition.kind, schema, self.definition.on_damaged)
 
     def _open_current(self) -> Version:
@@ -400,7 +400,7 @@ class View:
         store = open_store(store_path(path), definition, for_users=True)
         client = self._client()
         try:
-            snapshots = StoreSnapshots(snapshots_path(path), self._around.snapshot_every)
+            snapshots = StoreSnapshots(snapshots_path(path), self._context.snapshot_every)
             feed = Feed(
                 client,
                 self.topic,
@@ -416,13 +416,13 @@ class View:
             raise
         if not store.position:
             note_origin(path, BuiltFrom("left" if any(feed.beginning.values()) else "log", feed.beginning))
-        life = feed.bookmark.topic_ids
-        builder = PastBuilder(self.topic, life, definition, snapshots, self._client, for_users=True)
-        past = PastStores(past_path(path), builder.build, self._around.clock)
+        topic_ids = feed.bookmark.topic_ids
+        builder = PastBuilder(self.topic, topic_ids, definition, snapshots, self._client, for_users=True)
+        past = HistoricalStores(past_path(path), builder.build, self._context.clock)
         return Version(path, definition, store, feed, self._send, snapshots, past)
 
     def _send(self, version: Version, poisons: Sequence[Poison]) -> None:
-        """Send dead letters, but for those that the serving version of the same life has sent already."""
+        """Send dead letters, but for those that the serving version of the same topic id has sent already."""
         serving = self._runner.version
         is_beside = serving is not None and serving is not version and serving.topic_ids == version.topic_ids
         self._letters.send(poisons, serving.position if serving is not None and is_beside else Position())

@@ -51,7 +51,7 @@ class _Past:
     is_forgotten: bool = False
 
 
-class PastStores:
+class HistoricalStores:
     """The past states of one version of a view."""
 
     def __init__(self, directory: Path, build: Build, clock: Clock, stores_max: int = STORES_MAX) -> None:

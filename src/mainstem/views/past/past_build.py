@@ -31,7 +31,7 @@ from mainstem.views.stores.store import Bookmark, StoreDefinition, ViewStore, no
 from mainstem.views.stores.store_kinds import open_store
 from mainstem.views.stores.store_snapshots import StoreSnapshots, copy_store
 
-_LOGGER = logging.getLogger("mainstem.views")
+_LOG = logging.getLogger("mainstem.views")
 _WAIT_MS = 500
 
 
@@ -82,7 +82,7 @@ class PastBuilder:
         try:
             is_new = not store.position
             if store.position != start:
-                _LOGGER.warning("a snapshot of %s made at %s holds %s: not used", self.topic, start, store.position)
+                _LOG.warning("a snapshot of %s made at %s holds %s: not used", self.topic, start, store.position)
                 _give_up(store, path)
                 return None
             begin = Bookmark(topic_ids=self.topic_ids) if is_new else store.bookmark

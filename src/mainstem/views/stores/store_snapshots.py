@@ -48,7 +48,7 @@ from mainstem.errors import StorageError
 from mainstem.model import Position
 from mainstem.views.stores.store import Bookmark, ViewStore
 
-_LOGGER = logging.getLogger("mainstem.views")
+_LOG = logging.getLogger("mainstem.views")
 EVERY_RECORDS = 100_000
 KEPT_MAX = 5
 _BOOKMARK = "bookmark.json"
@@ -117,7 +117,7 @@ class StoreSnapshots:
             self._make(store)
         except (OSError, StorageError) as error:
             # The view itself has lost nothing: it goes on, and tries again after as many records.
-            _LOGGER.warning("no snapshot of the store could be made in %s: %s", self._directory, error)
+            _LOG.warning("no snapshot of the store could be made in %s: %s", self._directory, error)
 
     @contextmanager
     def newest_within(self, position: Position) -> Iterator[StoreSnapshot | None]:
@@ -147,7 +147,7 @@ class StoreSnapshots:
             self._directory.mkdir(parents=True, exist_ok=True)
             replace_file(LOCAL_FILES, self._directory / _VOID, b"")
         except (OSError, StorageError) as error:  # until the next opening it is known all the same
-            _LOGGER.warning("it could not be noted in %s that there shall be no snapshots: %s", self._directory, error)
+            _LOG.warning("it could not be noted in %s that there shall be no snapshots: %s", self._directory, error)
         for found in gone:
             _remove(found.path)
 
@@ -222,7 +222,7 @@ def _found(directory: Path) -> tuple[StoreSnapshot, ...]:
             whole = path.name.isdecimal()
             bookmark = Bookmark.from_text((path / _BOOKMARK).read_text()) if whole else None
         except (OSError, StorageError) as error:
-            _LOGGER.warning("the snapshot in %s cannot be read, and is deleted: %s", path, error)
+            _LOG.warning("the snapshot in %s cannot be read, and is deleted: %s", path, error)
             bookmark = None
         if bookmark is None:
             shutil.rmtree(path, ignore_errors=True)
@@ -235,4 +235,4 @@ def _remove(path: Path) -> None:
     try:
         remove_directory(path, path.with_name(path.name + _REMOVING))
     except StorageError as error:  # the next start finds it and removes it
-        _LOGGER.warning("a snapshot could not be removed: %s", error)
+        _LOG.warning("a snapshot could not be removed: %s", error)

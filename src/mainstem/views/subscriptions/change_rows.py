@@ -167,7 +167,7 @@ class ChangeSubscription:
             beginning = log.beginning(topic)
             is_lost = any(since.get(tp, 0) < min(offset, began.get(tp, 0)) for tp, offset in beginning.items())
             keys = None if is_lost or behind > _REPLAY_MAX else self._keys_between(since, began)
-        except (ViewStoppedError, UnknownTopicError):  # of another life of the topic
+        except (ViewStoppedError, UnknownTopicError):  # the topic was recreated
             self._must_reset, self._not_before = True, Position()
             return
         prefix = self._watch.wanted.prefix

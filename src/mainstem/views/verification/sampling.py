@@ -42,7 +42,7 @@ from mainstem.views.stores.store_kinds import open_store
 from mainstem.views.verification.verify import Replay, differences
 from mainstem.views.versions.version import Version
 
-_LOGGER = logging.getLogger("mainstem.views")
+_LOG = logging.getLogger("mainstem.views")
 _FETCH_BYTES = 1 << 20
 _FOLLOW_SHARE = 0.25
 _COMPARE_SHARE = 0.5
@@ -159,7 +159,7 @@ class Sampler:
             except _GivenWay:
                 return None
             except MainstemError as error:  # the log is away, the view was closed: the next round will see
-                _LOGGER.debug("the sampling of %s ended: %s", self._topic, error)
+                _LOG.debug("the sampling of %s ended: %s", self._topic, error)
                 return None
             finally:
                 shutil.rmtree(self._scratch, ignore_errors=True)

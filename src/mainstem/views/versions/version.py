@@ -17,7 +17,7 @@ import pyarrow as pa
 from mainstem.errors import DamagedRecordsError, ViewStoppedError
 from mainstem.model import Position
 from mainstem.views.feed.feed import Feed, FeedStep
-from mainstem.views.past.historical_stores import PastStores
+from mainstem.views.past.historical_stores import HistoricalStores
 from mainstem.views.stores.store import Poison, StoreDefinition, ViewStore
 from mainstem.views.stores.store_snapshots import StoreSnapshots
 from mainstem.views.versions.versions import origin_of
@@ -40,7 +40,7 @@ class Version:
         feed: Feed,
         send: Callable[[Version, Sequence[Poison]], None],
         snapshots: StoreSnapshots,
-        past: PastStores,
+        past: HistoricalStores,
     ) -> None:
         """``send``: where the poison of this version goes."""
         self.path = path

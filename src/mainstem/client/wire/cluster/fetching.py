@@ -1,7 +1,7 @@
 """Fetch: the request for several partitions, and what comes back for each. Pure functions over protocol messages.
 
 Partitions are asked for by topic id where the broker knows ids, so that a topic that was deleted and made again is
-never read at offsets of its former life.
+never read at offsets of the deleted topic.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class PartitionMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """A topic as the cluster describes it. ``topic_id`` is one life of the topic; all zeros on an old broker."""
+    """A topic as the cluster describes it. A recreated topic has another ``topic_id``; all zeros on an old broker."""
 
     name: str
     topic_id: uuid.UUID

@@ -1,13 +1,14 @@
 """Transactions that one process fills and another one ends, by the Kafka protocol.
 
 The process that fills a transaction takes a transactional id (``init_producer``), adds its partitions, produces, and
-hands on the id with producer id and epoch: ``Instance``. The process that ends it needs nothing else (``end_all``).
-Meanwhile the transaction is open, and readers of committed records stop before it. So ``open_transactions`` finds
-abandoned ones.
+hands on the id with producer id and epoch: ``ProducerInstance``. The process that ends it needs nothing else
+(``end_all``). Meanwhile the transaction is open, and readers of committed records stop before it. So
+``open_transactions`` finds abandoned ones.
 
-Terms. From transaction version 2 on (KIP-890) each end raises the epoch, so an instance names exactly one transaction:
-ending it twice cannot end another one, and the records themselves add their partitions. Where a log serves two-phase
-transactions (KIP-939) they have no time-out; elsewhere the log aborts them after their time-out.
+``TransactionCapabilities`` says what the log offers. From transaction version 2 on (KIP-890) each end raises the epoch,
+so an instance names exactly one transaction: ending it twice cannot end another one, and the records themselves add
+their partitions. Where a log serves two-phase transactions (KIP-939) they have no time-out; elsewhere the log aborts
+them after their time-out.
 
 Functions over a ``WireClient``, whose contract they have.
 """
@@ -61,7 +62,7 @@ _OFFSETS_VERSION_1_MAX: Final = 4
 _BROKER_RESOURCE: Final = 4
 
 
-class Terms(NamedTuple):
+class TransactionCapabilities(NamedTuple):
     """How a log runs transactions. With ``is_two_phase`` they have no time-out, and ``timeout_ms`` is not used.
 
     A default time-out (not ``is_chosen``) is lowered where the log allows less.
@@ -73,7 +74,7 @@ class Terms(NamedTuple):
     is_chosen: bool = False
 
 
-class Instance(NamedTuple):
+class ProducerInstance(NamedTuple):
     """One transaction: its transactional id, and who its producer is in it."""
 
     transactional_id: str
@@ -84,20 +85,20 @@ class Instance(NamedTuple):
 class Described(NamedTuple):
     """A transactional id as its coordinator has it; ``state`` is Kafka's word, e.g. ``Ongoing``."""
 
-    instance: Instance
+    instance: ProducerInstance
     state: str
 
 
-def learn_terms(client: WireClient, timeout_ms: int | None = None) -> Terms:
-    """Its terms. Without ``timeout_ms`` two-phase where that is served; else, and for 0, the longest time-out."""
+def learn_capabilities(client: WireClient, timeout_ms: int | None = None) -> TransactionCapabilities:
+    """Ask the log. Without ``timeout_ms`` two-phase where that is served; else, and for 0, the longest time-out."""
     raises_epoch = client.features().get("transaction.version", 0) >= _VERSION_2
     if timeout_ms == 0:
-        return Terms(False, raises_epoch, _timeout_ms_max(client))
+        return TransactionCapabilities(False, raises_epoch, _timeout_ms_max(client))
     if timeout_ms is not None:
-        return Terms(False, raises_epoch, timeout_ms, is_chosen=True)
+        return TransactionCapabilities(False, raises_epoch, timeout_ms, is_chosen=True)
     if client.version_of(InitProducerIdRequest) >= _TWO_PHASE_FROM:
-        return Terms(True, raises_epoch, TIMEOUT_MS_DEFAULT)
-    return Terms(False, raises_epoch, _timeout_ms_max(client))
+        return TransactionCapabilities(True, raises_epoch, TIMEOUT_MS_DEFAULT)
+    return TransactionCapabilities(False, raises_epoch, _timeout_ms_max(client))
 
 
 def _timeout_ms_max(client: WireClient) -> int:
@@ -113,7 +114,10 @@ def _timeout_ms_max(client: WireClient) -> int:
 
 
 def init_producer(
-    client: WireClient, transactional_id: str, terms: Terms, expected: ProducerIdentity | None = None
+    client: WireClient,
+    transactional_id: str,
+    capabilities: TransactionCapabilities,
+    expected: ProducerIdentity | None = None,
 ) -> ProducerIdentity:
     """Take a transactional id over; what it has left open is aborted. With ``expected`` only if that is still current.
 
@@ -122,24 +126,24 @@ def init_producer(
     """
     request = InitProducerIdRequest(
         transactional_id=transactional_id,
-        transaction_timeout_ms=terms.timeout_ms,
-        enable2_pc=terms.is_two_phase,
+        transaction_timeout_ms=capabilities.timeout_ms,
+        enable2_pc=capabilities.is_two_phase,
     )
     if expected is not None:
         request.producer_id, request.producer_epoch = expected
     answer = ask_coordinator(client, request, transactional_id, TRANSACTION, lambda answer: [answer.error_code])
     if answer.error_code != ErrorCode.NONE:
         error = error_of(answer.error_code, f"the log gives no producer for the transactional id {transactional_id!r}")
-        if terms.is_two_phase and isinstance(error, AuthorizationError):  # the log's operator has switched it off
-            return init_producer(client, transactional_id, terms._replace(is_two_phase=False), expected)
-        if answer.error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT and not terms.is_chosen:
-            terms = terms._replace(timeout_ms=_timeout_ms_max(client), is_chosen=True)
-            return init_producer(client, transactional_id, terms, expected)
+        if capabilities.is_two_phase and isinstance(error, AuthorizationError):  # the operator has switched it off
+            return init_producer(client, transactional_id, capabilities._replace(is_two_phase=False), expected)
+        if answer.error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT and not capabilities.is_chosen:
+            capabilities = capabilities._replace(timeout_ms=_timeout_ms_max(client), is_chosen=True)
+            return init_producer(client, transactional_id, capabilities, expected)
         raise error
     return ProducerIdentity(answer.producer_id, answer.producer_epoch)
 
 
-def add_partitions(client: WireClient, instance: Instance, partitions: Collection[TopicPartition]) -> None:
+def add_partitions(client: WireClient, instance: ProducerInstance, partitions: Collection[TopicPartition]) -> None:
     """Make partitions part of the transaction, which begins with that. Idempotent. Raises the error of a refusal."""
     by_topic: dict[str, list[int]] = {}
     for each in sorted(partitions):
@@ -162,7 +166,7 @@ def add_partitions(client: WireClient, instance: Instance, partitions: Collectio
     _check([code for code in codes(answer) if code != ErrorCode.OPERATION_NOT_ATTEMPTED], context)
 
 
-def add_group(client: WireClient, instance: Instance, group: str) -> None:
+def add_group(client: WireClient, instance: ProducerInstance, group: str) -> None:
     """Make a group's offsets part of the transaction. Idempotent. Raises the error of a refusal."""
     name, producer_id, producer_epoch = instance
     request = AddOffsetsToTxnRequest(
@@ -174,16 +178,16 @@ def add_group(client: WireClient, instance: Instance, group: str) -> None:
 
 def commit_offsets(
     client: WireClient,
-    instance: Instance,
+    instance: ProducerInstance,
     group: str,
     entries: Mapping[TopicPartition, tuple[int, str]],
-    terms: Terms | None = None,
+    capabilities: TransactionCapabilities | None = None,
 ) -> None:
     """Commit offsets, each with its text, for ``group`` in the transaction. Raises the error of a refusal.
 
-    With ``terms`` it makes the group part of the transaction first, where the log asks for that.
+    With ``capabilities`` it makes the group part of the transaction first, where the log asks for that.
     """
-    if terms is not None and not terms.raises_epoch:
+    if capabilities is not None and not capabilities.raises_epoch:
         add_group(client, instance, group)
     by_topic: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
     for tp, (offset, metadata) in entries.items():
@@ -202,12 +206,12 @@ def commit_offsets(
     def codes(answer: Any) -> list[int]:
         return [item.error_code for topic in answer.topics for item in topic.partitions]
 
-    version_max = None if terms is None or terms.raises_epoch else _OFFSETS_VERSION_1_MAX
+    version_max = None if capabilities is None or capabilities.raises_epoch else _OFFSETS_VERSION_1_MAX
     answer = ask_coordinator(client, request, group, GROUP, codes, version_max=version_max)
     _check(codes(answer), f"the offsets of group {group!r} cannot be committed")
 
 
-def end(client: WireClient, instance: Instance, *, commit: bool) -> ProducerIdentity:
+def end(client: WireClient, instance: ProducerInstance, *, commit: bool) -> ProducerIdentity:
     """End one transaction; returns the producer's new identity. A request whose answer got lost is sent again.
 
     Raises the error of a refusal, LogUnavailableError: it is then unknown whether the transaction was ended.
@@ -222,19 +226,19 @@ def end(client: WireClient, instance: Instance, *, commit: bool) -> ProducerIden
 
 
 def end_all(
-    client: WireClient, instances: Iterable[Instance], terms: Terms, *, commit: bool
-) -> tuple[dict[Instance, ProducerIdentity], dict[Instance, MainstemError]]:
+    client: WireClient, instances: Iterable[ProducerInstance], capabilities: TransactionCapabilities, *, commit: bool
+) -> tuple[dict[ProducerInstance, ProducerIdentity], dict[ProducerInstance, MainstemError]]:
     """End transactions, without waiting between them: (the producers' new identities, the errors of those refused).
 
     Where the end raises the epoch, ending a transaction twice in the same way succeeds, as long as its producer has
     not begun another. Raises LogUnavailableError: it is then unknown which transactions were ended.
     """
     left = list(dict.fromkeys(instances))
-    ended: dict[Instance, ProducerIdentity] = {}
-    refused: dict[Instance, MainstemError] = {}
+    ended: dict[ProducerInstance, ProducerIdentity] = {}
+    refused: dict[ProducerInstance, MainstemError] = {}
     deadline = Deadline(SystemClock(), client.timeout_s)
     for pause_s in pauses_s():
-        left = _end_once(client, left, terms, commit, ended, refused)
+        left = _end_once(client, left, capabilities, commit, ended, refused)
         if not left:
             return ended, refused
         if deadline.left_s() <= pause_s:
@@ -248,18 +252,18 @@ def end_all(
 
 def _end_once(
     client: WireClient,
-    instances: Sequence[Instance],
-    terms: Terms,
+    instances: Sequence[ProducerInstance],
+    capabilities: TransactionCapabilities,
     commit: bool,
-    ended: dict[Instance, ProducerIdentity],
-    refused: dict[Instance, MainstemError],
-) -> list[Instance]:
+    ended: dict[ProducerInstance, ProducerIdentity],
+    refused: dict[ProducerInstance, MainstemError],
+) -> list[ProducerInstance]:
     """Try each once; returns those that may be tried again."""
     if not instances:
         return []
     nodes = coordinators(client, [each.transactional_id for each in instances], TRANSACTION)
     requests = [(_end_request(each, commit), nodes[each.transactional_id]) for each in instances]
-    version_max = None if terms.raises_epoch else _END_VERSION_1_MAX
+    version_max = None if capabilities.raises_epoch else _END_VERSION_1_MAX
     try:
         answers = client.request_all(requests, version_max=version_max)
     except NotConnectedError:
@@ -280,7 +284,7 @@ def _end_once(
     return again
 
 
-def _end_request(instance: Instance, commit: bool) -> EndTxnRequest:
+def _end_request(instance: ProducerInstance, commit: bool) -> EndTxnRequest:
     return EndTxnRequest(
         transactional_id=instance.transactional_id,
         producer_id=instance.producer_id,
@@ -289,19 +293,19 @@ def _end_request(instance: Instance, commit: bool) -> EndTxnRequest:
     )
 
 
-def _end_error(code: int, instance: Instance, commit: bool) -> MainstemError:
+def _end_error(code: int, instance: ProducerInstance, commit: bool) -> MainstemError:
     verb = "committed" if commit else "aborted"
     return error_of(code, f"the transaction of {instance.transactional_id!r} cannot be {verb}")
 
 
-def _identity_after(answer: EndTxnResponse, instance: Instance) -> ProducerIdentity:
+def _identity_after(answer: EndTxnResponse, instance: ProducerInstance) -> ProducerIdentity:
     """The producer's identity after the end; a log that does not raise the epoch answers with none."""
     if answer.producer_id < 0:
         return ProducerIdentity(instance.producer_id, instance.producer_epoch)
     return ProducerIdentity(answer.producer_id, answer.producer_epoch)
 
 
-def open_transactions(client: WireClient, prefix: str, *, has_asked: bool = False) -> list[Instance]:
+def open_transactions(client: WireClient, prefix: str, *, has_asked: bool = False) -> list[ProducerInstance]:
     """The transactions that are open now and whose transactional ids begin with ``prefix``, on all brokers.
 
     ``has_asked``: the client has just asked which brokers there are, and need not do so again.
@@ -357,7 +361,7 @@ def _describe(client: WireClient, asked: Sequence[str]) -> dict[str, Described]:
             if each.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                 continue
             _check([each.error_code], f"the transactional id {each.transactional_id!r} cannot be described")
-            instance = Instance(each.transactional_id, each.producer_id, each.producer_epoch)
+            instance = ProducerInstance(each.transactional_id, each.producer_id, each.producer_epoch)
             found[each.transactional_id] = Described(instance, each.transaction_state)
     return found
 

@@ -16,7 +16,7 @@ from typing import Final
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.connection.deadline import Deadline
 from mainstem.client.wire.produce import prepared
-from mainstem.client.wire.produce.prepared import Instance
+from mainstem.client.wire.produce.prepared import ProducerInstance
 from mainstem.client.wire.produce.producers import ProducerIdentity, init_producer_id
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import (
@@ -128,5 +128,5 @@ class TransactionalProducer:
             raise self.explained(error) from error
 
     @property
-    def _instance(self) -> Instance:
-        return Instance(self.transactional_id, *self.identity)
+    def _instance(self) -> ProducerInstance:
+        return ProducerInstance(self.transactional_id, *self.identity)

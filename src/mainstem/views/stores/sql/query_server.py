@@ -28,7 +28,7 @@ from mainstem.views.stores.sql.query_watch import WATCH, WatchedQuery, memory_li
 from mainstem.views.stores.sql.sql_queries import CursorSnapshot
 from mainstem.views.stores.store import Digest, Row
 
-_LOGGER = logging.getLogger("mainstem.views")
+_LOG: Final = logging.getLogger("mainstem.views")
 ENTRIES_OF_A_CALL: Final = 512
 
 
@@ -74,8 +74,8 @@ class _Session:
             return True, getattr(calls, name)(*arguments)
         except MainstemError as error:
             return False, error
-        except Exception as error:
-            _LOGGER.exception("a view's SQL failed")
+        except Exception as error:  # noqa: BLE001 - the process goes on with the next query
+            _LOG.exception("a view's SQL failed")
             return False, StorageError(f"unexpected {type(error).__name__} of the view's SQL: {error}")
 
     def runs(self, query: WatchedQuery) -> bool:
@@ -161,7 +161,7 @@ def main() -> None:
 
 
 def _end(sessions: list[_Session], query: WatchedQuery, reason: str) -> None:
-    _LOGGER.critical("the process of a view's SQL ends, to be started again: %s", reason)
+    _LOG.critical("the process of a view's SQL ends, to be started again: %s", reason)
     for session in sessions:
         if session.runs(query):
             limit = "memory" if query.ended_by == "memory" else f"time limit of {query.timeout_s:g} s"

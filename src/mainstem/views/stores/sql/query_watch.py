@@ -26,7 +26,7 @@ from typing import Final, Protocol
 from mainstem.background import failed
 from mainstem.errors import ConfigError
 
-_LOGGER = logging.getLogger("mainstem.views")
+_LOG: Final = logging.getLogger("mainstem.views")
 OVERRUN_S: Final = 5.0
 _LOOK_S: Final = 0.05
 _MEMORY_MAX: Final = "MAINSTEM_VIEW_MEMORY_MAX"
@@ -61,7 +61,7 @@ class QueryWatch:
         """``memory_max``: bytes that the process may hold; half of the machine's memory unless given."""
         self.memory_max = memory_max or machine_memory_bytes() // 2
         self.overrun_s = overrun_s
-        self.on_runaway: Callable[[WatchedQuery, str], None] = lambda query, reason: _LOGGER.error(reason)
+        self.on_runaway: Callable[[WatchedQuery, str], None] = lambda query, reason: _LOG.error(reason)
         self._changed = threading.Condition()
         self._running: list[WatchedQuery] = []
         self._is_looking = False

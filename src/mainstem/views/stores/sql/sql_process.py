@@ -31,7 +31,7 @@ from mainstem.views.stores.sql.served_table import ServedTable
 from mainstem.views.stores.sql.sql_table import TableDefinition
 from mainstem.views.stores.store import Answer, Bookmark, Bucket, Row
 
-_LOGGER = logging.getLogger("mainstem.views")
+_LOG = logging.getLogger("mainstem.views")
 
 
 class IsolatedTable:
@@ -97,7 +97,7 @@ class IsolatedTable:
                 child.call(name, *arguments, text)
                 break
             except ChildEndedError:
-                _LOGGER.warning("the process of the SQL store in %s ended within a write; again", self._path)
+                _LOG.warning("the process of the SQL store in %s ended within a write; again", self._path)
         else:
             raise StorageError(f"the process of the SQL store in {self._path} ended {ATTEMPTS} times within a write")
         self.bookmark = bookmark

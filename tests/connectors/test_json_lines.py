@@ -49,6 +49,17 @@ def test_a_line_without_a_column_that_must_be_there_is_named(tmp_path: Path) -> 
         written(tmp_path, '{"id": 1}\n{"id": null}\n').check(Wanted(schema_of("id BIGINT NOT NULL")))
 
 
+@pytest.mark.parametrize("lines", [['{"a":1,"b":2}', '{"b":3}'], ['{"b":3}', '{"a":1,"b":2}']], ids=["last", "first"])
+def test_a_column_may_be_missing_in_any_row_but_not_in_all(tmp_path: Path, lines: list[str]) -> None:
+    file = written(tmp_path, "\n".join(lines))
+    file.check(Wanted(schema_of("a INT, b INT")))
+    assert sorted(file.columns) == ["a", "b"]
+    with pytest.raises(SchemaError, match="has no column 'c', which the topic's schema asks for; it has"):
+        file.check(Wanted(schema_of("a INT, c INT")))
+    with pytest.raises(SchemaError, match="has a column 'a' already"):
+        file.check(Wanted(None, (), {"a": "{b}"}))
+
+
 def test_a_line_without_its_key_is_named(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="line 1: key column 'id' is missing"):
         list(written(tmp_path, '{"a": 1}\n').encoded(("id",), {}))

@@ -62,6 +62,17 @@ def test_a_row_that_does_not_fit_is_found_before_any_is_encoded(
         ParquetFile(tmp_path / "x.parquet").check(wanted)
 
 
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")], ids=str)
+def test_a_time_beyond_the_years_that_a_type_takes_is_refused(tmp_path: Path, kind: pa.DataType) -> None:
+    name = {"date32[day]": "DATE", "timestamp[us]": "TIMESTAMP_NTZ"}.get(str(kind), "TIMESTAMP")
+    last, size = (2_932_896, pa.int32()) if name == "DATE" else (253_402_300_799_999_999, pa.int64())
+    for beyond in (last + 1, -last):
+        table = pa.table({"t": pa.array([0, last, beyond], size).cast(kind)})
+        pa.parquet.write_table(table, tmp_path / "x.parquet")
+        with pytest.raises(SchemaError, match=f"row 3: column 't': .* is not {name}"):
+            ParquetFile(tmp_path / "x.parquet").check(Wanted(schema_of(f"t {name}")))
+
+
 def test_damage_in_a_later_part_is_found_before_any_row_is_encoded(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     table = pa.table({"k": [str(number) for number in range(10_000)]})

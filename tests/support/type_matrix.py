@@ -11,6 +11,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+import pyarrow as pa
+
+from mainstem.schema.arrow import value_type
+from mainstem.schema.infer import schema_of
+from mainstem.schema.json_columns import JsonField, decode
+from mainstem.views.stores.rows import plain
+
 MISFIT: Final = "does not fit"
 LACKING: Final = "is null or missing, and must not be"
 MISSING: Final = ""
@@ -170,6 +177,8 @@ CASES: Final[list[Case]] = [
 TYPES: Final = list(dict.fromkeys(case.type for case in CASES))
 DDL: Final = ", ".join(f"c{number} {type_name}" for number, type_name in enumerate(TYPES))
 
+_FIELDS: Final = [JsonField(column.name, value_type(column.type)) for column in schema_of(DDL).columns]
+
 
 def column_of(case: Case) -> str:
     """The column of the case's type in ``DDL``."""
@@ -183,6 +192,18 @@ def value_of(case: Case) -> bytes:
     return (
         f"{{{', '.join(f'{json.dumps(name)}: {text}' for name, text in fields.items() if text != MISSING)}}}".encode()
     )
+
+
+def read_columns(cases: Iterable[Case]) -> list[pa.Array]:
+    """The columns of ``DDL`` as the schema's reader makes them of the cases' records."""
+    return [column.array for column in decode(pa.array(map(value_of, cases), pa.binary()), _FIELDS).columns]
+
+
+def as_read(case: Case, value: bytes | None) -> Any:
+    """What the schema's reader makes of a record in the case's column."""
+    number = TYPES.index(case.type)
+    [read] = decode(pa.array([value], pa.binary()), _FIELDS).columns[number].array.to_pylist()
+    return plain(dict(read) if isinstance(read, list) and case.type.startswith("MAP") else read)
 
 
 def as_answered(case: Case, value: Any) -> Any:

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -29,6 +30,7 @@ from mainstem.connectors.sources import Source, open_source
 from mainstem.connectors.tables import EncodedRows, Wanted, encode_batch, require_values, with_derived
 from mainstem.errors import SchemaError
 from mainstem.schema.arrow import arrow_type
+from mainstem.schema.json_columns import JsonField, decode
 
 _BLOCK_BYTES = 4 << 20
 _HEADER_BYTES_MAX = 1 << 20
@@ -36,6 +38,7 @@ _FIRST_ROW = 2  # rows count from 1, and the header is the first
 _BOOLEANS = pa.array(["true", "false", "True", "False", "TRUE", "FALSE"])
 # numbers by their look only: more digits than a double keeps, leading zeros, a plus
 _NOT_A_PLAIN_DOUBLE = r"^-?\d{17,}$|^-?0\d|^\+"
+_NUMBER = r"^-?\d+(\.\d+)?([eE][+-]?\d+)?$"
 _LADDER = (pa.null(), pa.bool_(), pa.int64(), pa.float64(), pa.string())
 
 
@@ -176,11 +179,42 @@ def _parsed_type(name: str) -> pa.DataType:
 
 
 def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Text as ``wanted``. Raises ArrowInvalid, also for NaN and an infinity: JSON has no form for them."""
-    typed = pc.cast(column, wanted)
-    if pa.types.is_floating(wanted) and pc.any(pc.invert(pc.is_finite(typed))).as_py():
-        raise pa.ArrowInvalid("NaN or an infinity")
+    """Text as ``wanted``, by the table of types. Raises ArrowInvalid, also for NaN and the infinities."""
+    if pa.types.is_boolean(wanted):
+        _require(pc.or_(pc.is_in(column, _BOOLEANS), pc.is_null(column)))
+    try:
+        typed = pc.cast(column, wanted)
+    except pa.ArrowInvalid:
+        if not pa.types.is_integer(wanted):
+            raise
+        return _whole_numbers(column, wanted)
+    if pa.types.is_integer(wanted) and _may_have_hex(column):
+        return _whole_numbers(column, wanted)
+    if pa.types.is_floating(wanted):
+        _require(pc.is_finite(typed))
     return typed
+
+
+def _whole_numbers(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Whole numbers of which some may be written as ``2.0`` or ``1e3``."""
+    _require(pc.match_substring_regex(column, _NUMBER))
+    plain = pc.replace_substring_regex(column, pattern=r"^(-?)0+(\d)", replacement=r"\1\2")
+    objects = pc.binary_join_element_wise('{"x":', pc.fill_null(plain, "null"), "}", "")
+    [read] = decode(objects, [JsonField("x", wanted)]).columns
+    if read.misfits is not None:
+        raise pa.ArrowInvalid("a number that does not fit")
+    return read.array
+
+
+def _may_have_hex(column: pa.Array) -> bool:
+    """Whether there is an ``x`` among the texts, which Arrow reads ``0x10`` by; all bytes are looked at in one go."""
+    data = column.buffers()[2]
+    return data is not None and bool((np.frombuffer(data, np.uint8) | 0x20 == ord("x")).any())
+
+
+def _require(holds: pa.Array) -> None:
+    if pc.all(holds).as_py() is False:
+        raise pa.ArrowInvalid("a text that does not fit")
 
 
 def _casts(text: str | None, wanted: pa.DataType) -> bool:

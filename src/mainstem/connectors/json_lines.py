@@ -41,7 +41,7 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 @dataclass
 class JsonLinesFile:
-    """A file of JSON lines, or one JSON array; ``columns`` are those of its first object after ``check``."""
+    """A file of JSON lines, or one JSON array; ``columns`` are those of all its objects after ``check``."""
 
     path: Path
     columns: tuple[str, ...] = ()
@@ -52,18 +52,17 @@ class JsonLinesFile:
         with open_source(self.path) as source:
             numbers: list[int] = []
             values: list[bytes] = []
+            columns: dict[str, None] = {}
             for number, text, row in self._rows(source):
-                if not self.columns:
-                    self.columns = tuple(row)
-                    wanted.check_names(self.path, self.columns)
+                columns |= dict.fromkeys(row)
                 numbers.append(number)
                 values.append(self._record(number, text, row, wanted.key, wanted.derived)[1])
                 if len(values) == _RUN_ROWS:
                     self._require(fits, numbers, values)
                     numbers, values = [], []
             self._require(fits, numbers, values)
-        if not self.columns:
-            wanted.check_names(self.path, self.columns)
+        self.columns = tuple(columns)
+        wanted.check_names(self.path, self.columns)
 
     def _require(self, fits: SchemaCheck, numbers: list[int], values: list[bytes]) -> None:
         fits.require(pa.array(values, pa.binary()), lambda index: f"{self.path}: line {numbers[index]}")

@@ -59,11 +59,12 @@ differential: $(READY) ## Compare answers with Apache Kafka's for an hour (ARGS=
 	@exec $(BIN)/python -m tests.differential.run $(ARGS)
 
 .PHONY: check
-check: $(READY) ## Lint, format, types and import contracts, without the tests
+check: $(READY) ## Lint, format, types, import contracts and plain English, without the tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/house/test_plain_english.py
 
 .PHONY: format
 format: $(READY) ## Rewrite the sources in the project's format

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from mainstem.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -27,12 +27,9 @@ def _blocks(path: Path, *languages: str) -> list[str]:
 
 @cache
 def _help(*command: str) -> str:
-    argv = [sys.executable, "-m", "mainstem.cli.main", *command, "--help"]
-    done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=60, check=False, env={**os.environ, "COLUMNS": "200"}
-    )
-    assert done.returncode == 0, f"mainstem {' '.join(command)} --help: {done.stderr}"
-    return done.stdout
+    done = CliRunner().invoke(app, [*command, "--help"], terminal_width=200)
+    assert done.exit_code == 0, f"mainstem {' '.join(command)} --help: {done.output}"
+    return done.output
 
 
 def _commands(path: Path) -> list[list[str]]:

@@ -10,8 +10,8 @@ from kafka import KafkaConsumer
 from kafka import TopicPartition as KafkaTopicPartition
 
 from mainstem.spark.options.options import LogOptions, WriteOptions
-from mainstem.spark.sink.producing import Rows
 from mainstem.spark.sink.sink_run import Prepared, SinkRun, StepObserver, ignore_step
+from mainstem.spark.sink.task_appender import Rows
 from mainstem.spark.sink.transactions import begin_run, decide_and_finish, prepare
 
 TASK_STEPS = ("task:initialized", "task:appended", "task:prepared")

@@ -38,8 +38,8 @@ from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.cluster.topics import create_topic
 from mainstem.errors import InvalidProducerEpochError, MainstemError, ProducerFencedError, TransactionTimeoutError
 from mainstem.spark.options.options import LogOptions, WriteOptions
-from mainstem.spark.sink.producing import Rows
 from mainstem.spark.sink.sink_run import Prepared, SinkRun
+from mainstem.spark.sink.task_appender import Rows
 from mainstem.spark.sink.transactions import begin_run, decide_and_finish, prepare, resolve_abandoned
 from tests.broker.harness import LogProcess
 from tests.torture.mutants import build_in

@@ -22,14 +22,13 @@ import numpy as np
 import pyarrow as pa
 
 from mainstem.client.wire.cluster.cluster import WireClient
-from mainstem.client.wire.produce.producers import ProducerIdentity, init_producer_id
+from mainstem.client.wire.produce.producers import BatchStamps, init_producer_id
 from mainstem.errors import MainstemError
 from mainstem.model import Position, TopicPartition
 from mainstem.record.arrow_encode import encode
 from mainstem.record.arrow_partition import partitions_for
-from mainstem.record.constants import INT32_MAX, MAX_BATCH_BYTES, Compression
+from mainstem.record.constants import MAX_BATCH_BYTES, Compression
 from mainstem.record.header import read_header
-from mainstem.record.writer import ProducerStamp
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -62,19 +61,18 @@ class BulkAppender:
         self._batch_bytes = min(int(limit), MAX_BATCH_BYTES) if limit else MAX_BATCH_BYTES
         self._transaction = transaction
         self._lanes = [_Lane(log, transaction) for _ in range(min(_LANES_MAX, self._partitions))]
-        self._sequences = [0] * self._partitions
         self._keyless = 0
-        self._producer: ProducerIdentity = (
-            self._lanes[0].run(init_producer_id).result() if transaction is None else transaction.identity
-        )
+        identity = self._lanes[0].run(init_producer_id).result() if transaction is None else transaction.identity
+        self._stamps = BatchStamps(identity, is_transactional=transaction is not None)
 
     def append(self, keys: pa.Array | None, values: pa.Array, fields: RecordFields | None = None) -> None:
         """Send rows on their way; returns when a lane has room. Raises what an earlier send failed with."""
         split = self._split(keys, len(values)) if fields is None else self._by_partition(fields.partitions)
         if self._transaction is not None:
             self._join(self._transaction, [number for number, chosen in split if len(chosen)])
-        producer, now_ms = self._producer, time.time_ns() // 1_000_000
+        now_ms = time.time_ns() // 1_000_000
         for partition, chosen in split:
+            tp = TopicPartition(self._topic, partition)
             part_keys = None if keys is None else keys.take(chosen)
             batches = encode(
                 part_keys,
@@ -83,23 +81,16 @@ class BulkAppender:
                 headers=None if fields is None else fields.headers.take(chosen),
                 compression=Compression.LZ4,
                 max_batch_bytes=self._batch_bytes,
-                producer=ProducerStamp(
-                    producer.producer_id,
-                    producer.producer_epoch,
-                    self._sequences[partition],
-                    is_transactional=self._transaction is not None,
-                ),
+                producer=self._stamps.next_stamp(tp),
             )
-            self._sequences[partition] = (self._sequences[partition] + len(chosen)) & INT32_MAX
+            self._stamps.advance(tp, len(chosen))
             for batch in batches:
-                self._lanes[partition % len(self._lanes)].send(TopicPartition(self._topic, partition), batch)
+                self._lanes[partition % len(self._lanes)].send(tp, batch)
 
     def _join(self, transaction: TransactionalProducer, partitions: list[int]) -> None:
         """Make partitions part of the transaction; a new epoch's sequences begin at 0."""
         transaction.add([TopicPartition(self._topic, number) for number in partitions])
-        if transaction.identity != self._producer:
-            self._producer = transaction.identity
-            self._sequences = [0] * self._partitions
+        self._stamps.adopt(transaction.identity)
 
     def finish(self) -> Position:
         """Wait for everything; the position just after it. Raises the first error."""

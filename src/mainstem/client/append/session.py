@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from mainstem.client.records import EncodedRecord
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.connection.transport import NotConnectedError
-from mainstem.client.wire.produce.producers import ProducerIdentity, init_producer_id
+from mainstem.client.wire.produce.producers import BatchStamps, init_producer_id
 from mainstem.clock import Clock
 from mainstem.errors import (
     ConditionFailedError,
@@ -29,9 +29,8 @@ from mainstem.errors import (
     RecordTooLargeError,
 )
 from mainstem.model import Position, TopicPartition
-from mainstem.record.constants import INT32_MAX
 from mainstem.record.partitioner import partition_for
-from mainstem.record.writer import NewRecord, ProducerStamp, build_batch
+from mainstem.record.writer import NewRecord, build_batch
 
 
 class AppendSession:
@@ -41,8 +40,7 @@ class AppendSession:
         """Takes over ``client``."""
         self._client = client
         self._clock = clock
-        self._identity: ProducerIdentity | None = None
-        self._sequences: dict[TopicPartition, int] = {}
+        self._stamps: BatchStamps | None = None
         self._has_appended = False
 
     def append(self, topic: str, records: Iterable[EncodedRecord]) -> Position:
@@ -92,19 +90,16 @@ class AppendSession:
             return self._append(tp, rows[half:])
 
     def _produce(self, tp: TopicPartition, rows: Sequence[NewRecord]) -> int:
-        identity = self._identity = self._identity or init_producer_id(self._client)
-        sequence = self._sequences.get(tp, 0)
-        stamp = ProducerStamp(identity.producer_id, identity.producer_epoch, sequence)
+        stamps = self._stamps = self._stamps or BatchStamps(init_producer_id(self._client))
         try:
-            base_offset = self._client.produce(tp, build_batch(rows, producer=stamp))
+            base_offset = self._client.produce(tp, build_batch(rows, producer=stamps.next_stamp(tp)))
         except ConditionFailedError:
             raise  # logs look for repeats before conditions: no attempt was appended, the sequence has not moved
         except BaseException as error:
-            self._identity = None
-            self._sequences.clear()
+            self._stamps = None
             if isinstance(error, LogUnavailableError) and not isinstance(error.__cause__ or error, NotConnectedError):
                 raise OutcomeUnknownError(f"it is not known whether the record was appended: {error}") from error
             raise
         self._has_appended = True
-        self._sequences[tp] = (sequence + len(rows)) & INT32_MAX
+        stamps.advance(tp, len(rows))
         return base_offset + len(rows)

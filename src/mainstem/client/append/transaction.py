@@ -20,14 +20,13 @@ from typing import Any, Final
 from mainstem.client.records import EncodedRecord, HeadersLike, encoded, encoded_headers
 from mainstem.client.values import key_bytes, value_bytes
 from mainstem.client.wire.cluster.cluster import WireClient
-from mainstem.client.wire.produce.producers import ProducerIdentity
+from mainstem.client.wire.produce.producers import BatchStamps
 from mainstem.client.wire.produce.transactions import TransactionalProducer
 from mainstem.clock import Clock
 from mainstem.errors import InputError, LogUnavailableError, MainstemError, RecordTooLargeError
 from mainstem.model import Position, TopicPartition
-from mainstem.record.constants import INT32_MAX
 from mainstem.record.partitioner import partition_for
-from mainstem.record.writer import NewRecord, ProducerStamp, build_batch
+from mainstem.record.writer import NewRecord, build_batch
 
 _BATCH_BYTES: Final = 256 * 1024
 _GATHERED_BYTES: Final = 4 * 1024 * 1024
@@ -46,8 +45,7 @@ class TransactionSession:
         self.is_broken = False
         """Whether it cannot go on: a request's fate is unknown, or another has taken over."""
         self._is_ready = False
-        self._sequences: dict[TopicPartition, int] = {}
-        self._stamped_with: ProducerIdentity | None = None
+        self._stamps: BatchStamps | None = None
 
     def begin(self) -> None:
         """Be ready for a transaction. Raises ConfigError, LogUnavailableError, RemoteError."""
@@ -58,16 +56,11 @@ class TransactionSession:
     def produce(self, tp: TopicPartition, rows: Sequence[NewRecord]) -> int:
         """Append to a partition in the transaction; returns the offset after the last record."""
         self.producer.add([tp])
-        identity = self.producer.identity
-        if identity != self._stamped_with:
-            self._sequences.clear()
-            self._stamped_with = identity
-        sequence = self._sequences.get(tp, 0)
-        stamp = ProducerStamp(identity.producer_id, identity.producer_epoch, sequence, is_transactional=True)
+        stamps = self._stamps = self._stamps or BatchStamps(self.producer.identity, is_transactional=True)
+        stamps.adopt(self.producer.identity)
         try:
-            base_offset = self.client.produce(
-                tp, build_batch(rows, producer=stamp), transactional_id=self.producer.transactional_id
-            )
+            batch = build_batch(rows, producer=stamps.next_stamp(tp))
+            base_offset = self.client.produce(tp, batch, transactional_id=self.producer.transactional_id)
         except RecordTooLargeError:
             if len(rows) == 1:
                 raise
@@ -76,7 +69,7 @@ class TransactionSession:
             return self.produce(tp, rows[half:])
         except MainstemError as error:
             raise self.producer.explained(error) from error
-        self._sequences[tp] = (sequence + len(rows)) & INT32_MAX
+        stamps.advance(tp, len(rows))
         return base_offset + len(rows)
 
     def close(self) -> None:

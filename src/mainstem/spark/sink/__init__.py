@@ -6,7 +6,7 @@
 * ``sink_run``: the values that driver and tasks exchange
 * ``sink_commits``: the decision on a micro-batch, kept as committed offsets
 * ``task_producers``: transactional producers of one Python process
-* ``producing``: a writing task
+* ``task_appender``: a writing task
 * ``outputs``: a pipeline's outputs as one DataFrame
 * ``transaction_outcome``: whether a transaction was committed or aborted
 """

@@ -36,8 +36,8 @@ from mainstem.model import Position
 from mainstem.spark.checkpoints.checkpoint import maybe_offsets, read_offsets
 from mainstem.spark.checkpoints.progress_log import ProgressLog
 from mainstem.spark.options.options import WriteOptions
-from mainstem.spark.sink.producing import HEADERS, Producing, Rows, producing
 from mainstem.spark.sink.sink_run import LONGEST_TIMEOUT, NOT_DECIDED, Prepared, SinkRun, StepObserver, ignore_step
+from mainstem.spark.sink.task_appender import HEADERS, Rows, TaskAppender, appending
 from mainstem.spark.sink.transactions import (
     KILLED_AFTER_S,
     decide_and_finish,
@@ -133,7 +133,7 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
 
 def append_all(batches: Iterator[pa.RecordBatch], options: WriteOptions) -> Appended:
     """Append the rows of all batches, at least once."""
-    with producing(options) as out:
+    with appending(options) as out:
         for arrow_batch in batches:
             _append(out, arrow_batch, options)
         out.finish()
@@ -187,7 +187,7 @@ def _property(name: str) -> str:
     return str(value)
 
 
-def _append(out: Producing, arrow_batch: pa.RecordBatch, options: WriteOptions) -> None:
+def _append(out: TaskAppender, arrow_batch: pa.RecordBatch, options: WriteOptions) -> None:
     topic = options.topic
     if not arrow_batch.num_rows:
         return

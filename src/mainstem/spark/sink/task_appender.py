@@ -5,8 +5,8 @@ writer. Records without a key go to the partitions in turn, a whole Arrow batch 
 carry the producer's id, epoch and sequence: if a response gets lost and the batch is sent again, the log appends it
 once.
 
-``producing`` is at least once: a repeated task writes its records again. ``transactions.prepare`` is exactly once and
-uses a ``TaskProducer``. A ``Producing`` belongs to one task. The process keeps its idempotent producer for the next
+``appending`` is at least once: a repeated task writes its records again. ``transactions.prepare`` is exactly once and
+uses a ``TaskProducer``. A ``TaskAppender`` belongs to one task. The process keeps its idempotent producer for the next
 task.
 """
 
@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.produce.produce_window import ProduceWindow
-from mainstem.client.wire.produce.producers import ProducerIdentity, init_producer_id
+from mainstem.client.wire.produce.producers import BatchStamps, init_producer_id
 from mainstem.errors import ConfigError, ProducerError, UnknownTopicError
 from mainstem.model import Position, TopicPartition
 from mainstem.record.constants import MAX_BATCH_BYTES, Compression
@@ -34,7 +34,6 @@ from mainstem.record.writer import ProducerStamp
 from mainstem.spark.clients import borrowed
 from mainstem.spark.options.options import LogOptions, WriteOptions
 
-_SEQUENCE_MASK = 0x7FFFFFFF
 _SLICE_BYTES = 8 * 1024 * 1024
 
 
@@ -62,22 +61,17 @@ class Rows:
         return Rows(*(None if column is None else column.slice(start, count) for column in columns))
 
 
-class Producer:
-    """A producer's id and epoch, and the sequence number of the next record for each partition."""
+class StampSource:
+    """Stamps a task's batches. This one is idempotent; ``TaskProducer`` is transactional."""
 
     transactional_id: str | None = None
 
-    def __init__(self, identity: ProducerIdentity) -> None:
-        self._identity = identity
-        self._sequences: dict[TopicPartition, int] = {}
+    def __init__(self, stamps: BatchStamps) -> None:
+        self.stamps = stamps
 
     def stamp(self, client: WireClient, tp: TopicPartition) -> ProducerStamp:
-        """The id, epoch and sequence number for the next batch of a partition."""
-        return ProducerStamp(*self._identity, self._sequences.get(tp, 0), self.transactional_id is not None)
-
-    def stamped(self, tp: TopicPartition, records: int) -> None:
-        """Count ``records`` that were stamped, so that the next stamp follows them."""
-        self._sequences[tp] = (self._sequences.get(tp, 0) + records) & _SEQUENCE_MASK
+        """The stamp of a partition's next batch; it may send a request."""
+        return self.stamps.next_stamp(tp)
 
     def asks_before(self, tp: TopicPartition) -> bool:
         """Whether ``stamp`` sends a request before the first records of a partition."""
@@ -88,29 +82,29 @@ class Producer:
         return False
 
 
-_IDLE: dict[tuple[LogOptions, int], Producer] = {}
+_IDLE: dict[tuple[LogOptions, int], StampSource] = {}
 
 
 @contextmanager
-def producing(options: WriteOptions) -> Iterator[Producing]:
+def appending(options: WriteOptions) -> Iterator[TaskAppender]:
     """Append as one task, at least once. An error drops the producer, because its next sequence number is unknown."""
     here = (options.log, os.getpid())
     with borrowed(options.log) as client:
-        producer = _IDLE.pop(here, None) or Producer(init_producer_id(client))
-        out = Producing(client, options, producer)
+        producer = _IDLE.pop(here, None) or StampSource(BatchStamps(init_producer_id(client)))
+        out = TaskAppender(client, options, producer)
         yield out
         out.finish()
         _IDLE[here] = producer
 
 
-class Producing:
+class TaskAppender:
     """Appends to any topic. ``position``: the end of the acknowledged records; ``records``: how many were appended."""
 
     def __init__(
         self,
         client: WireClient,
         options: WriteOptions,
-        producer: Producer,
+        producer: StampSource,
         turn: int | None = None,
     ) -> None:
         """``turn``: the number of the partition, in any topic, that gets the first records without a key."""
@@ -198,7 +192,7 @@ class Producing:
                 max_batch_bytes=self._batch_bytes_max,
                 producer=self._producer.stamp(self._client, tp),
             )
-            self._producer.stamped(tp, len(rows.values))
+            self._producer.stamps.advance(tp, len(rows.values))
             for number, batch in enumerate(batches):
                 if number == len(waves):
                     waves.append({})

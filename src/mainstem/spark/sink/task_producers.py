@@ -38,12 +38,12 @@ from mainstem.client.wire.produce.prepared import (
     init_producer,
     learn_capabilities,
 )
-from mainstem.client.wire.produce.producers import ProducerIdentity
+from mainstem.client.wire.produce.producers import BatchStamps, ProducerIdentity
 from mainstem.errors import MainstemError
 from mainstem.model import TopicPartition
 from mainstem.record.writer import ProducerStamp
 from mainstem.spark.options.options import LogOptions
-from mainstem.spark.sink.producing import Producer
+from mainstem.spark.sink.task_appender import StampSource
 
 _NEVER: Final = -1
 _EPOCH_LAST: Final = 2**15 - 2
@@ -83,7 +83,7 @@ def capabilities_of(client: WireClient, log: LogOptions, timeout_ms: int | None)
     return known[log, timeout_ms]
 
 
-class TaskProducer(Producer):
+class TaskProducer(StampSource):
     """The producer of one task's transaction, which the driver ends. It gets its identity with the first record."""
 
     def __init__(
@@ -95,7 +95,7 @@ class TaskProducer(Producer):
         on_init: Callable[[], None] = lambda: None,
     ) -> None:
         """``on_init`` is called when the producer has its identity."""
-        super().__init__(ProducerIdentity(-1, -1))
+        super().__init__(BatchStamps(ProducerIdentity(-1, -1), is_transactional=True))
         self._key = (log, group)
         self._batch_id = batch_id
         self._capabilities = capabilities
@@ -109,7 +109,7 @@ class TaskProducer(Producer):
     @property
     def instance(self) -> ProducerInstance:
         """The transaction; valid after the first record."""
-        return ProducerInstance(self._id.name, *self._identity)
+        return ProducerInstance(self._id.name, *self.stamps.identity)
 
     @property
     def has_begun(self) -> bool:
@@ -131,13 +131,12 @@ class TaskProducer(Producer):
         if not self._is_expected:
             return False
         self._init(client)
-        self._sequences.clear()
         return True
 
     def prepared(self) -> None:
         """The task reports its transaction; from now on only the driver ends it."""
         if self._is_ready:
-            self._id.batch_id, self._id.last = self._batch_id, self._identity
+            self._id.batch_id, self._id.last = self._batch_id, self.stamps.identity
         _give_back(self._key, self._id)
 
     def failed(self, client: WireClient) -> None:
@@ -153,7 +152,7 @@ class TaskProducer(Producer):
     def _begin(self, client: WireClient) -> None:
         last = self._id.last
         if self._capabilities.raises_epoch and last is not None and last.producer_epoch < _EPOCH_LAST:
-            self._identity = last._replace(producer_epoch=last.producer_epoch + 1)
+            self.stamps.adopt(last._replace(producer_epoch=last.producer_epoch + 1))
             self._is_expected = True
         else:
             self._init(client)
@@ -162,7 +161,7 @@ class TaskProducer(Producer):
 
     def _init(self, client: WireClient) -> None:
         self._is_expected = False
-        self._identity = init_producer(client, self._id.name, self._capabilities)
+        self.stamps.adopt(init_producer(client, self._id.name, self._capabilities))
 
 
 def is_task_of(group: str, transactional_id: str) -> bool:

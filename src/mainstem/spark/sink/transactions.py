@@ -42,10 +42,10 @@ from weakref import WeakKeyDictionary
 from mainstem.spark.checkpoints.offsets import StreamOffsets
 from mainstem.spark.clients import borrowed
 from mainstem.spark.options.options import LogOptions, WriteOptions
-from mainstem.spark.sink.producing import Producing
 from mainstem.spark.sink.sink_commits import MicroBatchCommit, digest
 from mainstem.spark.sink.sink_driver import RunStart, SinkDriver, read_decision
 from mainstem.spark.sink.sink_run import NOT_DECIDED, Decided, Prepared, SinkRun, StepObserver, ignore_step
+from mainstem.spark.sink.task_appender import TaskAppender
 from mainstem.spark.sink.task_producers import TaskProducer, capabilities_of
 
 KILLED_AFTER_S: Final = 3.0
@@ -58,7 +58,7 @@ _DRIVERS: WeakKeyDictionary[SinkRun, tuple[int, SinkDriver]] = WeakKeyDictionary
 class Preparing:
     """A task's part: append to ``out`` unless ``is_decided``; ``prepared`` is set when the block is over."""
 
-    def __init__(self, out: Producing, *, is_decided: bool) -> None:
+    def __init__(self, out: TaskAppender, *, is_decided: bool) -> None:
         self.out = out
         self.is_decided = is_decided
         self.prepared = Prepared()
@@ -95,7 +95,7 @@ def prepare(
         capabilities = capabilities_of(client, run.log, run.timeout_ms)
         producer = TaskProducer(run.log, run.group, batch_id, capabilities, lambda: on_step("task:initialized"))
         begun_ms = time.time_ns() // 1_000_000
-        preparing = Preparing(Producing(client, write, producer, task), is_decided=batch_id <= run.decided)
+        preparing = Preparing(TaskAppender(client, write, producer, task), is_decided=batch_id <= run.decided)
         try:
             yield preparing
             preparing.out.finish()

@@ -1,7 +1,8 @@
-"""Spark reads each value as the table of types says, in a batch, in a table and in a stream."""
+"""Spark reads each value as the table of types says: in a batch, a table, a stream, and a pipeline, which writes it."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,14 @@ from pyspark.sql.functions import expr
 
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
+from mainstem.pipelines.deploy import deploy
+from mainstem.schema.arrow import value_type
+from mainstem.schema.infer import schema_of
+from mainstem.schema.registry import lookup
 from mainstem.testing.embedded import EmbeddedBroker
 from mainstem.views.stores.rows import plain
-from tests.support.type_matrix import CASES, DDL, MISFIT, TYPES, column_of, value_of, wrong_cells
+from tests.spark.flights_app import Flights
+from tests.support.type_matrix import CASES, DDL, MISFIT, TYPES, as_read, column_of, value_of, wrong_cells
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,6 +49,20 @@ def test_spark_reads_what_fits_and_null_for_the_rest(
     assert wrong_cells("Spark", [(case, plain(row[column_of(case)])) for case, row in cells]) == []
     for (case, row), record in zip(cells, RECORDS, strict=True):
         assert row["_corrupt"] == (record.decode() if case.value == MISFIT else None), case
+
+
+def test_a_pipeline_writes_what_fits_and_null_for_the_rest(world: Flights) -> None:
+    source, derived = f"{world.prefix}.types", f"{world.prefix}.derived"
+    world.app.pipeline(world.app.topic(source, f"{DDL}, id STRING"), into=derived, name="types")(lambda types: types)
+    deploy(world.app, world.log)
+    world.log.append_many(source, [NewRecord(value) for value in RECORDS])
+    world.run_once()
+    written = {int(json.loads(record.value or b"")["id"]): record.value for record in world.log.read(derived)}
+    assert wrong_cells("pipeline", [(case, as_read(case, written[n])) for n, case in enumerate(CASES)]) == []
+    registered = lookup(world.log, derived)
+    assert registered is not None
+    kinds = [value_type(column.type) for column in registered.schema.columns]
+    assert kinds == [value_type(column.type) for column in schema_of(f"{DDL}, id STRING").columns]
 
 
 def _rows(spark: SparkSession, reader: str, options: dict[str, str], tmp_path: Path) -> list[dict[str, Any]]:

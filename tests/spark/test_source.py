@@ -55,17 +55,31 @@ def test_a_record_is_read_whole(
     assert [(header.key, header.value) for header in row.headers] == [("h", b"1"), ("h", None)]
 
 
-def test_the_columns_are_those_of_sparks_kafka_connector_and_a_former_name_is_taken(
-    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str
+def test_the_columns_are_those_of_sparks_kafka_connector(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, topic: str
 ) -> None:
-    mainstem_log.append(topic, b"v")
     names = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
     assert load(spark, mainstem_broker, subscribe=topic).columns == names
     assert load(spark, mainstem_broker, subscribe=topic, includeHeaders="true").columns == [*names, "headers"]
-    former = load(spark, mainstem_broker, subscribe=topic, columns="value,timestamp_type").collect()
-    assert [(bytes(row.value), row.timestamp_type) for row in former] == [(b"v", 0)]
-    with pytest.raises(AnalysisException, match=r"Did you mean .*timestampType"):
-        load(spark, mainstem_broker, subscribe=topic).select("timestamp_type")
+
+
+def test_a_former_name_is_read_where_it_is_asked_for_and_else_the_error_says_the_present_one(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str
+) -> None:
+    mainstem_log.append(topic, b"v")
+    asked = {"kafka.bootstrap.servers": mainstem_broker.bootstrap, "subscribe": topic}
+    for reader in (spark.read, spark.readStream):
+        source = reader.format("mainstem").options(**asked)
+        for query in ("timestamp_type", "timestamp_type = 0 AS is_own"):
+            with pytest.raises(AnalysisException, match=r"Did you mean one of the following\? \[`timestampType`"):
+                source.load().selectExpr(query)
+        assert source.option("columns", "value,timestamp_type").load().selectExpr("timestamp_type").columns
+    by_option = load(spark, mainstem_broker, subscribe=topic, columns="value,timestampType,timestamp_type")
+    by_schema = spark.read.format("mainstem").options(**asked).schema("value BINARY, timestamp_type INT").load()
+    for frame in (by_option, by_schema):
+        assert [(bytes(row.value), row.timestamp_type) for row in frame.where("timestamp_type = 0").collect()] == [
+            (b"v", 0)
+        ]
 
 
 def test_nulls_are_read_as_nulls(

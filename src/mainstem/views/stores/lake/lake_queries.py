@@ -22,12 +22,13 @@ from mainstem.errors import StorageError, UnavailableError
 from mainstem.lake.columns import OFFSET, PARTITION
 from mainstem.views.requests import Request
 from mainstem.views.stores.rows import plain
+from mainstem.views.stores.sql.query_bounds import MEMORY_MAX
 from mainstem.views.stores.sql.sql_queries import FETCH_ROWS, CursorSnapshot
 from mainstem.views.stores.store import Answer, Bookmark, Digest, Row
 
 _CONFIG: Final[dict[str, Any]] = {
     "threads": 2,
-    "memory_limit": "1GB",
+    "memory_limit": MEMORY_MAX,
     "temp_directory": "",
     "autoload_known_extensions": False,
     "autoinstall_known_extensions": False,

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from mainstem.errors import QueryError
 
+MEMORY_MAX: Final = "1GB"
+"""The memory of DuckDB for the queries of one view, without the spilled part."""
 SQL_BYTES_MAX: Final = 65_536
 SQL_BRACKETS_MAX: Final = 2_000
 """DuckDB's own limit is 1,000 nested expressions; it was seen to survive 40,000 nested selects on a stack of 8 MiB."""

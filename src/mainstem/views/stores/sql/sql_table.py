@@ -34,6 +34,7 @@ from mainstem.errors import QueryError, StorageError
 from mainstem.views.requests import Request
 from mainstem.views.stores.close_digest import CloseDigest, Proof
 from mainstem.views.stores.rows import plain
+from mainstem.views.stores.sql.query_bounds import MEMORY_MAX
 from mainstem.views.stores.sql.sql_queries import FETCH_ROWS, CursorSnapshot, digest_of, watched
 from mainstem.views.stores.store import Answer, Bookmark, Bucket, Row
 
@@ -45,7 +46,7 @@ _PROOF_S_MAX = 5.0
 SPILL_MAX = "1GB"
 _CONFIG: dict[str, Any] = {
     "threads": 2,
-    "memory_limit": "1GB",
+    "memory_limit": MEMORY_MAX,
     "checkpoint_threshold": "128MB",
     "enable_external_access": False,
     "autoload_known_extensions": False,

@@ -72,6 +72,14 @@ def test_who_looks_waits_for_the_reply(api: httpx.Client, session_log: Log, main
     assert looked[0].json()["reply"]["value"] == "here"
 
 
+def test_a_request_keeps_numbers_as_they_are_written(api: httpx.Client, mainstem_log: Log, mainstem_topic: str) -> None:
+    content = b'{"value": {"price": 1.50, "sizes": [1e3, 2, "1.50"]}, "timeout_s": 0}'
+    head = {"content-type": "application/json"}
+    assert api.post(f"/topics/{mainstem_topic}/requests", content=content, headers=head).status_code == 202
+    [record] = mainstem_log.read(mainstem_topic)
+    assert record.value == b'{"price":1.50,"sizes":[1e3,2,"1.50"]}'
+
+
 def test_what_is_not_answered_in_time_is_202(api: httpx.Client, mainstem_topic: str) -> None:
     answer = ask(api, mainstem_topic, timeout_s=0.01)
     assert (answer.status_code, answer.json()["status"]) == (202, "pending")

@@ -201,8 +201,8 @@ def read_columns(cases: Iterable[Case]) -> list[pa.Array]:
 
 def as_read(case: Case, value: bytes | None) -> Any:
     """What the schema's reader makes of a record in the case's column."""
-    number = TYPES.index(case.type)
-    [read] = decode(pa.array([value], pa.binary()), _FIELDS).columns[number].array.to_pylist()
+    field = _FIELDS[TYPES.index(case.type)]
+    [read] = decode(pa.array([value], pa.binary()), [field]).columns[0].array.to_pylist()
     return plain(dict(read) if isinstance(read, list) and case.type.startswith("MAP") else read)
 
 

@@ -12,16 +12,21 @@ into records and parsed record by record in a thread (``body_slices``).
 from __future__ import annotations
 
 import asyncio
+import json
+import math
 import re
+import secrets
+from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
+from mainstem.client.values import json_text
 from mainstem.errors import InputError
 from mainstem.gateway.http.body_slices import record_slices
 from mainstem.gateway.http.problem_responses import HttpError, names_of, validation_text
-from mainstem.gateway.http.record_bodies import RECORDS_MAX, AppendBody, NewRecordBody
+from mainstem.gateway.http.record_bodies import RECORDS_MAX, AppendBody, NewRecordBody, RequestBody
 
 VALUES_MAX: Final = 200_000
 RECORD_VALUES_MAX: Final = 20_000
@@ -29,6 +34,7 @@ _FEW_VALUES: Final = 5_000
 _FEW_ESCAPES: Final = 20_000
 _SEPARATORS: Final = (b",", b"[", b"{")
 _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
+_SHAPE: Final = bytes.maketrans(b"123456789E", b"000000000e")
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
@@ -45,9 +51,38 @@ async def read_json(request: Request, model: type[_Model]) -> _Model:
 
 def _parsed(body: bytes, model: type[_Model], place: str = "") -> _Model:
     try:
-        return model.model_validate_json(body)
+        parsed = model.model_validate_json(body)
     except ValidationError as error:
         raise InputError(place + validation_text(error, names_of(model))) from error
+    if isinstance(parsed, AppendBody | NewRecordBody | RequestBody) and _may_have_fractions(body):
+        _keep_numbers(parsed, body)
+    return parsed
+
+
+def _may_have_fractions(body: bytes) -> bool:
+    shape = body.translate(_SHAPE)
+    return b"0." in shape or b"0e" in shape
+
+
+def _keep_numbers(parsed: AppendBody | NewRecordBody | RequestBody, body: bytes) -> None:
+    """Make values their JSON text if a double would write a number of theirs otherwise: ``1.50``, or many digits."""
+    mark, is_altered = secrets.token_hex(16), False
+
+    def marked(text: str) -> str | float:
+        nonlocal is_altered
+        number = float(text)
+        is_altered = is_altered or repr(number) != text
+        return mark + text if math.isfinite(number) else number
+
+    document = json.loads(body, parse_float=marked)
+    if not is_altered:
+        return
+    several = isinstance(parsed, AppendBody)
+    records: Sequence[NewRecordBody | RequestBody] = parsed.records if isinstance(parsed, AppendBody) else [parsed]
+    for record, written in zip(records, document["records"] if several else [document], strict=True):
+        value = written["value"]
+        if isinstance(value, dict | list) or (isinstance(value, str) and value.startswith(mark)):
+            record.value = re.sub(f'"{mark}([^"]*)"', r"\1", json_text(value))
 
 
 def _parsed_in_parts(body: bytes, model: type[_Model]) -> _Model:

@@ -27,9 +27,9 @@ def test_a_line_is_kept_as_it_stands(tmp_path: Path) -> None:
     assert rows.keys.to_pylist() == [b"1.1", "é".encode()]
 
 
-def test_a_derived_column_is_added(tmp_path: Path) -> None:
-    (rows,) = written(tmp_path, '{"a": 1, "b": "{a}"}').encoded(("id",), {"id": "{a}-{b}"})
-    assert rows.values.to_pylist() == [b'{"a":1,"b":"{a}","id":"1-{a}"}']
+def test_a_derived_column_is_added_to_the_text_as_it_stands(tmp_path: Path) -> None:
+    (rows,) = written(tmp_path, '{"a": 1, "b": "{a}", "c": 1.50 }').encoded(("id",), {"id": "{a}-{b}"})
+    assert rows.values.to_pylist() == [b'{"a": 1, "b": "{a}", "c": 1.50,"id":"1-{a}"}']
     assert rows.keys.to_pylist() == [b"1-{a}"]
 
 
@@ -71,9 +71,8 @@ def test_a_line_without_its_key_is_named(tmp_path: Path) -> None:
         ('{"a": null}', Wanted(None, ("a",)), "line 2: key column 'a' is null"),
         ('{"a": null}', Wanted(None, ("b",), {"b": "x{a}"}), "line 2: column 'a', which 'x{a}' needs, is null"),
         ('{"a": "\\ud800"}', Wanted(None, ("a",)), "line 2: a value is not text that UTF-8 can hold"),
-        ('{"a": 1, "c": 1e999}', Wanted(None, (), {"b": "x{a}"}), "line 2: the value has no JSON form"),
     ],
-    ids=["key", "derived", "half a pair", "infinity"],
+    ids=["key", "derived", "half a pair"],
 )
 def test_the_first_pass_finds_what_the_second_would(tmp_path: Path, line: str, wanted: Wanted, reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):

@@ -18,11 +18,11 @@ from typing import Any, BinaryIO, NoReturn
 
 import pyarrow as pa
 
-from mainstem.client.values import key_bytes
+from mainstem.client.values import json_text, key_bytes
 from mainstem.connectors.sources import Source, open_source
 from mainstem.connectors.tables import EncodedRows, Wanted, pieces_of
 from mainstem.errors import SchemaError
-from mainstem.schema.encoding import encode_key, encode_value
+from mainstem.schema.encoding import encode_key
 from mainstem.schema.validation import SchemaCheck
 
 _RUN_ROWS = 10_000
@@ -85,10 +85,12 @@ class JsonLinesFile:
     def _record(
         self, number: int, text: bytes, row: dict[str, Any], key: Sequence[str], derived: Mapping[str, str]
     ) -> tuple[bytes | None, bytes]:
-        """A row's key and value; its derived columns are put into ``row``."""
+        """A row's key and value: its text as it stands, and its derived columns behind."""
         try:
-            row.update({name: _fill(template, row) for name, template in derived.items()})
-            return encode_key(row, key), (encode_value(row) or b"") if derived else text
+            added = {name: _fill(template, row) for name, template in derived.items()}
+            if added:
+                text = text[:-1].rstrip() + b"," + json_text(added)[1:].encode()
+            return encode_key(row | added, key), text
         except SchemaError as error:
             raise SchemaError(f"{self.path}: line {number}: {error}") from error
         except UnicodeEncodeError as error:  # half of a surrogate pair, which JSON can name and UTF-8 cannot hold

@@ -52,6 +52,7 @@ def test_pipelines_are_listed_with_what_went_wrong(command: Commands, told: Log)
 def test_one_pipeline_is_shown_in_full(command: Commands, told: Log) -> None:
     text = command.run("pipelines", "show", "totals").out
     assert {"inputs: orders", "watermark: 2026-01-01T00:00:00.000Z", "state_rows: 7"} <= set(text.splitlines())
+    assert "nulled_values: orders amount 3" in text.splitlines()
     assert "next try at 1970-01-01T00:00:06Z" in text
     assert "addBatch ms" in text
     assert command.run("pipelines", "show", "totals", "--json").json["recent"][0]["input_rows"] == 11

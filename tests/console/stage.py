@@ -135,6 +135,7 @@ def tell_of_pipeline(log: Log, source: Position, sink: Position) -> None:
         now_ms - 60_000,
         now_ms + 3_600_000,
         Counts(10, FLIGHTS, 5, 0, 5),
+        {"con-flights": {"delay": 1234}},
         250.0,
         recent=batches,
     )

@@ -127,6 +127,7 @@ def test_a_pipelines_micro_batches_are_drawn(open_at: Open) -> None:
     page = open_at("/console/pipelines")
     page.get_by_role("link", name="con-count").click()
     see(page, "250/s")
+    see(page, "1,234 in con-flights delay")
     page.locator(".chart canvas").first.wait_for()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import ThreadingUnixStreamServer
@@ -19,9 +20,13 @@ from mainstem.gateway.server.app import create_app
 from mainstem.gateway.server.host_app import create_host_app
 from mainstem.gateway.server.serving import listen_unix
 from mainstem.gateway.views.forwarding import ForwardingBackend
+from mainstem.pipelines.state import STATES_TOPIC
+from mainstem.testing.embedded import EmbeddedBroker
 from tests.gateway.served import listening_on, served
+from tests.pipelines.states import STATE
 from tests.views.hosting import Setting
 
+NULLED = "mainstem_pipeline_nulled_values_total"
 PAGE = b'# TYPE mainstem_info gauge\nmainstem_info{version="1"} 1\n'
 
 
@@ -71,6 +76,16 @@ def test_the_logs_metrics_are_passed_on(nowhere: Log) -> None:
     assert answer.content.startswith(PAGE)
     assert "# TYPE mainstem_gateway_background_failures_total counter" in answer.text
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+
+
+def test_what_pipelines_count_comes_behind_the_logs_metrics() -> None:
+    with EmbeddedBroker() as broker, Log(broker.bootstrap, timeout_s=10.0) as log, metrics_socket() as path:
+        log.create_topic(STATES_TOPIC, partitions=1)
+        log.append_many(STATES_TOPIC, [STATE.to_record(), replace(STATE, pipeline="z", nulled_values={}).to_record()])
+        with served(create_app(log, ForwardingBackend([]), GatewayLimits(), LogMetrics(path))) as api:
+            page = api.get("/metrics").text
+    labels = '{pipeline="totals",topic="orders",column="amount"}'
+    assert page.endswith(f"# TYPE {NULLED} counter\n{NULLED}{labels} 3\n")
 
 
 def test_a_log_that_does_not_tell_is_a_503(nowhere: Log, tmp_path: Path) -> None:

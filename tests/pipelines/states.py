@@ -12,6 +12,7 @@ STATE = PipelineState(
     started_ms=1_000,
     seen_ms=5_000,
     counts=Counts(3, 40, 20, 1, 7),
+    nulled_values={"orders": {"amount": 3}},
     input_rows_per_second=12.5,
     watermark="2026-01-01T00:00:00.000Z",
     failure=Failure("ValueError: no", 4_000, 6_000),

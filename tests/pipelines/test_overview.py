@@ -62,6 +62,7 @@ def test_a_state_is_told_until_its_driver_falls_silent(own_log: Log) -> None:
     overview = Overview(own_log, clock)
     told = overview.latest()[0]
     assert (told["status"], told["uptime_s"], told["restarts"]) == ("restarting", 5, 1)
+    assert told["nulled_values"] == {"orders": {"amount": 3}}
     assert (told["durations_ms"]["addBatch"], told["failure"]["text"], told["lag"]) == (30, "ValueError: no", None)
     clock.advance(LOST_AFTER_MS / 1_000)
     assert [(entry["status"], entry["last_status"], entry["uptime_s"]) for entry in overview.latest()] == [

@@ -57,6 +57,7 @@ class FakeQuery:
         self.pipeline = SimpleNamespace(name="p", function=lambda: None, where="p.py:1")
         self.checkpoint = "a directory that is not there"
         self.written_rows = 0
+        self.nulled_values: dict[str, dict[str, int]] = {}
         self.watermark_held_by: str | None = None
         self.handles: list[FakeHandle] = []
         self.away = False

@@ -75,6 +75,32 @@ def test_a_value_that_does_not_parse_is_a_dead_letter_of_the_pipeline(world: Fli
     assert world.progress(copies)[-1].source.covers(bad)
 
 
+def test_values_that_do_not_fit_are_counted_by_column(world: Flights) -> None:
+    copies = copying(world, world.flights)
+    world.fly(("UA", "late"), ("UA", 1), ("UA", None), ("UA", 2.5), ("UA", "late"))  # type: ignore[arg-type]
+    world.run_once()
+    state = world.wait_for_state(copies, lambda state: state.status.is_over)
+    assert state.nulled_values == {world.flights.name: {"delay": 3}}
+    assert sum(row["delay"] is None for row in world.rows(copies)) == 4
+
+
+def test_a_value_that_does_not_fit_counts_once_when_its_micro_batch_is_read_again(world: Flights) -> None:
+    name, is_first = f"{world.prefix}.seen", True
+
+    @world.app.foreach_batch(world.flights, name=name)
+    def seen(rows: Any, _: int) -> None:
+        nonlocal is_first
+        rows.count(), rows.count()
+        is_first, was_first = False, is_first
+        if was_first:
+            raise RuntimeError("not yet")
+
+    world.fly(("UA", "late"), ("UA", 1))  # type: ignore[arg-type]
+    with world.running():
+        state = world.wait_for_state(name, lambda state: state.counts.micro_batches > 0)
+    assert (state.nulled_values, state.counts.restarts) == ({world.flights.name: {"delay": 1}}, 1)
+
+
 def test_a_pipeline_may_read_what_another_derives(world: Flights) -> None:
     copies = copying(world, world.flights)
     second = copying(world, copies, "second")

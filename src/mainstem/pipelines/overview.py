@@ -126,6 +126,7 @@ def _state_json(state: PipelineState | None, now_ms: int) -> dict[str, Any]:
         "started_ms": state.started_ms,
         "uptime_s": max(0, (state.seen_ms if is_lost or state.status.is_over else now_ms) - state.started_ms) // 1_000,
         **dataclasses.asdict(state.counts),
+        "nulled_values": {topic: dict(columns) for topic, columns in state.nulled_values.items()},
         "input_rows_per_second": state.input_rows_per_second,
         "durations_ms": dict(last.durations_ms) if last is not None else {},
         "watermark": state.watermark,

@@ -88,6 +88,7 @@ class Counts:
 class PipelineState:
     """The state of one pipeline. ``input_rows_per_second`` is Spark's, of the last micro-batch.
 
+    ``nulled_values``: how many values became null because they do not fit their columns, by topic and column.
     ``watermark_held_by`` says in words which of several inputs holds the watermark back; None when none does.
     """
 
@@ -98,6 +99,7 @@ class PipelineState:
     started_ms: int
     seen_ms: int
     counts: Counts = Counts()
+    nulled_values: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     input_rows_per_second: float = 0.0
     watermark: str | None = None
     watermark_held_by: str | None = None
@@ -133,6 +135,7 @@ class PipelineState:
                 started_ms=int(document["started_ms"]),
                 seen_ms=int(document["seen_ms"]),
                 counts=Counts(**document["counts"]),
+                nulled_values={topic: dict(columns) for topic, columns in document.get("nulled_values", {}).items()},
                 input_rows_per_second=float(document["input_rows_per_second"]),
                 watermark=document["watermark"],
                 watermark_held_by=document.get("watermark_held_by"),

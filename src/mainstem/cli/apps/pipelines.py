@@ -151,6 +151,9 @@ def _readable(field: str, value: Any) -> str:
     if field == "failure":
         again = "" if value["next_try_ms"] is None else f"; next try at {_time(value['next_try_ms'])}"
         return f"{_time(value['at_ms'])} {value['text']}{again}"
+    if field == "nulled_values":
+        numbers = [f"{topic} {name} {number}" for topic, columns in value.items() for name, number in columns.items()]
+        return ", ".join(numbers) or "-"
     if isinstance(value, dict):
         return ", ".join(f"{name} {entry}" for name, entry in value.items()) or "-"
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -97,6 +97,7 @@ class _Pipeline:
                     "Micro-batches",
                     "Restarts",
                     "State rows",
+                    "Values made null",
                 )
                 self._figures = [figure(label) for label in labels]
             self._failure = ui.element("div")
@@ -125,6 +126,7 @@ class _Pipeline:
             count(pipeline.get("micro_batches")),
             count(pipeline.get("restarts")),
             count(pipeline.get("state_rows")),
+            count(sum(number for _, number in _nulled_values(pipeline))),
         )
         for shown, word in zip(self._figures, words, strict=True):
             shown.text = word
@@ -140,7 +142,7 @@ class _Pipeline:
         self._chart.set_visibility(bool(recent))
         self._no_batches.set_visibility(not recent)
         names = ("inputs", "outputs", "source", "sink", "tables", "watermark", "watermark_held_by", "trigger", "app")
-        facts = {name: pipeline.get(name) for name in names}
+        facts = {name: pipeline.get(name) for name in (*names, "nulled_values")}
         facts |= {"up": (pipeline.get("uptime_s") or 0) // 5 * 5, "seen": (pipeline.get("seen_ms") or 0) // 5_000}
         if self._is_new("facts", facts):
             self._facts.clear()
@@ -162,6 +164,12 @@ def _show_failure(failure: Document | None) -> None:
     problem(f"Failed {ago(failure['at_ms'], time.time() * 1000)}", failure["text"] + when)
 
 
+def _nulled_values(pipeline: Document) -> list[tuple[str, int]]:
+    """The columns with values that do not fit, by topic, and how many became null."""
+    found = pipeline.get("nulled_values", {}).items()
+    return [(f"{topic} {column}", number) for topic, columns in found for column, number in columns.items()]
+
+
 def _show_facts(pipeline: Document) -> None:
     for label, names in (("Reads", pipeline["inputs"]), ("Writes", pipeline["outputs"])):
         text(label, "", "dt")
@@ -176,6 +184,7 @@ def _show_facts(pipeline: Document) -> None:
             with ui.element("dd"):
                 position(pipeline[name])
     for label, value in (
+        ("Values made null", ", ".join(f"{count(number)} in {name}" for name, number in _nulled_values(pipeline))),
         ("Watermark", pipeline.get("watermark")),
         ("Watermark held by", pipeline.get("watermark_held_by")),
         ("Trigger", pipeline.get("trigger")),

@@ -1,14 +1,14 @@
-"""``GET /metrics``: the log process's metrics, asked for on its Unix socket and passed on as they come, and the views'.
+"""``GET /metrics``: the log process's metrics, asked for on its Unix socket and passed on, and the gateway's own.
 
 The log counts by itself and serves Prometheus' text format. The gateway adds a counter of its own, of failures of
-background tasks, and how each view is, as its host says it. A host that does not answer in time has no part in the
-page. Used by one event loop.
+background tasks; how each view is, as its host says it; and what pipelines count, as their drivers say it. What cannot
+be asked in time has no part in the page. Used by one event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -18,16 +18,20 @@ from fastapi import Query
 from starlette.responses import Response
 
 from mainstem.background import failures
-from mainstem.broker.metrics.text_format import gauge
-from mainstem.errors import UnavailableError
+from mainstem.broker.metrics.text_format import counter, gauge
+from mainstem.client.log import Log
+from mainstem.errors import MainstemError, UnavailableError
 from mainstem.gateway.access.access_rules import READ_ALL
 from mainstem.gateway.access.routes import Routes
+from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.http.description import success
 from mainstem.gateway.http.queries import NoQuery
 from mainstem.gateway.http.unix_http import UnixHttp
 from mainstem.gateway.views.backend import ViewBackend
+from mainstem.pipelines.overview import Overview
 
 _TIMEOUT_S = 10.0
+_THREADS_MAX: Final = 2
 _FAMILIES: Final[tuple[tuple[str, str, Callable[[Mapping[str, Any]], float]], ...]] = (
     ("up", "1 while the view applies and answers", lambda status: int(status["state"] in ("live", "catching up"))),
     ("lag_offsets", "Offsets between the view and the log's end", lambda status: status["lag"]),
@@ -65,9 +69,10 @@ def _own_metrics() -> bytes:
     return "\n".join([*lines, ""]).encode()
 
 
-def metrics_router(metrics: LogMetrics | None, views: ViewBackend) -> Routes:
+def metrics_router(metrics: LogMetrics | None, views: ViewBackend, log: Log) -> Routes:
     """``/metrics``, where the log's socket is known."""
     router = Routes("operation")
+    workers, pipelines = Workers(_THREADS_MAX), Overview(log)
     if metrics is not None:
 
         @router.declare(
@@ -78,18 +83,21 @@ def metrics_router(metrics: LogMetrics | None, views: ViewBackend) -> Routes:
             success("Prometheus' text format", "Text", (), "text/plain"),
         )
         async def tell(_: Annotated[NoQuery, Query()]) -> Response:
-            page, statuses = await asyncio.gather(metrics.page(), _statuses(views))
+            page, statuses, states = await asyncio.gather(
+                metrics.page(), _in_time(views.statuses()), _in_time(workers.run(pipelines.latest))
+            )
+            own = view_metrics(statuses) + pipeline_metrics(states)
             content_type = page.headers["content-type"]
-            return Response(bytes(page.body) + view_metrics(statuses).encode(), headers={"Content-Type": content_type})
+            return Response(bytes(page.body) + own.encode(), headers={"Content-Type": content_type})
 
     return router
 
 
-async def _statuses(views: ViewBackend) -> list[dict[str, Any]]:
+async def _in_time(documents: Awaitable[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     try:
         async with asyncio.timeout(_TIMEOUT_S):
-            return await views.statuses()
-    except (UnavailableError, TimeoutError):
+            return await documents
+    except (MainstemError, TimeoutError):
         return []
 
 
@@ -102,3 +110,17 @@ def view_metrics(statuses: Sequence[Mapping[str, Any]]) -> str:
         gauge(f"mainstem_view_{name}", text, zip(labels, map(value, statuses), strict=True))
         for name, text, value in _FAMILIES
     )
+
+
+def pipeline_metrics(pipelines: Sequence[Mapping[str, Any]]) -> str:
+    """The family of the pipelines, from ``Overview``; nothing where there are none."""
+    samples = [
+        ({"pipeline": pipeline["name"], "topic": topic, "column": column}, number)
+        for pipeline in pipelines
+        for topic, columns in pipeline.get("nulled_values", {}).items()
+        for column, number in columns.items()
+    ]
+    text = (
+        "Values that became null because they do not fit the column of the topic, since the pipeline's driver started"
+    )
+    return counter("mainstem_pipeline_nulled_values_total", text, samples) if samples else ""

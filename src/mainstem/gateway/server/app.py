@@ -63,7 +63,7 @@ def create_app(
         view_router(views),
         operation_router(log),
         config_router(log, limits),
-        metrics_router(metrics, views),
+        metrics_router(metrics, views, log),
     )
     app = assemble("Mainstem", routers, limits, lifespan, streams=streams, tokens=tokens)
     app.include_router(problem_pages_router())

@@ -4,4 +4,5 @@
 * ``checkpoint``: reads Spark's checkpoint files
 * ``checkpoint_lock``: one run at a time on an App's checkpoints
 * ``progress_log``: progress records in the log
+* ``nulled_values``: counts of values that became null, from tasks to the driver
 """

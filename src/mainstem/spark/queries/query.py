@@ -17,7 +17,9 @@ from mainstem.client.log import Log
 from mainstem.errors import DefinitionError
 from mainstem.pipelines.definitions import Input, Pipeline, Table
 from mainstem.schema.types import TopicSchema
+from mainstem.spark.checkpoints import nulled_values
 from mainstem.spark.checkpoints.checkpoint import last_planned, query_id
+from mainstem.spark.checkpoints.nulled_values import NulledValues
 from mainstem.spark.checkpoints.progress_log import ProgressLog
 from mainstem.spark.options.options import BOOTSTRAP, LogOptions
 from mainstem.spark.queries.frames import stream, table
@@ -41,12 +43,14 @@ class Query(ABC):
     """A pipeline's streaming query.
 
     ``schemas``: topic name → schema of the topics that it derives. ``written_rows``: how many rows it has appended.
+    ``nulled_values``: how many values of its streams became null, because they do not fit their columns.
     """
 
     def __init__(self, pipeline: Pipeline, frame: DataFrame, place: QueryPlace, log: Log) -> None:
         self.pipeline = pipeline
         self.schemas: Mapping[str, TopicSchema] = {}
         self.written_rows = 0
+        self.nulled_values: NulledValues = {}
         self._frame = frame
         self._place = place
         self._log = log
@@ -60,6 +64,7 @@ class Query(ABC):
         if last_planned(self._place.checkpoint) is None:
             self._progress.start(self._log.beginning(*self._streams))
         self._watermarks.begin()
+        nulled_values.begin(self._place.checkpoint, self._streams)
         writer = self._frame.writeStream.foreachBatch(self._write_and_advance).outputMode(self.pipeline.mode)
         writer = writer.option("checkpointLocation", self._place.checkpoint).queryName(self.pipeline.name)
         return writer.trigger(availableNow=True).start() if once else writer.start()
@@ -89,6 +94,7 @@ class Query(ABC):
     def _write_and_advance(self, frame: DataFrame, batch_id: int) -> None:
         self.write(frame, batch_id)
         self._watermarks.advance(query_id(self._place.checkpoint))
+        self.nulled_values = nulled_values.collect(self._place.checkpoint, self.nulled_values)
 
 
 def input_frames(
@@ -126,7 +132,7 @@ def _input(
     }
     if entry.name not in schemas:
         return _raw_stream(spark, bootstrap, entry.name, options)
-    options["deadLetterTopic"] = pipeline.dead_letter_topic
+    options |= {"deadLetterTopic": pipeline.dead_letter_topic, "checkpointLocation": place.checkpoint}
     return stream(spark, bootstrap, entry.name, schemas[entry.name], options)
 
 

@@ -57,7 +57,7 @@ class QueryKeeper:
                 self._start_again()
             return
         is_alive = self._handle.isActive  # read first, so that the last progress of an ended query is not missed
-        progressed = self._watch.look(self._handle, self._query.written_rows, self._query.watermark_held_by)
+        progressed = self._watch.look(self._handle, self._query)
         if is_alive:
             if progressed or self._clock.monotonic_s() - self._started_s > _PAUSE_S_MAX:
                 self._pause_s = _PAUSE_S_FIRST
@@ -73,7 +73,7 @@ class QueryKeeper:
         """
         assert self._handle is not None
         is_alive = bool(self._handle.isActive)
-        self._watch.look(self._handle, self._query.written_rows, self._query.watermark_held_by)
+        self._watch.look(self._handle, self._query)
         if is_alive:
             return True
         error = self._handle.exception()
@@ -97,7 +97,7 @@ class QueryKeeper:
         """Stop the query if it runs, and close it."""
         try:
             if self._handle is not None and self._handle.isActive:
-                self._watch.look(self._handle, self._query.written_rows, self._query.watermark_held_by)
+                self._watch.look(self._handle, self._query)
                 self._handle.stop()
         finally:
             if not self.state.status.is_over:

@@ -21,6 +21,7 @@ from mainstem.errors import PositionFormatError
 from mainstem.model import Position
 from mainstem.pipelines.state import RECENT_MAX, Failure, MicroBatch, PipelineState, Status
 from mainstem.spark.checkpoints.offsets import StreamOffsets
+from mainstem.spark.queries.query import Query
 
 ALWAYS, ONCE = "as soon as there is data", "once"
 _NO_WATERMARK = "1970-01-01T00:00:00.000Z"
@@ -60,9 +61,9 @@ class ProgressWatch:
         """The query ended without a failure."""
         self.state = replace(self.state, status=status)
 
-    def look(self, query: StreamingQuery, written_rows: int, watermark_held_by: str | None = None) -> bool:
+    def look(self, handle: StreamingQuery, query: Query) -> bool:
         """Read the new progress reports. Returns whether a micro-batch has finished since the last ``look``."""
-        reports = self._new_reports(query)
+        reports = self._new_reports(handle)
         done = [report for report in reports if _RAN in report["durationMs"]]
         self._recent.extend(_micro_batch(report) for report in done)
         counts = self.state.counts
@@ -70,25 +71,30 @@ class ProgressWatch:
             counts,
             micro_batches=counts.micro_batches + len(done),
             input_rows=counts.input_rows + sum(report["numInputRows"] for report in done),
-            written_rows=written_rows,
+            written_rows=query.written_rows,
             state_rows=_state_rows(reports[-1]) if reports else counts.state_rows,
         )
-        recent = tuple(self._recent)
-        self.state = replace(self.state, counts=counts, recent=recent, watermark_held_by=watermark_held_by)
+        self.state = replace(
+            self.state,
+            counts=counts,
+            nulled_values=query.nulled_values,
+            recent=tuple(self._recent),
+            watermark_held_by=query.watermark_held_by,
+        )
         if reports:
             self.state = replace(
                 self.state,
                 input_rows_per_second=float(reports[-1].get("inputRowsPerSecond") or 0.0),
                 watermark=_watermark(reports[-1]) or self.state.watermark,
             )
-        if query.isActive:
-            status = Status.RUNNING if done else _status(json.loads(query._jsq.status().json()))
+        if handle.isActive:
+            status = Status.RUNNING if done else _status(json.loads(handle._jsq.status().json()))
             self.state = replace(self.state, status=status)
         return bool(done)
 
-    def _new_reports(self, query: StreamingQuery) -> list[dict[str, Any]]:
+    def _new_reports(self, handle: StreamingQuery) -> list[dict[str, Any]]:
         """Spark's progress reports since the last look, oldest first."""
-        recent = query._jsq.recentProgress()
+        recent = handle._jsq.recentProgress()
         found = []
         for index in range(len(recent) - 1, -1, -1):
             entry = recent[index]

@@ -6,24 +6,28 @@ Contract: one row for each value. A value that is not one JSON object gives a ro
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
 from mainstem.record.native.native_json import GOOD
 from mainstem.schema.json_columns import JsonField, decode, reason
 
+NO_MISFITS: Final[Mapping[str, int]] = MappingProxyType({})
+
 
 class DecodedRows(NamedTuple):
     """The rows, and which of them (boolean arrays; None: all) came from an object, and from one that fits.
 
-    ``misfits``: the columns with values that do not fit, as far as the format's decoder knows them.
+    ``misfits``: how many values do not fit, by column, as far as the format's decoder knows them.
     """
 
     arrow_batch: pa.RecordBatch
     is_object: pa.Array | None
     fits: pa.Array | None
-    misfits: tuple[str, ...] = ()
+    misfits: Mapping[str, int] = NO_MISFITS
 
 
 class JsonDecoder(NamedTuple):
@@ -48,15 +52,16 @@ def decode_json(values: pa.Array, schema: pa.Schema) -> DecodedRows:
     decoded = decode(values, [JsonField(field.name, field.type) for field in schema])
     arrays = [column.array for column in decoded.columns]
     rows = pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else _without_columns(values, schema)
-    misfits = [column.misfits for column in decoded.columns if column.misfits is not None]
+    named = zip(schema.names, decoded.columns, strict=True)
+    misfits = {name: column.misfits for name, column in named if column.misfits is not None}
     if decoded.all_good and not misfits:
         return DecodedRows(rows, None, None)
     is_object = decoded.verdicts == GOOD
     fits = is_object.copy()
-    for each in misfits:
+    for each in misfits.values():
         fits &= ~each
-    names = [name for name, column in zip(schema.names, decoded.columns, strict=True) if column.misfits is not None]
-    return DecodedRows(rows, pa.array(is_object), pa.array(fits), tuple(names))
+    counts = {name: int((each & is_object).sum()) for name, each in misfits.items()}
+    return DecodedRows(rows, pa.array(is_object), pa.array(fits), counts)
 
 
 def _without_columns(values: pa.Array, schema: pa.Schema) -> pa.RecordBatch:

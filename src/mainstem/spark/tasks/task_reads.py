@@ -11,6 +11,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from mainstem.spark.checkpoints import nulled_values
 from mainstem.spark.checkpoints.checkpoint import current_batch_id, read_offsets
 from mainstem.spark.clients import borrowed
 from mainstem.spark.options.columns import decoded_name
@@ -35,7 +36,9 @@ def _ranges(partition: ScanPartition, options: ReadOptions, wanted: pa.Schema) -
     with borrowed(options.log) as client:
         for part in partition.ranges:
             if options.value_schema is not None:
-                yield from read_rows(client, part, _typed(options, wanted, partition))
+                nulled = yield from read_rows(client, part, _typed(options, wanted, partition))
+                if nulled and options.checkpoint is not None:
+                    nulled_values.write(options.checkpoint, part.topic_partition, part.start, nulled)
                 continue
             names = [decoded_name(name) for name in wanted.names]
             for records in read_range(client, part, _scan(options, frozenset(names), partition)):

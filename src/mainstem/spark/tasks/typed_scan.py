@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -71,16 +72,21 @@ class TypedOptions:
         return pa.schema([field for field in self.schema if field.name not in beside])
 
 
-def read_rows(client: WireClient, wanted: OffsetRange, options: TypedOptions) -> Iterator[pa.RecordBatch]:
-    """The rows of the range's records, in order."""
+def read_rows(
+    client: WireClient, wanted: OffsetRange, options: TypedOptions
+) -> Generator[pa.RecordBatch, None, Mapping[str, int]]:
+    """The rows of the range's records, in order. Returns how many values became null, by column."""
+    nulled = Counter[str]()
     place = {name: column for name, column in PLACE_COLUMNS.items() if name in options.schema.names}
     columns = frozenset({"value", "offset", *place.values()})
     for records in read_range(client, wanted, replace(options.scan, columns=columns)):
-        rows, malformed = _rows(records, place, options, wanted.topic_partition)
+        rows, malformed, misfits = _rows(records, place, options, wanted.topic_partition)
+        nulled.update(misfits)
         if malformed is not None and options.mode != "PERMISSIVE":
             rows = rows.filter(pc.invert(malformed))
             _set_aside(client, _alive(records).filter(malformed), options, wanted.topic_partition)
         yield rows
+    return nulled
 
 
 def _alive(records: pa.RecordBatch) -> pa.RecordBatch:
@@ -90,8 +96,10 @@ def _alive(records: pa.RecordBatch) -> pa.RecordBatch:
 
 def _rows(
     records: pa.RecordBatch, place: dict[str, str], options: TypedOptions, tp: TopicPartition
-) -> tuple[pa.RecordBatch, pa.Array | None]:
-    """The rows of the records that are not tombstones, and which of them did not parse (None: all did)."""
+) -> tuple[pa.RecordBatch, pa.Array | None, Mapping[str, int]]:
+    """The rows of the records that are not tombstones, which of them did not parse (None: all did), and how many of
+    their values became null, by column.
+    """
     records = _alive(records)
     decoded = options.decoder.decode(records.column("value"), options.value_schema)
     columns = dict(zip(options.value_schema.names, decoded.arrow_batch.columns, strict=True))
@@ -102,8 +110,8 @@ def _rows(
         _note_misfits(records, decoded, tp)
     rows = pa.RecordBatch.from_arrays([columns[name] for name in options.schema.names], schema=options.schema)
     if decoded.is_object is None or pc.all(decoded.is_object).as_py():
-        return rows, None
-    return rows, pc.invert(decoded.is_object)
+        return rows, None, decoded.misfits
+    return rows, pc.invert(decoded.is_object), decoded.misfits
 
 
 def _corrupt_texts(values: pa.Array, fits: pa.Array | None) -> pa.Array:
@@ -240,7 +248,7 @@ def _folded(
     """The table with later records, one a key, in it."""
     place = {name: column for name, column in PLACE_COLUMNS.items() if name in options.schema.names}
     alive = _alive(latest)
-    rows, malformed = _rows(alive, place, options, tp)
+    rows, malformed, _ = _rows(alive, place, options, tp)
     if malformed is not None and options.mode == "FAILFAST":
         _set_aside(client, alive.filter(malformed), options, tp)
     folded: list[_Part] = []

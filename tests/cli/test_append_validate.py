@@ -11,7 +11,10 @@ import mainstem as ms
 from mainstem.client.log import Log
 from mainstem.errors import SchemaError
 from mainstem.pipelines.deploy import deploy
+from mainstem.schema.infer import schema_of
+from mainstem.schema.registry import register
 from tests.cli.commands import Commands
+from tests.support.type_matrix import DDL, as_read, fitting, value_of, wrong_cells
 
 TOPIC = "append-validated"
 
@@ -49,6 +52,19 @@ def test_a_value_that_does_not_fit_is_refused_and_not_appended(
 def test_a_value_that_fits_is_appended(command: Commands, topic: str) -> None:
     assert command.run("append", topic, '{"id": "a", "n": 1}', "--key", "a", "--validate").code == 0
     assert command.run("append", topic, "--key", "a", "--tombstone", "--validate").code == 0
+
+
+def test_what_the_table_of_types_takes_is_appended(
+    command: Commands, mainstem_topic: str, mainstem_log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(mainstem_log, mainstem_topic, schema_of(DDL))
+    taken = fitting("Validator")
+    lines = io.TextIOWrapper(io.BytesIO(b"".join(value_of(case) + b"\n" for case in taken)))
+    monkeypatch.setattr(sys, "stdin", lines)
+    assert command.run("append", mainstem_topic, "--validate").code == 0
+    records = mainstem_log.read(mainstem_topic)
+    found = [(case, as_read(case, record.value)) for case, record in zip(taken, records, strict=True)]
+    assert wrong_cells("Validator", found) == []
 
 
 def test_a_line_that_does_not_fit_is_named(command: Commands, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:

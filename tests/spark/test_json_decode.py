@@ -52,32 +52,6 @@ def test_what_a_record_becomes_depends_on_it_alone(rows: list[Any]) -> None:
     assert together.arrow_batch.to_pylist() == alone
 
 
-@pytest.mark.parametrize(
-    ("value", "kind", "expected"),
-    [
-        ("2013-01-01", pa.date32(), dt.date(2013, 1, 1)),
-        ("not a day", pa.date32(), None),
-        ("2013-01-01T10:00:00.5+02:00", pa.timestamp("us", "UTC"), dt.datetime(2013, 1, 1, 8, 0, 0, 500000, dt.UTC)),
-        (5, pa.timestamp("us", "UTC"), None),
-        (2.0, pa.int64(), 2),
-        (2.5, pa.int64(), None),
-        (2**40, pa.int32(), None),
-        (True, pa.int64(), None),
-        ("1", pa.int64(), None),
-        (1, pa.bool_(), None),
-        (7, pa.string(), "7"),
-        ({"a": [1, "é"]}, pa.string(), '{"a":[1,"é"]}'),
-        ("\ud800", pa.string(), None),
-        ("1.25", pa.decimal128(10, 2), decimal.Decimal("1.25")),
-        ("YWJj", pa.binary(), b"abc"),
-        ("%", pa.binary(), None),
-        ([1, 2], pa.list_(pa.int64()), [1, 2]),
-    ],
-)
-def test_a_value_fits_its_column_or_is_null(value: Any, kind: pa.DataType, expected: Any) -> None:
-    assert one(value, kind) == expected
-
-
 @pytest.mark.parametrize("value", [None, b"", b"nope", b"[1]", b"7", b'{"s":"a"}{"s":"b"}', b'{"s":', b"\xff"])
 def test_what_is_no_object_is_a_row_of_nulls_and_told(value: bytes | None) -> None:
     decoded = decode_json(pa.array([b'{"s":"a"}', value, b'{"s":"b"}'], pa.binary()), SCHEMA)

@@ -70,3 +70,30 @@ def test_every_type_comes_back_as_it_was(world: Flights, spark: SparkSession, tm
         asked = SqlQuery(f'SELECT {text}, epoch_us("at") AS at_us FROM seen WHERE n = 1')
         answer = host.query("seen", asked, ReadOptions(at_least=position, timeout_s=60))
     assert answer.rows == [{"price": "1234.5600", "day": "2024-03-01", "name": "x1", "at_us": 1_709_337_599_123_456}]
+
+
+TEXTS = {
+    "took": ("make_dt_interval(0, 0, 1)", "INTERVAL '0 00:01:00' DAY TO SECOND"),
+    "age": ("make_ym_interval(1, 2)", "INTERVAL '1-2' YEAR TO MONTH"),
+    "any": ("parse_json('{\"a\": [1.50]}')", '{"a":[1.5]}'),
+    "waits": ("array(make_dt_interval(0, 0, 1), null)", ["INTERVAL '0 00:01:00' DAY TO SECOND", None]),
+    "by_name": ("map('a', make_ym_interval(1, 2))", {"a": "INTERVAL '1-2' YEAR TO MONTH"}),
+    "parts": (
+        "named_struct('n', 1, 'any', parse_json('[true]'), 'age', make_ym_interval(1, 2))",
+        (1, "[true]", "INTERVAL '1-2' YEAR TO MONTH"),
+    ),
+}
+"""name → an expression of a type that no column has, and the text that a column has of it"""
+
+
+def test_types_that_no_column_has_come_back_as_text(world: Flights, spark: SparkSession) -> None:
+    numbers, texts, again = (f"{world.prefix}.{word}" for word in ("numbers", "texts", "again"))
+    source = world.app.topic(numbers, "n INT")
+    derived = [f"{value} AS {name}" for name, (value, _) in TEXTS.items()]
+    world.app.pipeline(source, into=texts, name=texts)(lambda numbers: numbers.selectExpr(*derived))
+    world.app.pipeline(texts, into=again, name=again)(lambda texts: texts)
+    deploy(world.app, world.log)
+    world.log.append(numbers, {"n": 1})
+    world.run_once()
+    for topic in (texts, again):
+        assert read(world, spark, topic).collect() == [tuple(value for _, value in TEXTS.values())]

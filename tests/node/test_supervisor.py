@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from mainstem.errors import InputError
-from mainstem.node.supervisor import Supervisor
+from mainstem.node.supervisor import METRICS_FILE, Supervisor
 from tests.node.fake_roles import UNTIL_PARENT_IS_GONE, role
 
 ROOT = Path(__file__).resolve().parents[2]
+RESTARTS = 'mainstem_process_restarts_total{process="fake"}'
 
 
 class Reports:
@@ -49,8 +50,10 @@ def test_a_process_that_dies_later_is_started_again(tmp_path: Path) -> None:
         first = int(supervisor.start(role(UNTIL_PARENT_IS_GONE)))
         os.kill(first, signal.SIGKILL)
         reports.wait_for("fake is ready again")
-        assert supervisor.statistics()["fake"]["restarts"] == 1
-        assert supervisor.statistics()["fake"]["pid"] != first
+        assert supervisor.pid("fake") != first
+        page = (tmp_path / METRICS_FILE).read_text()
+    assert f"{RESTARTS} 1\n" in page
+    assert 'mainstem_process_last_end_seconds{process="fake",end="SIGKILL"} ' in page
     assert "fake ended with SIGKILL; it starts again in 0.2 s" in reports.lines[0]
 
 
@@ -79,7 +82,7 @@ def test_a_process_that_says_it_cannot_work_is_not_started_again(tmp_path: Path)
         supervisor.start(role(program.format(code=1)))
         with pytest.raises(InputError, match="no such setting"):
             supervisor.wait()
-        assert supervisor.statistics()["fake"]["restarts"] == 0
+        assert f"{RESTARTS} 0\n" in (tmp_path / METRICS_FILE).read_text()
     assert "is not started again: no such setting" in reports.lines[0]
 
 

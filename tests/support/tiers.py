@@ -52,6 +52,7 @@ _SLOW = (
     "log/test_simulation_mutants.py",
     "log/test_simulation_rot.py",
     "log/test_timestamps.py",
+    "node/test_stack.py",
     "record/test_arrow_decode_histories.py",
     "spark/test_fork_server.py",
     "spark/test_local_segments.py",

@@ -2,6 +2,7 @@
 
     DATA/                                the log's own: topics' directories, meta.properties, …
     DATA/run/<role>.log                  what each process printed
+    DATA/run/supervisor.prom             restarts of the processes, for the page of metrics
     DATA/run/views.sock                  the view host's socket, readable by its owner only
     DATA/run/metrics.sock                the log's metrics, likewise
     DATA/views/<app>/<view>/…            the views' stores

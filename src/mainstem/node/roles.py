@@ -102,18 +102,19 @@ class HttpAccess:
 def gateway_role(
     bootstrap: str,
     http: str,
-    metrics: Path | None = None,
+    metrics: Sequence[Path] = (),
     view_hosts: Sequence[Path] = (),
     access: HttpAccess = HttpAccess(),  # immutable
     *,
     console: bool = False,
 ) -> Role:
-    """The gateway process, in front of the view hosts' sockets and, where they are, of the log's metrics; with the
-    console or not.
+    """The gateway process, in front of the view hosts' sockets; with the console or not.
+
+    ``metrics``: the socket of the log's metrics and the supervisor's file, where they are.
     """
     arguments = ["--bootstrap", bootstrap, "--http", http]
-    if metrics is not None:
-        arguments += ["--metrics-socket", str(metrics)]
+    for name, path in zip(("--metrics-socket", "--supervisor-metrics"), metrics, strict=False):
+        arguments += [name, str(path)]
     for socket in view_hosts:
         arguments += ["--view-host", str(socket)]
     arguments += access.arguments()

@@ -20,7 +20,7 @@ from mainstem.node import roles
 from mainstem.node.extras import missing_modules
 from mainstem.node.layout import Layout
 from mainstem.node.roles import HttpAccess, LogOutput
-from mainstem.node.supervisor import Report, Supervisor
+from mainstem.node.supervisor import METRICS_FILE, Report, Supervisor
 
 
 class Stack:
@@ -79,7 +79,7 @@ class Stack:
         address = settled(http)
         sockets = [self.layout.socket("views")] if views else []
         console = console and not missing_modules("console")
-        metrics = self._metrics if self._has_log else None
+        metrics = [self._metrics, self.layout.run / METRICS_FILE] if self._has_log else []
         role = roles.gateway_role(bootstrap, address, metrics, sockets, access, console=console)
         self.supervisor.launch(role)
         return address

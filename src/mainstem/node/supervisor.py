@@ -8,6 +8,8 @@
 * ``stop`` asks in the order of the roles' ranks, waits for each one's grace time, and kills what is left with its whole
   process group. A second interrupt while stopping kills at once.
 * When this process is killed, the children's standard input closes and they stop by themselves.
+* The restarts of each process, and how it ended last, are in ``<run directory>/supervisor.prom``, in Prometheus' text
+  format, from the launch on. The gateway puts the file into its page of metrics.
 
 ``launch``, ``wait_ready``, ``wait`` and ``stop`` belong to one thread; one keeper thread for each role restarts it.
 """
@@ -19,15 +21,18 @@ from collections.abc import Callable, Iterable
 from itertools import groupby
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Final
 
+from mainstem.broker.metrics.text_format import Sample, counter, gauge
 from mainstem.clock import Clock, SystemClock
-from mainstem.errors import InputError, MainstemError
+from mainstem.durable_files import LOCAL_FILES, replace_file
+from mainstem.errors import InputError, MainstemError, StorageError
 from mainstem.node.child import Child, exit_text
 from mainstem.node.roles import Role
 
 _BACK_OFF_MIN_S, _BACK_OFF_MAX_S = 0.2, 10.0
 _STEADY_S = 30.0
+METRICS_FILE: Final = "supervisor.prom"
 
 Report = Callable[[str], None]
 
@@ -42,13 +47,15 @@ class Supervisor:
         self._stopping = threading.Event()
         self._keepers: dict[str, _Keeper] = {}
         self._refusal: InputError | None = None
+        self._publishing = threading.Lock()  # of the file of metrics
         run_directory.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def launch(self, role: Role) -> None:
         """Start a process and return at once; ``wait_ready`` waits for it."""
         self._keepers[role.name] = _Keeper(
-            role, self._run_directory, self._report, self._clock, self._stopping, self._give_up
+            role, self._run_directory, self._report, self._clock, self._stopping, self._give_up, self._publish
         )
+        self._publish()
 
     def wait_ready(self, name: str) -> str:
         """Wait for the process's ready line; returns its text. Raises its own error line, see ``Child``."""
@@ -79,9 +86,22 @@ class Supervisor:
         self._refusal = refusal
         self._stopping.set()
 
-    def statistics(self) -> dict[str, dict[str, Any]]:
-        """For each role: its process id, whether it runs, and how often it was restarted."""
-        return {name: keeper.statistics() for name, keeper in self._keepers.items()}
+    def pid(self, name: str) -> int:
+        """The process id of a role's current process."""
+        return self._keepers[name].pid
+
+    def _publish(self) -> None:
+        """Write the metrics. When the disk refuses, that is reported, and the next event writes them again."""
+        with self._publishing:
+            keepers = list(self._keepers.values())
+            restarts = [({"process": keeper.role.name}, keeper.restarts) for keeper in keepers]
+            ends = [sample for keeper in keepers for sample in keeper.last_end]
+            text = counter("mainstem_process_restarts_total", "Restarts of a process since the node started", restarts)
+            text += gauge("mainstem_process_last_end_seconds", "When a process ended by itself last, and how", ends)
+            try:
+                replace_file(LOCAL_FILES, self._run_directory / METRICS_FILE, text.encode(), sync=False)
+            except StorageError as error:
+                self._report(f"the metrics of restarts cannot be written: {error}")
 
     def stop(self) -> None:
         """Stop every process, in the order of their ranks. Safe to call twice."""
@@ -125,6 +145,7 @@ class _Keeper:
         clock: Clock,
         stopping: threading.Event,
         give_up: Callable[[InputError], None],
+        publish: Callable[[], None],
     ) -> None:
         self.role = role
         self._run_directory = run_directory
@@ -132,8 +153,10 @@ class _Keeper:
         self._clock = clock
         self._stopping = stopping
         self._give_up = give_up
+        self._publish = publish
         self._lock = threading.Lock()  # guards _child against a restart while it is being stopped
-        self._restarts = 0
+        self.restarts = 0
+        self.last_end: tuple[Sample, ...] = ()
         self._started_s = clock.monotonic_s()
         self._child = Child(role, run_directory)
         self._thread: threading.Thread | None = None
@@ -149,8 +172,9 @@ class _Keeper:
     def finish(self) -> None:
         self._child.finish()
 
-    def statistics(self) -> dict[str, Any]:
-        return {"pid": self._child.pid, "running": self._child.running, "restarts": self._restarts}
+    @property
+    def pid(self) -> int:
+        return self._child.pid
 
     def terminate(self) -> None:
         with self._lock:
@@ -169,6 +193,8 @@ class _Keeper:
             code = self._child.wait_ended()
             if self._stopping.is_set():
                 return
+            self.last_end = (({"process": self.role.name, "end": exit_text(code)}, self._clock.time_ms() / 1000),)
+            self._publish()
             refusal = self._child.refusal()
             if refusal is not None:
                 self._report(f"{self.role.name} cannot work as it was started, and is not started again: {refusal}")
@@ -195,7 +221,8 @@ class _Keeper:
             except (OSError, RuntimeError) as error:  # RuntimeError: no thread can be started
                 self._report(f"{self.role.name} cannot be started: {error}")
                 return  # the former child has ended still: the next round starts another
-            self._restarts += 1
+            self.restarts += 1
+        self._publish()
         try:
             self._child.wait_ready()
         except MainstemError as error:

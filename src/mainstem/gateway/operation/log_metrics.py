@@ -1,8 +1,9 @@
 """``GET /metrics``: the log process's metrics, asked for on its Unix socket and passed on, and the gateway's own.
 
 The log counts by itself and serves Prometheus' text format. The gateway adds a counter of its own, of failures of
-background tasks; how each view is, as its host says it; and what pipelines count, as their drivers say it. What cannot
-be asked in time has no part in the page. Used by one event loop.
+background tasks; how each view is, as its host says it; what pipelines count, as their drivers say it; and the file
+that the node's supervisor writes about restarts. What cannot be asked in time has no part in the page.
+Used by one event loop.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ _FAMILIES: Final[tuple[tuple[str, str, Callable[[Mapping[str, Any]], float]], ..
 
 
 class LogMetrics:
-    """The log's socket."""
+    """The log's socket, and the supervisor's file where there is one."""
 
-    def __init__(self, socket: Path) -> None:
+    def __init__(self, socket: Path, supervisor: Path | None = None) -> None:
+        self._supervisor = supervisor
         self._client = UnixHttp(socket, silence_s=_TIMEOUT_S, connect_s=_TIMEOUT_S)
 
     async def page(self) -> Response:
@@ -55,7 +57,9 @@ class LogMetrics:
             raise UnavailableError("the log does not answer with its metrics; it restarts by itself") from error
         if answer.status != HTTPStatus.OK:
             raise UnavailableError("the log is busy with other requests for metrics; try again in a moment")
-        return Response(page + _own_metrics(), headers={"Content-Type": answer.headers["content-type"]})
+        supervisor = self._supervisor
+        restarts = supervisor.read_bytes() if supervisor is not None and supervisor.exists() else b""
+        return Response(page + _own_metrics() + restarts, headers={"Content-Type": answer.headers["content-type"]})
 
     async def close(self) -> None:
         """Close the connections to the log."""

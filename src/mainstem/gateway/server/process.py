@@ -40,6 +40,7 @@ def main(argv: Sequence[str] | None = None, mount: Mount | None = None) -> int:
     parser.add_argument("--http", default="127.0.0.1:8080", metavar="HOST:PORT", help="where to listen")
     parser.add_argument("--view-host", action="append", default=[], type=Path, metavar="SOCKET")
     parser.add_argument("--metrics-socket", type=Path, metavar="SOCKET", help="where the log serves its metrics")
+    parser.add_argument("--supervisor-metrics", type=Path, metavar="FILE", help="the restarts of the node's processes")
     parser.add_argument("--tokens", type=Path, metavar="FILE", help="the tokens that requests have to bring")
     parser.add_argument("--cors-origin", action="append", default=[], metavar="ORIGIN", help="pages that are let in")
     parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="the certificate chain, PEM")
@@ -78,7 +79,9 @@ def run(options: argparse.Namespace, mount: Mount | None = None) -> None:
     names = LOOPBACK_NAMES | {host} if is_loopback(host) else None
     tokens = TokenFile(options.tokens) if options.tokens is not None else None
     with Log(options.bootstrap, timeout_s=_LOG_TIMEOUT_S, client_id="mainstem-gateway") as log:
-        metrics = LogMetrics(options.metrics_socket) if options.metrics_socket is not None else None
+        metrics = None
+        if options.metrics_socket is not None:
+            metrics = LogMetrics(options.metrics_socket, options.supervisor_metrics)
         origins = checked_origins(options.cors_origin, has_tokens=tokens is not None)
         limits = limits_of(options.set, GatewayLimits(host_names=names, origins=origins))
         limits = replace(limits, streams_max=streams_bound(limits, raise_open_files_limit()))

@@ -75,7 +75,7 @@ def _column(part: str) -> Column:
     name, type_text, nullable = _pieces(part)
     found = type_name(type_text)
     if found is None:
-        raise DefinitionError(f"column {name!r}: a column has no type {type_text.strip()!r}")
+        raise DefinitionError(f"column {name!r}: {type_text.strip()!r} is not a type that a column can have")
     return Column(name, found, nullable=nullable)
 
 

@@ -276,7 +276,7 @@ def test_a_topic_that_was_made_again_stops_a_stream(
     [
         ({"subscribe": "nowhere"}, "there is no topic nowhere"),
         ({"subscribe": "a", "startingOffset": "earliest"}, "unknown option startingoffset"),
-        ({"subscribe": "a", "valueSchema": "carrier STRIN"}, "not a type of Spark SQL"),
+        ({"subscribe": "a", "valueSchema": "carrier STRIN"}, "not a type that a column can have"),
     ],
 )
 def test_what_cannot_be_read_is_one_clear_error(

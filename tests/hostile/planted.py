@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from mainstem.broker import process
 from mainstem.broker.apis import APIS
 from mainstem.broker.call import Answer, Call
+from mainstem.broker.groups.coordinator import GroupCoordinator
 from mainstem.broker.node import Node
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.compiler import Budget
@@ -73,12 +75,29 @@ def _remove_cap() -> None:
     Budget.take = _make_array  # type: ignore[method-assign]
 
 
+def _fail_in_a_chore() -> None:
+    """Let the expiry of committed offsets fail twice; after that its rounds are reported."""
+    expire = GroupCoordinator.expire_offsets
+    rounds = itertools.count(1)
+
+    def expire_offsets(self: GroupCoordinator, now_ms: int, retention_ms: int) -> Iterator[None]:
+        number = next(rounds)
+        if number <= 2:
+            raise RuntimeError(f"planted in round {number}")
+        yield from expire(self, now_ms, retention_ms)
+        sys.stderr.write(f"round {number} of the planted chore is done\n")
+        sys.stderr.flush()
+
+    GroupCoordinator.expire_offsets = expire_offsets  # type: ignore[method-assign]
+
+
 DEFECTS: dict[str, Callable[[], None]] = {
     "a handler that raises": lambda: _do_first(_fail),
     "a handler that works on the loop": lambda: _do_first(_work),
     "a handler that waits on the loop": lambda: _do_first(_wait),
     "arrays of any count": _remove_cap,
     "a wrong error code": _answer_wrongly,
+    "a chore that raises": _fail_in_a_chore,
 }
 
 

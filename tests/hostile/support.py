@@ -13,9 +13,8 @@ import selectors
 import socket
 import struct
 import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from tests.broker.harness import LogProcess
 
 TIMEOUT_S = 60
 _PING_VERSION = 3
+_TRICKLE_S = 0.5
 
 
 class Raw:
@@ -141,14 +141,7 @@ def metric(log: LogProcess, name: str) -> float:
         page = bytearray()
         while chunk := connection.recv(1 << 16):
             page += chunk
-    return next(float(line.split()[1]) for line in page.decode().splitlines() if line.startswith(f"{name} "))
-
-
-def eventually(is_so: Callable[[], bool], what: str) -> None:
-    """Ask until it is so; each question is work for the log, so this does not spin. Fails after ``TIMEOUT_S``."""
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while not is_so():
-        assert time.monotonic() < deadline_s, f"never came: {what}"
+    return next(float(line.split()[-1]) for line in page.decode().splitlines() if line.startswith(f"{name} "))
 
 
 class Pinger:
@@ -186,6 +179,26 @@ def answers_meanwhile(log: LogProcess, attack: Callable[[], object]) -> int:
         count = good.count
     assert good.error is None, good.error
     return count
+
+
+@contextmanager
+def trickling(connections: Sequence[Raw]) -> Iterator[None]:
+    """Send a byte over each connection again and again, until the block ends: none of them ever falls silent."""
+    ending = threading.Event()
+
+    def run() -> None:
+        while not ending.wait(_TRICKLE_S):
+            for connection in connections:
+                with suppress(OSError):  # the log has closed it, or does not read from it
+                    os.write(connection.socket.fileno(), b"\x00")  # a socket with a time-out does not block
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        thread.join(TIMEOUT_S)
 
 
 def create_topic(log: LogProcess, name: str, partitions: int = 1) -> None:

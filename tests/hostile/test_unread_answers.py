@@ -6,7 +6,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.broker.harness import LogProcess, fetch_request, produce_request
-from tests.hostile.support import Raw, address_of, create_topic, eventually, frame, metric, resident_bytes
+from tests.hostile.support import Raw, address_of, create_topic, frame, metric, resident_bytes
+from tests.support.eventually import eventually
 
 MB = 1 << 20
 READERS = 40

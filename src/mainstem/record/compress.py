@@ -149,6 +149,7 @@ def _decompress_bounded(codec: Compression, data: memoryview, limit_bytes: int) 
                 raise DecompressedSizeError(
                     f"{codec.name.lower()} data would come to more than the limit of {limit_bytes} bytes"
                 ) from error
+            del output  # before the larger one is made
             guess *= 4
         else:
             del output[size:]

@@ -72,7 +72,7 @@ class AppendChecks:
             check = log.start_append(records)
             checked = check.run_if_quick()
         except MainstemError as error:
-            return error
+            return _without_frames(error)
         if self._may_load:
             self._plain_records += _PLAIN_RECORDS if checked is None else checked.sent[0].record_count
             if self._plain_records >= _PLAIN_RECORDS:
@@ -85,7 +85,7 @@ class AppendChecks:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, check.run)
         except MainstemError as error:
-            return error
+            return _without_frames(error)
 
     def shielded(self, work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
         """Run the rest of a request that has slow checks. It goes on if its connection ends, which cancels the result.
@@ -101,6 +101,15 @@ class AppendChecks:
         """Drop checks that have not begun, and wait for the rest."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _without_frames(error: MainstemError) -> MainstemError:
+    """Drop the frames of a traceback, which hold the decompressed records, as long as the request is worked on."""
+    each: BaseException | None = error
+    while each is not None:
+        each.__traceback__ = None
+        each = each.__context__
+    return error
 
 
 def only_batch(records: object, version: int) -> memoryview:

@@ -54,9 +54,10 @@ def test_a_body_in_slices_is_the_body_read_whole() -> None:
 
 MANY_VALUES = [{"n": n, "text": "x" * 300} for n in range(MANY)]
 MANY_ESCAPES = ["\u20ac" * 2_300] * 300
+LONG_FRACTIONS = [0.5, *["1." * 6_000] * 300]
 
 
-@pytest.mark.parametrize("values", [MANY_VALUES, MANY_ESCAPES], ids=["values", "escapes"])
+@pytest.mark.parametrize("values", [MANY_VALUES, MANY_ESCAPES, LONG_FRACTIONS], ids=["values", "escapes", "fractions"])
 def test_the_loop_turns_while_a_large_body_is_read(values: list[Any]) -> None:
     body = json.dumps({"records": [{"key": str(n), "value": value} for n, value in enumerate(values)]}).encode()
 

@@ -5,8 +5,8 @@ must say ``application/json``; that is also what keeps other pages' simple reque
 
 The parser holds the interpreter until it is through, and each value becomes an object of up to 230 bytes. So values are
 counted before: a body has at most ``VALUES_MAX``, one record ``RECORD_VALUES_MAX``. What counts is separators outside
-of strings. A body with few separators and few escapes in all is parsed on the event loop; any other is counted, cut
-into records and parsed record by record in a thread (``body_slices``).
+of strings. A body with few separators and few escapes in all is parsed on the event loop, if it is small or has no
+fractions; any other is counted, cut into records and parsed record by record in a thread (``body_slices``).
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ VALUES_MAX: Final = 200_000
 RECORD_VALUES_MAX: Final = 20_000
 _FEW_VALUES: Final = 5_000
 _FEW_ESCAPES: Final = 20_000
+_FEW_BYTES: Final = 64 << 10
 _SEPARATORS: Final = (b",", b"[", b"{")
 _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 _SHAPE: Final = bytes.maketrans(b"123456789E", b"000000000e")
@@ -44,9 +45,16 @@ async def read_json(request: Request, model: type[_Model]) -> _Model:
     if content_type != "application/json":
         raise HttpError(415, f"send the body as application/json, not {content_type[:100] or 'without a type'}")
     body = await request.body()
-    if _separators(body, 0, len(body)) <= _FEW_VALUES and body.count(b"\\") <= _FEW_ESCAPES:
+    if _is_quick(body):
         return _parsed(body, model)
     return await asyncio.to_thread(_parsed_in_parts, body, model)
+
+
+def _is_quick(body: bytes) -> bool:
+    """Whether it is parsed in a few milliseconds. Numbers with a fraction are read a second time."""
+    if _separators(body, 0, len(body)) > _FEW_VALUES or body.count(b"\\") > _FEW_ESCAPES:
+        return False
+    return len(body) <= _FEW_BYTES or not _may_have_fractions(body)
 
 
 def _parsed(body: bytes, model: type[_Model], place: str = "") -> _Model:

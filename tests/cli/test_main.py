@@ -126,17 +126,19 @@ def test_an_interrupt_is_quiet_and_code_130(mainstem_topic: str, mainstem_broker
 def test_a_settings_file_gives_defaults(tmp_path: Path) -> None:
     path = tmp_path / "mainstem.toml"
     path.write_text('bootstrap = "a:1"\n[serve]\nno-http = true\n')
-    found = settings.defaults({"serve": [], "load": []}, path)
+    found = settings.defaults({"serve": {"no-http": "no_http"}, "load": {}}, path)
     assert found["load"] == {"bootstrap": "a:1"}
     assert found["serve"] == {"bootstrap": "a:1", "no_http": True}
 
 
 def test_a_settings_file_gives_defaults_to_groups_and_to_single_commands_of_them(tmp_path: Path) -> None:
     path = tmp_path / "mainstem.toml"
-    path.write_text('bootstrap = "a:1"\n[topics]\njson = true\n[topics.create]\nif-absent = true\nbootstrap = "b:1"\n')
-    found = settings.defaults({"topics": ["list", "create"]}, path)["topics"]
+    path.write_text('bootstrap = "a:1"\n[topics]\njson = true\n[topics.create]\npartitions = 2\nbootstrap = "b:1"\n')
+    options = {"json": "json", "bootstrap": "bootstrap"}
+    commands = {"topics": {}, "topics.list": options, "topics.create": {**options, "partitions": "count"}}
+    found = settings.defaults(commands, path)["topics"]
     assert found["list"] == {"bootstrap": "a:1", "json": True}
-    assert found["create"] == {"bootstrap": "b:1", "json": True, "if_absent": True}
+    assert found["create"] == {"bootstrap": "b:1", "json": True, "count": 2}
 
 
 @pytest.mark.parametrize("argv", [("topics", "list", "--all"), ("groups", "list"), ("pipelines",), ("read", "TOPIC")])
@@ -169,7 +171,7 @@ def test_a_settings_file_that_is_wrong_is_refused(tmp_path: Path, text: str) -> 
     path = tmp_path / "mainstem.toml"
     path.write_text(text)
     with pytest.raises(ConfigError):
-        settings.defaults({"serve": [], "topics": ["list"]}, path)
+        settings.defaults({"serve": {}, "topics": {}, "topics.list": {}}, path)
 
 
 def test_the_doctor_says_what_to_do(command: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,7 @@ def test_one_app_of_several_is_chosen_by_name(tmp_path: Path) -> None:
         (HEAD + 'a = ms.App("a")\nb = ms.App("b")\n', "declares several Apps"),
         ("def broken(:\n", r"program\.py:1: SyntaxError: [^()]*('\('[^()]*)?$"),
         ("\nimport nothing_of_that_name\n", r"program\.py:2: ModuleNotFoundError"),
-        (HEAD + 'app = ms.App("a")\n\napp.topic("a b")\n', r"program\.py:4: invalid name 'a b' for a topic"),
+        (HEAD + 'app = ms.App("a")\n\napp.topic("a b")\n', r"program\.py:4: invalid topic name 'a b'"),
     ],
 )
 def test_a_bad_file_is_one_clear_error(tmp_path: Path, text: str, message: str) -> None:

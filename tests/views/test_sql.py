@@ -215,6 +215,11 @@ def test_a_query_that_never_ends_is_interrupted(store: SqlStore, query: str) -> 
     assert rows(store, "SELECT count(*) AS n FROM routes") == [{"n": 3}]
 
 
+def test_a_table_that_is_not_there_is_answered_with_the_one_that_is(store: SqlStore) -> None:
+    with pytest.raises(QueryError, match=r"Table with name x does not exist; the view's table has the view's name$"):
+        store.query(SqlQuery("SELECT * FROM x"))
+
+
 def test_more_rows_than_the_limit_are_an_error_and_not_a_cut(store: SqlStore) -> None:
     assert len(rows(store, "SELECT * FROM routes", limit=3)) == 3
     with pytest.raises(QueryError, match="more than 2 rows"):

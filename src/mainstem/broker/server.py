@@ -10,6 +10,7 @@ import asyncio
 import errno
 import logging
 import os
+import socket
 from collections import Counter
 from dataclasses import replace
 from typing import Final
@@ -100,7 +101,8 @@ class Broker:
                 raise AddressInUseError(
                     f"{listener} is in use by another process; choose another port with --listen"
                 ) from error
-            reason = os.strerror(error.errno) if error.errno else str(error)
+            is_lookup = isinstance(error, socket.gaierror)
+            reason = os.strerror(error.errno) if error.errno and not is_lookup else error.strerror or str(error)
             raise ConfigError(
                 f"cannot listen on {listener}: {reason}; use an address of this machine and a port above 1023"
             ) from error

@@ -7,8 +7,11 @@ Every error is one line on standard error that says what is wrong and what to do
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -18,7 +21,7 @@ from mainstem.cli.operation import doctor, groups, log, version
 from mainstem.cli.output import OutputClosedError, note
 from mainstem.cli.records import append, bench, load, read, topics
 from mainstem.cli.security import acls, tokens, users
-from mainstem.cli.settings import defaults, export_security
+from mainstem.cli.settings import FILE_NAME, defaults, export_security
 from mainstem.errors import MainstemError
 from mainstem.exit_codes import DONE, INTERRUPTED, OUTPUT_CLOSED, REFUSED, USAGE, exit_code_of
 
@@ -68,7 +71,7 @@ def execute(argv: list[str]) -> int:
     """Run one command; its exit code."""
     try:
         export_security(client_config=os.environ.get("MAINSTEM_CLIENT_CONFIG", ""))
-        result = app(argv, prog_name="mainstem", standalone_mode=False, default_map=defaults(_names()))
+        result = app(argv, prog_name="mainstem", standalone_mode=False, default_map=defaults(_options()))
     except MainstemError as error:
         return _failed(str(error), exit_code_of(error))
     except typer.TyperException as error:
@@ -87,10 +90,10 @@ def execute(argv: list[str]) -> int:
 
 
 def _aborted(abort: typer.Abort) -> int:
-    """A question that was not answered with yes; ctrl-C comes as an Abort, too."""
+    """A prompt without an answer; ctrl-C comes as an Abort, too."""
     if isinstance(abort.__cause__ or abort.__context__, KeyboardInterrupt):
         return _failed("interrupted", INTERRUPTED)
-    return _failed("not confirmed: nothing was changed; --yes answers the question", REFUSED)
+    return _failed("the prompt got no answer: nothing was changed", REFUSED)
 
 
 def _not_utf8(argv: list[str]) -> str | None:
@@ -98,12 +101,24 @@ def _not_utf8(argv: list[str]) -> str | None:
     return next((word for word in argv if any("\ud800" <= character <= "\udfff" for character in word)), None)
 
 
-def _names() -> dict[str, list[str]]:
-    """The commands, and those of each group."""
-    names: dict[str, list[str]] = {name: [] for name in _COMMANDS}
-    for name, group in _GROUPS.items():
-        names[name] = [str(each.name or getattr(each.callback, "__name__", "")) for each in group.registered_commands]
-    return names
+def _options() -> dict[str, dict[str, str]]:
+    """The options of each command, without their dashes, with typer's names of them; GROUP.COMMAND for one of a group.
+
+    Empty where there is no settings file: only its reader needs them.
+    """
+    if not Path(FILE_NAME).is_file():
+        return {}
+    root = typer.main.get_command(app)
+    found: dict[str, dict[str, str]] = {}
+    for name, command in getattr(root, "commands", {}).items():
+        found[name] = _options_of(command)
+        for each, inner in getattr(command, "commands", {}).items():
+            found[f"{name}.{each}"] = _options_of(inner)
+    return found
+
+
+def _options_of(command: Any) -> dict[str, str]:
+    return {word.lstrip("-"): each.name for each in command.params for word in each.opts if word.startswith("--")}
 
 
 def _failed(text: str, code: int) -> int:
@@ -115,10 +130,16 @@ def _failed(text: str, code: int) -> int:
     return code
 
 
-_PLAINER = {
-    "Input should be a valid integer, unable to parse string as an integer": "use a whole number",
-    "Input should be a valid number, unable to parse string as a number": "use a number",
-}
+_PLAINER = (
+    (r"(?:Input should be a valid integer|Unable to parse input string as an integer).*", "use a whole number"),
+    (r"Input should be a valid number.*", "use a number"),
+    (r"Input should be greater than or equal to (\S+)", r"use \1 or more"),
+    (r"Input should be less than or equal to (\S+)", r"use \1 or less"),
+    (r"Value error, (.*) is not one of (.*)", r"\1 is not one of \2"),
+    (r"Got unexpected extra argument\(s\) \((.*)\)", r"unexpected argument: \1"),
+    (r"\. Did you mean (.*)\?", r" (did you mean \1?)"),
+    (r" \(Possible options: (.*)\)", r" (did you mean \1?)"),
+)
 """Words of typer's own checks → ours."""
 
 
@@ -130,8 +151,8 @@ def _wrong_usage(error: typer.TyperException) -> int:
     if text.startswith("Usage:"):  # no command was given: the help says which there are
         sys.stderr.write(text + "\n")
         return USAGE
-    for raw, plain in _PLAINER.items():
-        text = text.replace(raw, plain)
+    for raw, plain in _PLAINER:
+        text = re.sub(raw, plain, text)
     return _failed(f"{text.rstrip('.')}; see {command} --help", int(getattr(error, "exit_code", USAGE)))
 
 

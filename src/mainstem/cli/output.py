@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from mainstem.errors import StorageError
+from mainstem.errors import InputError, StorageError
 
 _UNLIMITED: Final = 1 << 40
 """Columns of a line that no terminal shows: a row is one line, for ``grep`` and ``awk``."""
@@ -57,6 +57,17 @@ def note(text: str) -> None:
     """A line about what goes on; never part of the result."""
     sys.stderr.write(f"mainstem: {text}\n")
     sys.stderr.flush()
+
+
+def confirm(question: str) -> None:
+    """Ask for a yes on standard error. Raises InputError for any other answer, and for none."""
+    sys.stderr.write(f"{question} [y/N]: ")
+    sys.stderr.flush()
+    answer = sys.stdin.readline()
+    if not (answer.endswith("\n") and sys.stdin.isatty()):  # a terminal has shown the end of the line
+        sys.stderr.write("\n")
+    if answer.strip().lower() not in ("y", "yes"):
+        raise InputError("not confirmed: nothing was changed; --yes answers the question")
 
 
 def out_json(document: Any) -> None:

@@ -28,10 +28,10 @@ SECURITY = ("security", "sasl", "ssl")
 SHARED = ("bootstrap", "url", "data", "listen", "http")
 
 
-def defaults(commands: Mapping[str, Collection[str]], path: Path = Path(FILE_NAME)) -> dict[str, Any]:
+def defaults(commands: Mapping[str, Mapping[str, str]], path: Path = Path(FILE_NAME)) -> dict[str, Any]:
     """The defaults for each command, in typer's form. Raises ConfigError for a file that is wrong.
 
-    ``commands`` has the names of the commands of each group; a command that is not a group has none.
+    ``commands`` has the options of each command, with typer's names of them; a command of a group is GROUP.COMMAND.
     """
     if not path.is_file():
         return {}
@@ -41,12 +41,29 @@ def defaults(commands: Mapping[str, Collection[str]], path: Path = Path(FILE_NAM
         raise ConfigError(f"{path}: {unknown[0]!r} is neither a command nor one of {', '.join(SHARED)}")
     shared = {name: document[name] for name in SHARED if name in document}
     found: dict[str, Any] = {}
-    for name, subcommands in commands.items():
+    for name in [name for name in commands if "." not in name]:
         table = _table(path, name, document.get(name, {}))
-        own = {each: _table(path, f"{name}.{each}", table.pop(each, {})) for each in subcommands}
-        for_all = {**shared, **table}
-        found[name] = {**for_all, **{each: {**for_all, **options} for each, options in own.items()}}
+        within = {each.partition(".")[2]: each for each in commands if each.startswith(f"{name}.")}
+        own = {each: _table(path, full, table.pop(each, {})) for each, full in within.items()}
+        _require_known(path, name, table, set().union(commands[name], *(commands[full] for full in within.values())))
+        found[name] = shared | _renamed(table, commands[name])
+        for each, full in within.items():
+            _require_known(path, full, own[each], commands[full])
+            found[name][each] = shared | _renamed(table | own[each], commands[full])
     return found
+
+
+def _require_known(path: Path, name: str, table: Mapping[str, Any], known: Collection[str]) -> None:
+    for option in table:
+        if option not in known:
+            raise ConfigError(
+                f"{path}: [{name}] has no option {option!r}; see mainstem {name.replace('.', ' ')} --help"
+            )
+
+
+def _renamed(table: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """The options that a command has, by typer's names."""
+    return {names[option]: value for option, value in table.items() if option in names}
 
 
 def export_security(path: Path = Path(FILE_NAME), client_config: str = "") -> None:
@@ -81,10 +98,7 @@ def _flattened(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, s
 
 
 def _properties(path: Path) -> dict[str, str]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: {error}") from error
+    lines = _text(path, "; MAINSTEM_CLIENT_CONFIG names it").splitlines()
     pairs = [line.split("=", 1) for line in lines if line.strip() and not line.lstrip().startswith(("#", "!"))]
     if any(len(pair) < 2 for pair in pairs):
         raise ConfigError(f"{path}: write lines of NAME=VALUE")
@@ -95,12 +109,21 @@ def _read(path: Path) -> dict[str, Any]:
     import tomllib
 
     try:
-        return tomllib.loads(path.read_text())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        return tomllib.loads(_text(path))
+    except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: {error}") from error
+
+
+def _text(path: Path, hint: str = "") -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}{hint}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text{hint}") from error
 
 
 def _table(path: Path, name: str, table: Any) -> dict[str, Any]:
     if not isinstance(table, dict):
         raise ConfigError(f"{path}: write a table, [{name}], not {name} = …")
-    return {option.replace("-", "_"): value for option, value in table.items()}
+    return {option.replace("_", "-"): value for option, value in table.items()}

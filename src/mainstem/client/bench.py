@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeAlias
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from mainstem.client.append.librdkafka import LIBRDKAFKA_LOG
 from mainstem.client.failures import error_of
@@ -172,7 +172,13 @@ def _consumer(bootstrap: str, start: Position) -> Consumer:
 def _produce(bootstrap: str, topic: str, options: BenchOptions) -> Rate:
     producer, refused = _producer(bootstrap, 5, options.timeout_s), _Refused()
     value = bytes(number % 251 for number in range(options.record_bytes))
-    producer.produce(topic, value, on_delivery=refused)
+    try:
+        producer.produce(topic, value, on_delivery=refused)
+    except KafkaException as error:  # librdkafka itself refuses a record over its message.max.bytes
+        reason: KafkaError = error.args[0]
+        raise error_of(
+            reason.code(), f"a record of {options.record_bytes:,} bytes cannot be sent", reason.str()
+        ) from error
     producer.flush(options.timeout_s)  # connecting is not what is measured
     begin_s, sent = time.perf_counter(), 0
     while sent < options.records and time.perf_counter() - begin_s < options.phase_s_max:

@@ -124,8 +124,15 @@ def _lines(stream: BinaryIO, path: Path, first_line: int) -> Iterator[tuple[int,
             try:
                 value = _DECODER.decode(text.decode())
             except (ValueError, RecursionError) as error:
-                raise SchemaError(f"{path}: line {number} is not JSON: {error}") from error
+                raise SchemaError(f"{path}: line {number} is not JSON: {_fault(error)}") from error
             yield number, text, value
+
+
+def _fault(error: Exception, begin: int = 0) -> str:
+    """The reason why text is not JSON, and the character at fault, counted from ``begin``."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg[:1].lower()}{error.msg[1:]} at character {error.pos - begin + 1}"
+    return "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
 
 
 class _ArrayText:
@@ -202,8 +209,7 @@ def _element(waiting: _ArrayText, path: Path) -> tuple[Any, int]:
                 return value, end
         except json.JSONDecodeError as error:
             if not waiting.more():
-                said = f"{error.msg} at character {error.pos - begin + 1}"
-                raise SchemaError(f"{path}: line {waiting.line} is not JSON: {said}") from error
+                raise SchemaError(f"{path}: line {waiting.line} is not JSON: {_fault(error, begin)}") from error
         except (ValueError, RecursionError) as error:
             if not waiting.more():
                 raise SchemaError(f"{path}: line {waiting.line} is not JSON: {error}") from error

@@ -85,7 +85,11 @@ def open_source(path: Path) -> Iterator[Source]:
     except PermissionError as error:
         raise InputError(f"{path}: not readable by this user") from error
     except (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise SchemaError(f"{path}: the compressed file is damaged or cut short ({error})") from error
+        raise _damaged(path) from error
+
+
+def _damaged(path: Path) -> SchemaError:
+    return SchemaError(f"{path}: the compressed file is damaged, cut short, or not {path.suffix} data")
 
 
 def _opened(path: Path, file: BinaryIO) -> Iterator[Source]:
@@ -130,7 +134,7 @@ class _Unpacked(io.RawIOBase):
         try:
             data: bytes = self._inner.read(None if size is None or size < 0 else size)
         except OSError as error:
-            raise SchemaError(f"{self._path}: the compressed file is damaged or cut short ({error})") from error
+            raise _damaged(self._path) from error
         return data
 
 

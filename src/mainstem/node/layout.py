@@ -59,6 +59,4 @@ class Layout:
                     raise StorageError(f"{directory} is a symbolic link, which another user may have made: remove it")
                 private_directory(directory)
         except StorageError as error:
-            raise StorageError(
-                f"{self.data}: the data directory cannot be used: {error}; name another (--data)"
-            ) from error
+            raise StorageError(f"the data directory cannot be used: {error}; name another (--data)") from error

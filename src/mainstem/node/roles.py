@@ -90,6 +90,10 @@ class HttpAccess:
     insecure: bool = False
     settings: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.tls_key is not None and self.tls_cert is None:
+            raise ConfigError("--http-tls-key needs --http-tls-cert: without a certificate HTTP would go without TLS")
+
     def arguments(self) -> list[str]:
         """The arguments of the gateway process."""
         files = {"--tokens": self.tokens, "--tls-cert": self.tls_cert, "--tls-key": self.tls_key}

@@ -27,7 +27,7 @@ class App:
 
     def __init__(self, name: str) -> None:
         where = _caller()
-        _check_name("app", name, where)
+        _check_name("App", name, where)
         self.name = name
         self.where = where
         self._topics: dict[str, Topic] = {}
@@ -175,8 +175,10 @@ class App:
     def _add_topic(self, topic: Topic) -> Topic:
         _check_name("topic", topic.name, topic.where)
         self._refuse_twice("topic", topic.name, self._topics, topic.where)
-        if topic.partitions < 1:
-            raise DefinitionError(f"{topic.where}: topic {topic.name} needs at least one partition")
+        if not isinstance(topic.partitions, int) or topic.partitions < 1:
+            raise DefinitionError(
+                f"{topic.where}: invalid partitions {topic.partitions!r} of topic {topic.name}: use 1 or more"
+            )
         if topic.compacted and not topic.key:
             raise DefinitionError(f"{topic.where}: topic {topic.name} is compacted, so it needs a key")
         self._topics[topic.name] = topic
@@ -280,9 +282,7 @@ def _check_on_damaged(word: str, where: str) -> None:
 
 def _check_name(word: str, name: str, where: str) -> None:
     if not isinstance(name, str) or not is_topic_name(name):
-        raise DefinitionError(
-            f"{where}: invalid name {name!r} for a {word}: use letters, digits, '.', '_' and '-' only"
-        )
+        raise DefinitionError(f"{where}: invalid {word} name {name!r}: use letters, digits, '.', '_' and '-' only")
     if name.startswith("__"):
         raise DefinitionError(f"{where}: {word} {name}: names that start with two underscores are kept for the system")
 

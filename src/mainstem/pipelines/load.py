@@ -24,6 +24,8 @@ def load_app(path: Path | str) -> App:
     """
     file, _, wanted = str(path).partition(".py:")
     source = Path(f"{file}.py" if wanted else file)
+    if source.is_dir():
+        raise DefinitionError(f"{source} is a directory; name the Python file in it that declares your App")
     if not source.is_file():
         raise DefinitionError(f"{source}: no such file; name the Python file that declares your App")
     if source.suffix != ".py":
@@ -60,7 +62,7 @@ def _import(source: Path) -> ModuleType:
     except MainstemError:
         del sys.modules[name]
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a file that ends the process would end this one without a word
         del sys.modules[name]
         # The line that a SyntaxError names in its text is said already.
         said = error.msg if isinstance(error, SyntaxError) else str(error)
@@ -68,7 +70,7 @@ def _import(source: Path) -> ModuleType:
     return module
 
 
-def _failing_line(source: Path, error: Exception) -> str:
+def _failing_line(source: Path, error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.lineno is not None:
         return f"{Path(error.filename or source).name}:{error.lineno}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(source)]

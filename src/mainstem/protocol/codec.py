@@ -23,7 +23,7 @@ import struct
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from mainstem.errors import FrameError
+from mainstem.errors import FrameError, InputError
 from mainstem.protocol.apis import ApiKey, entity
 from mainstem.protocol.compiler import MAX_ELEMENTS, MAX_TAGGED_FIELDS, M, read_uvarint, reader, writer
 from mainstem.protocol.schema import Buffer, Message
@@ -120,13 +120,16 @@ def encode_response(request: Answerable, body: Message, version: int | None = No
 
 
 def encode_request(body: Message, version: int, *, correlation_id: int, client_id: str | None) -> Chunks:
-    """A request as buffers to be sent one after another."""
+    """A request as buffers to be sent one after another. Raises InputError for a number that its field cannot hold."""
     name = b"" if client_id is None else client_id.encode()
     length = -1 if client_id is None else len(name)
     chunks: Chunks = [b"", _HEADER.pack(body.__api_key__, version, correlation_id, length) + name]
     if version in body.__flexible__:
         chunks.append(b"\x00")
-    writer(type(body), version)(body, chunks)
+    try:
+        writer(type(body), version)(body, chunks)
+    except struct.error as error:
+        raise InputError("a number is outside the range of the Kafka protocol; use a smaller one") from error
     return _framed(chunks)
 
 

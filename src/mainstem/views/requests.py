@@ -173,7 +173,7 @@ Request: TypeAlias = (
 def wrong_kind(request: Request, kind: str) -> QueryError:
     """The error for a request that a view of ``kind`` does not answer."""
     name = type(request).__name__.removesuffix("Query")
-    return QueryError(f"a {kind} view does not answer {name} requests")
+    return QueryError(f"a {kind} view does not answer {name.lower()} requests")
 
 
 def _check_limit(limit: int) -> None:

@@ -145,7 +145,9 @@ class Topics:
         """Check that a topic could be created. Raises RemoteError, TopicExistsError, ConfigError."""
         self.check_new_configs(name, configs)
         if not 1 <= partitions <= PARTITIONS_MAX:
-            raise refusal(ErrorCode.INVALID_PARTITIONS, f"{partitions} partitions: from 1 to {PARTITIONS_MAX} can be")
+            raise refusal(
+                ErrorCode.INVALID_PARTITIONS, f"invalid number of partitions {partitions}: use 1 to {PARTITIONS_MAX}"
+            )
 
     def check_new_configs(self, name: str, configs: Mapping[str, str]) -> None:
         """Check that a topic of that name with these configs could be created. Raises what ``check_new`` raises."""
@@ -192,7 +194,9 @@ class Topics:
     def add_partitions(self, topic: Topic, count: int) -> Topic:
         """Increase the topic's partitions to ``count``. Raises RemoteError, StorageError."""
         if count > PARTITIONS_MAX:
-            raise refusal(ErrorCode.INVALID_PARTITIONS, f"{count} partitions: from 1 to {PARTITIONS_MAX} can be")
+            raise refusal(
+                ErrorCode.INVALID_PARTITIONS, f"invalid number of partitions {count}: use 1 to {PARTITIONS_MAX}"
+            )
         return self._keep(self._log.create_partitions(topic.name, count))
 
     def set_configs(self, name: str, configs: Mapping[str, str], *, validate_only: bool) -> None:
@@ -233,5 +237,5 @@ def _check_name(name: str) -> None:
     if not is_topic_name(name) or name == METADATA_PARTITION.topic:
         raise refusal(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"topic name {name[:300]!r}: letters, digits, '.', '_' and '-', at most 249, not '.' or '..'",
+            f"invalid topic name {name[:300]!r}: use letters, digits, '.', '_' and '-', at most 249, not '.' or '..'",
         )

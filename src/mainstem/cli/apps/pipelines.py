@@ -9,7 +9,7 @@ import typer
 
 from mainstem.cli import options
 from mainstem.cli.connect import connect
-from mainstem.cli.output import out, out_json, out_rows
+from mainstem.cli.output import confirm, out, out_json, out_rows
 from mainstem.errors import InputError
 
 app = typer.Typer(
@@ -91,7 +91,7 @@ def drop(
             "machine where it runs; without it what its sink left open cannot be ended"
         )
     if not yes:
-        typer.confirm(f"Drop pipeline {name}, with its checkpoint {checkpoints / name}?", abort=True, err=True)
+        confirm(f"Drop pipeline {name}, with its checkpoint {checkpoints / name}?")
     with connect(bootstrap) as log:
         dropped = drop_pipeline(log, checkpoints, name)
     if json:

@@ -87,7 +87,9 @@ def _verify_all(app: App, bootstrap: str, master: str, checkpoints: Path, url: s
         out_json({"verified": documents, "not_verifiable": skipped})
     else:
         if rows:
-            out_rows(rows)
+            out_rows(_said_once(rows))
+        if not found and not skipped:
+            out(f"App {app.name} declares no pipelines and no views: there is nothing to verify")
         for name in skipped:
             out(f"{name} is a foreach_batch function, which cannot be verified")
     if any(row["result"] == DIFFERENT for row in rows):
@@ -119,6 +121,15 @@ def _row(kind: str, name: str, result: VerificationResult | dict[str, Any] | Mai
     differing = sum(topic.differing for topic in result.topics)
     why = f"in full: mainstem verify APP.py {name}" if not result.is_equal else None
     return {**row, "result": _word(result), "compared": compared, "differing": differing, "why": why}
+
+
+def _said_once(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows; a reason that is the one of the row before is not repeated."""
+    reasons = [None, *(row["why"] for row in rows)]
+    return [
+        {**row, "why": "as above" if row["why"] is not None and row["why"] == before else row["why"]}
+        for row, before in zip(rows, reasons, strict=False)
+    ]
 
 
 def _document(result: VerificationResult | dict[str, Any] | MainstemError) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import typer
 
 from mainstem.cli import options
 from mainstem.cli.connect import connect
-from mainstem.cli.output import note, out, out_json, out_rows, out_table
+from mainstem.cli.output import confirm, note, out, out_json, out_rows, out_table
 
 if TYPE_CHECKING:
     from mainstem.client.admin.group_admin import GroupDescription, OffsetChange
@@ -94,7 +94,7 @@ def delete(
 ) -> None:
     """Delete a group without members, and the offsets that it committed."""
     if not yes:
-        typer.confirm(f"Delete group {group} with its committed offsets?", abort=True, err=True)
+        confirm(f"Delete group {group} with its committed offsets?")
     with connect(bootstrap) as log:
         log.group_admin.delete(group)
     if json:

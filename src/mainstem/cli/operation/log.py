@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,9 +13,6 @@ from mainstem.cli.output import out, out_json
 from mainstem.errors import InputError
 from mainstem.exit_codes import DONE, NO
 
-if TYPE_CHECKING:
-    pass
-
 app = typer.Typer(help="Verify a data directory, and dump its files.", no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -23,11 +20,16 @@ app = typer.Typer(help="Verify a data directory, and dump its files.", no_args_i
 def verify(data: options.Data = options.DEFAULT_DATA, json: options.Json = False) -> int:
     """Prove every record batch, index and seal of a data directory, stopped or running. Exit code 5 on damage."""
     from mainstem.log.files.disk import OsDisk
+    from mainstem.log.files.names import META_PROPERTIES
     from mainstem.log.recovery.verify import verify_directory
 
     if not data.is_dir():
         raise InputError(f"{data} is not a data directory: name one with --data")
     report = verify_directory(OsDisk(), data)
+    if not report.partitions and not (data / META_PROPERTIES).is_file():
+        raise InputError(
+            f"{data} is not a data directory, it has neither {META_PROPERTIES} nor partitions: name one with --data"
+        )
     counts = {
         "partitions": report.partitions,
         "segments": report.segments,

@@ -10,7 +10,7 @@ import typer
 
 from mainstem.cli import options
 from mainstem.cli.connect import connect
-from mainstem.cli.output import out, out_json
+from mainstem.cli.output import note, out, out_json
 from mainstem.errors import InputError, SchemaError
 
 if TYPE_CHECKING:
@@ -100,9 +100,11 @@ def _append_with_options(
 
 
 def _show(topic: str, records: int, position: Position, *, as_json: bool) -> None:
+    if not records:
+        note("standard input had no lines: nothing was appended")
     if as_json:
         out_json({"topic": topic, "records": records, "position": str(position)})
-    else:
+    elif records:
         out(str(position))
 
 

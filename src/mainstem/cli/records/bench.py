@@ -52,7 +52,8 @@ def _own_log(data: Path) -> Iterator[str]:
         data.mkdir(parents=True, exist_ok=True)
         directory = tempfile.TemporaryDirectory(prefix="bench-", dir=data)
     except OSError as error:
-        raise StorageError(f"{data}: {error.strerror or error}; name another directory (--data)") from error
+        reason = "not a directory" if isinstance(error, FileExistsError) else (error.strerror or str(error)).lower()
+        raise StorageError(f"{data}: {reason}; name another directory (--data)") from error
     with stopping_cleanly(), directory as path, Stack(Path(path), note) as stack:
         yield stack.start_log("127.0.0.1:0")
 

@@ -64,7 +64,8 @@ def load(  # noqa: PLR0913 - a command's options are its parameters
         out(f"{loaded.records:,} records into {topic} in {loaded.seconds:.1f} s ({loaded.records_per_second:,.0f}/s)")
         if loaded.records_before:
             out(f"{loaded.records_before:,} were loaded before; --again loads them once more")
-        out(f"position {loaded.position}")
+        if loaded.position:
+            out(f"position {loaded.position}")
 
 
 def _derivation(text: str) -> tuple[str, str]:

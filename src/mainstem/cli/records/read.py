@@ -10,6 +10,7 @@ import typer
 from mainstem.cli import options
 from mainstem.cli.connect import connect
 from mainstem.cli.output import note, out, out_json
+from mainstem.errors import InputError
 from mainstem.model import OnDamaged
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def read(  # noqa: PLR0913 - a command's options are its parameters
     """Read a topic. Prints partition:offset, key and value of each record; with --json one document a line."""
     from mainstem.gateway.topics.reads import moment
 
+    if follow and end != "latest":
+        raise InputError("--follow has no end: leave out --to, or leave out --follow")
     with connect(bootstrap) as log:
         begin = moment(start, topic)
         wanted = None if key is None else key.encode()

@@ -9,7 +9,7 @@ import typer
 
 from mainstem.cli import options
 from mainstem.cli.connect import connect
-from mainstem.cli.output import out, out_json, out_rows, out_table
+from mainstem.cli.output import confirm, out, out_json, out_rows, out_table
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
@@ -82,7 +82,7 @@ def delete(
 ) -> None:
     """Delete a topic and all its records."""
     if not yes:
-        typer.confirm(f"Delete {topic} with all its records?", abort=True, err=True)
+        confirm(f"Delete {topic} with all its records?")
     with connect(bootstrap) as log:
         log.delete_topic(topic)
     if json:

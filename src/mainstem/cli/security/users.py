@@ -34,7 +34,7 @@ def list_users(
     if data is not None:
         from mainstem.broker.security.local_users import local_credentials
 
-        with local_credentials(data) as credentials:
+        with local_credentials(_existing(data)) as credentials:
             found = {user: sorted(credentials.of(user)) for user in credentials.users()}
     else:
         from mainstem.client.wire.admin import access
@@ -97,7 +97,7 @@ def remove(
     if data is not None:
         from mainstem.broker.security.local_users import local_credentials
 
-        with local_credentials(data) as credentials:
+        with local_credentials(_existing(data)) as credentials:
             held = credentials.of(name)
             if not held:
                 raise InputError(f"there is no user {name!r}")
@@ -111,6 +111,13 @@ def remove(
         out_json({"removed": name})
     else:
         out(f"removed {name}")
+
+
+def _existing(data: Path) -> Path:
+    """A directory that is there; only ``add`` makes one."""
+    if not data.exists():
+        raise InputError(f"{data}: no such data directory; mainstem users add makes it, or name another (--data)")
+    return data
 
 
 def _password() -> str:

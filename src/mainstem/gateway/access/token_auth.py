@@ -61,7 +61,10 @@ class TokenAuth:
             return None
         presented = presented_token(scope)
         if presented is None:
-            return _unknown("send a token: Authorization: Bearer …", _REALM)
+            return _unknown(
+                "send a token: Authorization: Bearer …; commands and the Python client take it from MAINSTEM_TOKEN",
+                _REALM,
+            )
         token = tokens.find(presented)
         if token is None:
             return unknown_token()
@@ -84,7 +87,10 @@ def presented_token(scope: Mapping[str, Any]) -> str | None:
 
 def unknown_token() -> Response:
     """The answer to a token that is not known."""
-    return _unknown("this token is not known, or no longer", f'{_REALM}, error="invalid_token"')
+    return _unknown(
+        "this token is unknown, or was revoked; mainstem tokens create makes a new one",
+        f'{_REALM}, error="invalid_token"',
+    )
 
 
 def _unknown(detail: str, challenge: str) -> Response:

@@ -38,7 +38,7 @@ TOKEN_PREFIX: Final = "mainstem_"
 FILE_BYTES_MAX: Final = 4 << 20
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
-_PATTERN = re.compile(r"\*|(?:topic|view):[^*\s]{0,249}\*?")
+_PATTERN = re.compile(r"\*|(?:topic|view):(?:[^*\s]{1,249}\*?|\*)")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _LOOK_EVERY_S: Final = 1.0
 

@@ -45,7 +45,10 @@ class Tls:
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key, password=lambda: "")
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-            reason = getattr(error, "strerror", None) or str(error)
+            is_ssl = isinstance(error, ssl.SSLError)
+            reason = (
+                "it is not a PEM file with both" if is_ssl else (getattr(error, "strerror", None) or str(error)).lower()
+            )
             raise ConfigError(f"{self.certificate}: no certificate and key for HTTP: {reason}") from error
 
 

@@ -118,7 +118,9 @@ class Metadata:
     def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> TopicMetadata:
         """Raises InputError for an impossible name or count, TopicExistsError, StorageError."""
         if not is_topic_name(name):
-            raise InputError(f"topic name {name!r}: letters, digits, '.', '_' and '-', at most 249, not '.' or '..'")
+            raise InputError(
+                f"invalid topic name {name!r}: use letters, digits, '.', '_' and '-', at most 249, not '.' or '..'"
+            )
         if name in self._topics or name == METADATA_PARTITION.topic:
             raise TopicExistsError(f"topic {name!r} already exists")
         _check_partition_count(partitions)

@@ -183,6 +183,10 @@ class BrokerConnection:
         while self._ahead < _INT32.size:
             self._read_ahead(deadline)
         (size,) = _INT32.unpack_from(self._scratch)
+        if bytes(self._scratch[: _INT32.size]) == b"HTTP":
+            raise FrameError(
+                f"{self.address} speaks HTTP, not the Kafka protocol: give the log's address, not the gateway's"
+            )
         if not 4 <= size <= self._options.response_bytes_max:
             raise FrameError(
                 f"{self.address} answered with a frame of {size} bytes: it may not speak the Kafka protocol, "

@@ -246,4 +246,6 @@ def _quotes_hint(cursor: duckdb.DuckDBPyConnection, query: str) -> str:
 
 def _one_line(error: BaseException) -> str:
     """DuckDB's message without the picture of the statement below it."""
-    return str(error).split("\n\n", 1)[0].replace("\n", " ").strip()
+    text = str(error).split("\n\n", 1)[0].replace("\n", " ").strip()
+    # DuckDB would offer a table of its own, e.g. pg_sequences.
+    return re.sub(r"(Table with name .* does not exist)!.*", r"\1; the view's table has the view's name", text)

@@ -1,4 +1,7 @@
-"""A wall clock that jumps by a year, either way: nobody is put out, no transaction ends, nothing committed is lost."""
+"""A wall clock that jumps by a year, either way: nobody is put out, no transaction ends, nothing committed is lost.
+
+Retention goes by the wall clock, as in Apache Kafka: a jump forwards ends the time of what is stored.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mainstem.log.node.retention import Retention
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.create_topics import CreatableTopicConfig, CreateTopicsRequest
 from mainstem.protocol.messages.heartbeat import HeartbeatRequest
@@ -75,5 +79,35 @@ def test_a_topic_with_the_brokers_own_times_keeps_its_order_over_a_jump(tmp_path
             assert found.offset == (3 if jump_ms > 0 else 0)
         async with running(tmp_path / "data", SETTINGS, clock=clock) as client:
             assert await client.values("t") == [b"0", b"1", b"2", b"3"]
+
+    asyncio.run(main())
+
+
+@JUMPS
+def test_retention_goes_by_the_clock_and_offsets_go_on(tmp_path: Path, jump_ms: int) -> None:
+    clock = ManualClock()
+    large = [bytes([number]) * 700_000 for number in range(4)]  # a segment each
+
+    async def main() -> None:
+        async with running(tmp_path / "data", {"log.segment.bytes": str(1 << 20)}, clock=clock) as client:
+            topic = creatable("t", 1)
+            topic.configs = [CreatableTopicConfig(name="message.timestamp.type", value="LogAppendTime")]
+            assert (await client.request(CreateTopicsRequest(topics=[topic]), 7)).topics[0].error_code == 0
+            for value in large[:3]:
+                assert (await client.produce("t", value)).error_code == ErrorCode.NONE
+            node = client.broker.node
+            retention = Retention(node.log.directory, clock, node.log.config_of)
+            before_ms = clock.time_ms()
+            for now_ms in (before_ms + jump_ms, before_ms):
+                clock.set_time_ms(now_ms)
+                for _ in retention.round():
+                    await asyncio.sleep(0)
+            start = node.topics.partition("t", 0).log_start_offset
+            assert start == (3 if jump_ms > 0 else 0)
+            assert (await client.produce("t", large[3])).base_offset == 3
+        async with running(tmp_path / "data", {}, clock=clock) as client:
+            assert client.broker.node.topics.partition("t", 0).log_start_offset == start
+            for offset in range(start, 4):
+                assert (await client.values("t", offset))[:1] == [large[offset]]
 
     asyncio.run(main())

@@ -63,6 +63,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("users list --data missing", "missing: no such data directory"),
         ("users remove bob --data missing", "missing: no such data directory"),
         ("log verify --data folder", "folder is not a data directory, it has neither meta.properties nor partitions"),
+        (f"log verify --data {'d' * 300}", f"{'d' * 300}: file name too long"),
+        (f"log dump {'d' * 300}", "file name too long"),
+        (f"load {'d' * 300}/*.csv --topic t", "file name too long"),
+        (f"tokens list --file {'d' * 300}", "ile name too long"),
+        (f"run {'d' * 300}.py", "file name too long"),
+        (f"serve --data {'d' * 300} --no-http --listen 127.0.0.1:0", "ile name too long"),
         ("serve --http-tls-key key.pem", "--http-tls-key needs --http-tls-cert"),
         ("serve --listen no-such-host.invalid:19 --insecure --no-http", "cannot listen on no-such-host.invalid:19: "),
         ("run folder", "folder is a directory; name the Python file in it that declares your App"),
@@ -169,3 +175,9 @@ def test_a_reason_is_said_once_for_the_views_that_share_it(command: Commands, he
     Path("views.py").write_text(APP + 'app.topic("t", key="k")\n' + views)
     done = command.run("verify", "views.py", "--url", "http://127.0.0.1:1")
     assert (done.code, done.out.count("cannot be reached"), done.out.count("as above")) == (3, 1, 2)
+
+
+def test_the_doctor_goes_on_behind_a_directory_that_cannot_be_looked_at(command: Commands) -> None:
+    done = command.run("doctor", "--data", "d" * 300, "--json")
+    found = {check["name"]: check for check in done.json["checks"]}
+    assert (done.code, found["data directory"]["state"], "open files" in found) == (5, "failed", True)

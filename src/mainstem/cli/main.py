@@ -23,7 +23,7 @@ from mainstem.cli.records import append, bench, load, read, topics
 from mainstem.cli.security import acls, tokens, users
 from mainstem.cli.settings import FILE_NAME, defaults, export_security
 from mainstem.errors import MainstemError
-from mainstem.exit_codes import DONE, INTERRUPTED, OUTPUT_CLOSED, REFUSED, USAGE, exit_code_of
+from mainstem.exit_codes import DONE, INTERRUPTED, MACHINE, OUTPUT_CLOSED, REFUSED, USAGE, exit_code_of
 
 app = typer.Typer(
     name="mainstem",
@@ -83,6 +83,9 @@ def execute(argv: list[str]) -> int:
     except OutputClosedError:
         return OUTPUT_CLOSED
     except Exception as error:  # noqa: BLE001  # the last boundary: a defect is one line too
+        if isinstance(error, OSError) and error.filename is not None:  # no permission, or too long a name
+            reason = (error.strerror or "it cannot be used").lower()
+            return _failed(f"{error.filename}: {reason}; name another path, or give this user the right to it", MACHINE)
         if isinstance(error, UnicodeEncodeError) and (wrong := _not_utf8(argv)) is not None:
             return _failed(f"{wrong!a} is not UTF-8; values of other bytes come by standard input", REFUSED)
         return _failed(f"a defect: {type(error).__name__}: {error} (MAINSTEM_DEBUG=1 shows where)", REFUSED)

@@ -81,9 +81,9 @@ def _extra(extra: str) -> Check:
 def _data_directory(data: Path) -> Iterator[Check]:
     """Writable, with room, and how long a sync takes: that is what an append waits for."""
     place = data.absolute()
-    while not place.exists():
-        place = place.parent
     try:
+        while not place.exists():
+            place = place.parent
         with tempfile.NamedTemporaryFile(dir=place) as file:
             started_s = time.perf_counter()
             file.write(b"\0" * 4096)

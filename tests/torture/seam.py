@@ -1,7 +1,8 @@
 """Micro-batches without Spark: drivers, committers and workers are forked, killed and stopped at the steps of the sink.
 
 ``python -m tests.torture.seam --directory DIR --seed N --histories N`` starts a log, runs histories against it one
-after the other, and writes a line of JSON for each. A history is a query of a few micro-batches: its driver begins a
+after the other, and writes a line of JSON for each. ``--bootstrap HOST:PORT`` names a log that runs already, such as
+Apache Kafka; that one is not killed. A history is a query of a few micro-batches: its driver begins a
 run, has tasks done by workers that it keeps from one micro-batch to the next, decides, and writes down that the
 micro-batch is committed, as Spark does. Who dies is replaced: a worker by the driver, a driver by the history, with
 another number of tasks. Who is stopped counts as dead and is replaced, too, and goes on later, when nobody waits for it
@@ -28,6 +29,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -250,7 +252,7 @@ class Driver:
 class Query:
     """Drivers, one after the other, until the last micro-batch is committed; and those who are left behind."""
 
-    def __init__(self, history: History, log: LogProcess) -> None:
+    def __init__(self, history: History, log: LogProcess | None) -> None:
         self._history = history
         self._log = log
         self._random = random.Random(f"{history.seed}-wake")
@@ -264,8 +266,9 @@ class Query:
 
     def run(self) -> None:
         history = self._history
-        self.orders.name_process("log", self._log.pid)
-        self.orders.give(history.orders)
+        if self._log is not None:
+            self.orders.name_process("log", self._log.pid)
+        self.orders.give(order for order in history.orders if self._log is not None or order.target != "log")
         last = history.directory / f"commit-{history.batches - 1}"
         while not last.exists():
             assert self.runs < _RUNS_MAX, "there is no end to it"
@@ -324,7 +327,7 @@ class Query:
         return live
 
     def _keep_log(self) -> None:
-        if not self._log.is_alive:
+        if self._log is not None and not self._log.is_alive:
             self._log.kill()
             self._log.start()
             self.orders.name_process("log", self._log.pid)
@@ -349,16 +352,17 @@ def main() -> int:
     build_in(arguments.mutant)
     _adopt_orphans()
     deadline_s = time.monotonic() + arguments.seconds
-    with LogProcess(arguments.directory / "data") as log:
+    with LogProcess(arguments.directory / "data") if arguments.bootstrap is None else nullcontext() as log:
+        bootstrap = arguments.bootstrap if log is None else log.bootstrap
         for seed in range(arguments.seed, arguments.seed + arguments.histories):
             if time.monotonic() > deadline_s:
                 break
-            history = History.drawn(seed, log.bootstrap, arguments.directory / f"history-{seed}")
+            history = History.drawn(seed, bootstrap, arguments.directory / f"history-{seed}")
             if arguments.kill:
                 orders = tuple(Order(step, "self", after=1) for step in arguments.kill)
                 history = replace(history, orders=orders, per_decision=False)
             history.directory.mkdir()
-            with WireClient(log.bootstrap) as client:
+            with WireClient(bootstrap) as client:
                 create_topic(client, history.topic, partitions=3)
             query = Query(history, log)
             query.run()
@@ -378,6 +382,7 @@ def _adopt_orphans() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--directory", type=Path, required=True)
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="a log that runs already")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--histories", type=int, default=10)
     parser.add_argument("--kill", action="append", metavar="STEP", help="in place of what is drawn; may be repeated")

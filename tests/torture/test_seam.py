@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.broker.harness import child_environment
+from tests.support.kafka_or_skip import kafka_or_skip
 
 SEED = int(os.environ.get("MAINSTEM_TORTURE_SEED", "1"))
 HISTORIES = int(os.environ.get("MAINSTEM_TORTURE_HISTORIES", "5"))
@@ -41,6 +42,16 @@ def test_whoever_dies_or_comes_back_late_each_record_is_there_once(tmp_path: Pat
     assert len(told) == HISTORIES
     assert sum(len(history["executed"]) for history in told) >= HISTORIES
     assert [(history["seed"], history["faults"]) for history in told if history["faults"]] == []
+
+
+@pytest.mark.maven
+@pytest.mark.timeout(_TIMEOUT_S + 30)
+def test_on_apache_kafka_a_killed_task_and_a_killed_driver_leave_each_record_once(tmp_path: Path) -> None:
+    steps = [f"--kill={step}" for step in ("task:prepared", "driver:decided")]
+    with kafka_or_skip() as kafka:
+        (history,) = histories(tmp_path, "--bootstrap", kafka.bootstrap, "--histories", "1", *steps)
+    assert history["executed"] == ["self at task:prepared", "self at driver:decided"]
+    assert history["faults"] == []
 
 
 @pytest.mark.timeout(_TIMEOUT_S + 30)

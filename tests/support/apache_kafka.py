@@ -37,6 +37,15 @@ def ensure_jars(timeout_s: int = 600) -> Path:
     return JARS if (JARS / ".complete").exists() else fetch_jars(_POM, JARS.name, timeout_s)
 
 
+def has_kafka() -> bool:
+    """Whether Apache Kafka's jars are there, or could be fetched now."""
+    try:
+        ensure_jars()
+    except KafkaUnavailableError:
+        return False
+    return True
+
+
 def fetch_jars(pom: Path, name: str, timeout_s: int = 600) -> Path:
     """The directory ``name``, beside that of Apache Kafka's jars, with the jars of a project.
 

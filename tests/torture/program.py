@@ -1,8 +1,8 @@
 """The program that is killed: ``python -m tests.torture.program --bootstrap HOST:PORT --directory DIR``.
 
 It starts a Spark session, says so, and then does the work that each line of its standard input describes; what came of
-it is a line of standard output. ``plain`` and ``batch`` are written as any user of Spark writes them, ``pipeline`` and
-``totals`` are pipelines of an App; all end when they have derived what was there at their start. A query that fails is
+it is a line of standard output. ``plain``, ``batch`` and ``table`` are written as any user of Spark writes them, the
+others are pipelines of an App; all end when they have derived what was there at their start. A query that fails is
 told with its error, and it is for the test to try again.
 """
 
@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 import mainstem as ms
 from mainstem.errors import MainstemError
 from mainstem.pipelines.changes import Choice, Choices
+from mainstem.spark.history import table
 from mainstem.spark.runner import Runner
 from mainstem.spark.session import session
 from tests.torture.orders import Orders
@@ -57,8 +58,12 @@ def main() -> int:
 def _do(spark: SparkSession, work: Work, bootstrap: str) -> None:
     limit(work)
     options = {"kafka.bootstrap.servers": bootstrap}
-    if work.kind == "batch":
-        frame = spark.read.format("mainstem").options(**options).option("subscribe", work.source).load()
+    if work.kind in ("batch", "table"):
+        if work.kind == "table":
+            frame = table(work.source, lake=work.checkpoint, bootstrap=bootstrap, schema=SCHEMA, spark=spark)
+            frame = frame.selectExpr("id AS key", "to_json(struct(id, number)) AS value")
+        else:
+            frame = spark.read.format("mainstem").options(**options).option("subscribe", work.source).load()
         writer = _shaped(frame, work).write.format("mainstem").mode("append").options(**options, topic=work.sink)
         writer.option("writeId", work.sink).save()
     elif work.kind == "plain":

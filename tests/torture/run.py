@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.broker.harness import LogProcess
-from tests.support.apache_kafka import ApacheKafka, KafkaUnavailableError, ensure_jars
+from tests.support.apache_kafka import ApacheKafka, has_kafka
 from tests.torture.readers import by_console_consumer, by_kafka_python, open_partitions, progress_of
 from tests.torture.torture import Input, Killer, Torture, add_partitions, create_topics
 from tests.torture.truth import Fault, Verdict, check, check_progress, check_totals
@@ -105,7 +105,7 @@ def _round(seed: int, number: int, directory: Path) -> dict[str, Any]:
     begin_s = time.monotonic()
     drawn = Round(seed, number)
     with ExitStack() as stack:
-        on_kafka = number % _KAFKA_EVERY == 0 and _has_kafka()
+        on_kafka = number % _KAFKA_EVERY == 0 and has_kafka()
         log = stack.enter_context(ApacheKafka() if on_kafka else LogProcess(place / "data"))
         torture = stack.enter_context(Torture(place, log))
         create_topics(log.bootstrap, __mainstem_progress=1)
@@ -149,14 +149,6 @@ def _done(evidence: Path, seed: int) -> dict[int, dict[str, Any]]:
     lines = evidence.read_text().splitlines() if evidence.exists() else []
     rounds = [json.loads(line) for line in lines]
     return {each["round"]: each for each in rounds if each["seed"] == seed}
-
-
-def _has_kafka() -> bool:
-    try:
-        ensure_jars()
-    except KafkaUnavailableError:
-        return False
-    return True
 
 
 def _say(text: str) -> None:

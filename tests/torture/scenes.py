@@ -4,8 +4,11 @@
 =========== ===========================================================================================================
 rebuild     a changed pipeline is rebuilt, and its driver killed after each step of that, each in a rebuild of its own
 outputs     a pipeline with two outputs, its driver and its workers killed after each step of a micro-batch
+kafka       the same on Apache Kafka, if its jars are there
 behind      a plain stream, killed after each step of a micro-batch while another writer's transaction is open before it
             in all partitions that it writes; then, with transactions that time out before it starts again, its JVM
+table       ``ms.spark.table`` of a topic: the process that archives in its lake is killed before each read, or goes on
+            beside it; Spark's JVM, its Python, its planner, a task and the log are killed in the middle of the read
 outage      a log that stays away for longer than a minute, in the middle of a plain stream: its query waits and goes on
 =========== ===========================================================================================================
 
@@ -21,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -30,8 +33,11 @@ from confluent_kafka import Producer
 
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.produce.prepared import open_transactions
+from mainstem.lake.reading import read_lake
 from tests.broker.harness import LogProcess
+from tests.support.apache_kafka import ApacheKafka, has_kafka
 from tests.support.eventually import eventually
+from tests.torture.lake_process import archiving
 from tests.torture.orders import Order, Target
 from tests.torture.readers import by_kafka_python, open_partitions
 from tests.torture.torture import Input, Torture, create_topics
@@ -44,6 +50,11 @@ REBUILD_STEPS: Final = tuple(
 )
 TASK_STEPS: Final = ("task:initialized", "task:appended", "task:prepared")
 DRIVER_STEPS: Final = ("driver:begun", "driver:decided", "driver:ended-first", "driver:ended-all", "driver:progress")
+TABLE_KILLS: Final = tuple(
+    [Order(step, target)]
+    for step, targets in (("read:planned", ("self", "jvm", "log")), ("read:begun", ("self", "jvm", "driver", "log")))
+    for target in targets
+)
 AWAY_S: Final = 70.0
 LOST_AFTER: Final = ("driver:decided", "driver:ended-first")
 """After these a time-out aborts what is decided: that has to be said. Else nothing is lost."""
@@ -51,8 +62,11 @@ TIMEOUT_MS: Final = 10_000
 _SINKS: Final = "mainstem-sink-"
 _NUMBERS = itertools.count(1)
 _RECORDS = 300
+_BATCHES = 15
+"""Record batches of a table's input, at least: its lake commits one at a time."""
 _WORK_S: Final = 180.0
 PARTITIONS: Final = 2
+ON_KAFKA: Final = "kafka"
 
 
 class Stage:
@@ -167,6 +181,28 @@ def _another_open(stage: Stage) -> Iterator[None]:
         other.abort_transaction(_WORK_S)
 
 
+def table(stage: Stage, kills: Sequence[Sequence[Order]] = TABLE_KILLS) -> Verdict:
+    """See the module. Each read is written to a topic of its own, by one write that has a name."""
+    verdict, lake = Verdict(0, 0, 0), Path(stage.work.checkpoint)
+    for number, orders in enumerate(kills):
+        work = replace(stage.work, sink=f"{stage.work.sink}-{number}")
+        create_topics(stage.bootstrap, **{work.sink: PARTITIONS})
+        for _ in range(_BATCHES):
+            stage.input.feed(_RECORDS // _BATCHES)
+        with ExitStack() as until_read:
+            with archiving(stage.bootstrap, stage.work.source, lake, commits=3):
+                pass
+            archived = sum(read_lake(lake).position.values())
+            if number % 2:
+                until_read.enter_context(archiving(stage.bootstrap, stage.work.source, lake, commits=1))
+            stage.run(work, orders, records=0)
+        found = check(stage.input.given, by_kafka_python(stage.bootstrap, work.sink), is_ordered=False)
+        verdict = found.with_faults(verdict.faults)
+        if not 0 < archived < len(stage.input.given):
+            verdict = verdict.with_faults([Fault("unhurt", f"the lake has {archived} records, so one half is empty")])
+    return verdict
+
+
 def outage(stage: Stage) -> Verdict:
     """See the module."""
     stage.run()
@@ -185,7 +221,9 @@ def outage(stage: Stage) -> Verdict:
 SCENES: Final[dict[str, tuple[Kind, Callable[[Stage], Verdict]]]] = {
     "rebuild": ("totals", rebuild),
     "outputs": ("split", outputs),
+    ON_KAFKA: ("split", outputs),
     "behind": ("plain", behind),
+    "table": ("table", table),
     "outage": ("plain", outage),
 }
 
@@ -197,7 +235,11 @@ def main() -> int:
     for name in arguments.scene or SCENES:
         kind, scene = SCENES[name]
         place, begin_s = directory / f"{name}-{time.time_ns()}", time.monotonic()
-        with LogProcess(place / "data") as log, Torture(place, log) as torture:
+        if name == ON_KAFKA and not has_kafka():
+            _say(f"{name}: left out, because Apache Kafka's jars cannot be had")
+            continue
+        log = ApacheKafka() if name == ON_KAFKA else LogProcess(place / "data")
+        with log, Torture(place, log) as torture:
             create_topics(log.bootstrap, __mainstem_progress=1)
             verdict = scene(Stage(torture, log.bootstrap, place, kind))
         kills = sum(count for what, count in torture.counts.items() if what.startswith("killed "))

@@ -119,6 +119,13 @@ def test_several_outputs_whose_driver_dies_count_together(log: LogProcess, tortu
     assert scenes.outputs(stage, [], ["driver:ended-first"]).faults == ()
 
 
+def test_a_topic_as_a_table_of_its_lake_and_its_log_has_each_record_once(
+    log: LogProcess, torture: Torture, tmp_path: Path
+) -> None:
+    stage = scenes.Stage(torture, log.bootstrap, tmp_path, "table")
+    assert scenes.table(stage, [[Order("read:begun", "driver"), Order("read:begun", "log")]]).faults == ()
+
+
 def test_a_stream_killed_behind_an_open_transaction_loses_nothing_or_says_so(
     log: LogProcess, torture: Torture, tmp_path: Path
 ) -> None:

@@ -8,12 +8,16 @@ from __future__ import annotations
 import functools
 import json
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mainstem.spark import runner
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from mainstem.spark import history, runner
 from mainstem.spark.changes.rebuilding import Site
 from mainstem.spark.options.options import WriteOptions
+from mainstem.spark.planning.batch_reader import LogReader
 from mainstem.spark.queries import frames
 from mainstem.spark.queries.query import QueryPlace
 from mainstem.spark.sink.sink import LogStreamWriter, LogWriter
@@ -37,11 +41,29 @@ class TorturedDataSource(MainstemDataSource):
         self.options.update(json.loads(_limits().read_text()))
         return super().streamReader(schema)
 
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return _TorturedReader(self._reading(schema), schema)
+
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
         return LogStreamWriter(self._patient(WriteOptions.parse(self.options)), schema, KillingSteps())
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         return LogWriter(WriteOptions.parse(self.options), schema, KillingSteps())
+
+
+class _TorturedReader(LogReader):
+    """Of a batch read: ``read:planned`` when its tasks are planned, ``read:begun`` when a task has its first rows."""
+
+    def partitions(self) -> Sequence[InputPartition]:
+        planned = super().partitions()
+        KillingSteps()("read:planned")
+        return planned
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        for number, arrow_batch in enumerate(super().read(partition)):
+            if number == 0:
+                KillingSteps()("read:begun")
+            yield arrow_batch
 
 
 def limit(work: Work) -> None:
@@ -58,6 +80,7 @@ def tortured(spark: SparkSession, mutant: str) -> None:
     runner.Site = functools.partial(Site, on_step=KillingSteps())  # type: ignore[misc,assignment]
     build_in(mutant)
     frames.MainstemDataSource = TorturedDataSource  # type: ignore[misc]  # what Apps' topics are read by
+    history.MainstemDataSource = TorturedDataSource  # type: ignore[misc]  # and ``ms.spark.table``
 
 
 def _limits() -> Path:

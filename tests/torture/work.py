@@ -6,15 +6,15 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
-Kind = Literal["plain", "pipeline", "totals", "split", "batch"]
+Kind = Literal["plain", "pipeline", "totals", "split", "batch", "table"]
 
 
 @dataclass(frozen=True)
 class Work:
     """``plain``: a DataFrame stream; ``pipeline``: the same by an App; ``totals``: an App that counts by key,
     and multiplies by ``version``, with a rebuild where that is another one than before; ``split``: an App with two
-    outputs, of odd and of even numbers; ``batch``: one batch read and a write that has a name. Spark's own state is in
-    ``checkpoint``.
+    outputs, of odd and of even numbers; ``batch``: one batch read and a write that has a name; ``table``: the same of
+    ``ms.spark.table``, with its lake in ``checkpoint``. Else Spark's own state is in ``checkpoint``.
     """
 
     kind: Kind

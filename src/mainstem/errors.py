@@ -56,11 +56,29 @@ protocol's error codes, the gateway to HTTP problems, the command line to exit c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from mainstem.model import Position, TopicPartition
+
+
+_PLAINER: Final = (
+    (r"(?:Input should be a valid integer|Unable to parse input string as an integer).*", "use a whole number"),
+    (r"Input should be a valid number.*", "use a number"),
+    (r"Input should be a valid boolean.*", "use true or false"),
+    (r"Input should be greater than or equal to (\S+)", r"use \1 or more"),
+    (r"Input should be less than or equal to (\S+)", r"use \1 or less"),
+    (r"Value error, ", ""),
+)
+
+
+def in_plain_words(text: str) -> str:
+    """The text of a check of pydantic (requests over HTTP, options of commands) in our words."""
+    for raw, plain in _PLAINER:
+        text = re.sub(raw, plain, text)
+    return text
 
 
 class MainstemError(Exception):

@@ -59,6 +59,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (f"load rows.csv --topic t --partitions {HUGE}", "a number is outside the range of the Kafka protocol"),
         ("bench --data rows.csv", "rows.csv: not a directory; name another directory (--data)"),
         ("bench --records 1 --record-bytes 9999999", "a record of 9,999,999 bytes cannot be sent"),
+        (f"bench --records 1 --record-bytes {HUGE}", "'--record-bytes': use 100000000 or less"),
         ("tokens create a --read topic:", "'topic:' is not topic:NAME, view:NAME, topic:PREFIX* or *"),
         ("users list --data missing", "missing: no such data directory"),
         ("users remove bob --data missing", "missing: no such data directory"),

@@ -32,7 +32,7 @@ def is_problem(answer: Any, status: int, words: str = "") -> None:
         (b'{"records": [{}]}', "records.0.value: Field required"),
         (b'{"records": [{"value": 1, "valeu": 2}]}', "valeu"),
         (b'{"records": [{"value": 1, "key": 5}]}', "records.0.key"),
-        (b'{"records": [{"value": 1, "partition": -1}]}', "partition"),
+        (b'{"records": [{"value": 1, "partition": -1}]}', "records.0.partition: use 0 or more"),
         (b'{"records": [{"value": 1, "headers": {"a": 1}}]}', "headers"),
         (b'{"records": [{"value": NaN}]}', "JSON"),
         (b'{"records": [{"value": 1e999}]}', "JSON"),

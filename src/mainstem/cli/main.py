@@ -22,7 +22,7 @@ from mainstem.cli.output import OutputClosedError, note
 from mainstem.cli.records import append, bench, load, read, topics
 from mainstem.cli.security import acls, tokens, users
 from mainstem.cli.settings import FILE_NAME, defaults, export_security
-from mainstem.errors import MainstemError
+from mainstem.errors import MainstemError, in_plain_words
 from mainstem.exit_codes import DONE, INTERRUPTED, MACHINE, OUTPUT_CLOSED, REFUSED, USAGE, exit_code_of
 
 app = typer.Typer(
@@ -134,11 +134,6 @@ def _failed(text: str, code: int) -> int:
 
 
 _PLAINER = (
-    (r"(?:Input should be a valid integer|Unable to parse input string as an integer).*", "use a whole number"),
-    (r"Input should be a valid number.*", "use a number"),
-    (r"Input should be greater than or equal to (\S+)", r"use \1 or more"),
-    (r"Input should be less than or equal to (\S+)", r"use \1 or less"),
-    (r"Value error, (.*) is not one of (.*)", r"\1 is not one of \2"),
     (r"Got unexpected extra argument\(s\) \((.*)\)", r"unexpected argument: \1"),
     (r"\. Did you mean (.*)\?", r" (did you mean \1?)"),
     (r" \(Possible options: (.*)\)", r" (did you mean \1?)"),
@@ -156,6 +151,7 @@ def _wrong_usage(error: typer.TyperException) -> int:
         return USAGE
     for raw, plain in _PLAINER:
         text = re.sub(raw, plain, text)
+    text = in_plain_words(text)
     return _failed(f"{text.rstrip('.')}; see {command} --help", int(getattr(error, "exit_code", USAGE)))
 
 

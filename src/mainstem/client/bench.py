@@ -171,7 +171,7 @@ def _consumer(bootstrap: str, start: Position) -> Consumer:
 
 def _produce(bootstrap: str, topic: str, options: BenchOptions) -> Rate:
     producer, refused = _producer(bootstrap, 5, options.timeout_s), _Refused()
-    value = bytes(number % 251 for number in range(options.record_bytes))
+    value = (bytes(range(251)) * (options.record_bytes // 251 + 1))[: options.record_bytes]
     try:
         producer.produce(topic, value, on_delivery=refused)
     except KafkaException as error:  # librdkafka itself refuses a record over its message.max.bytes

@@ -21,7 +21,9 @@ def bench(
         str | None, typer.Option("--bootstrap", metavar="HOST:PORT", help="A log that runs; default: one of its own.")
     ] = None,
     records: Annotated[int, typer.Option("--records", min=1, help="To produce and consume.")] = 200_000,
-    record_bytes: Annotated[int, typer.Option("--record-bytes", min=1, help="Of each record's value.")] = 1_000,
+    record_bytes: Annotated[
+        int, typer.Option("--record-bytes", min=1, max=100_000_000, help="Of each record's value.")
+    ] = 1_000,
     partitions: Annotated[int, typer.Option("--partitions", min=1)] = 1,
     data: options.Data = options.DEFAULT_DATA,
     json: options.Json = False,

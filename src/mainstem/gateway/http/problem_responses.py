@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from mainstem.errors import InputError, MainstemError, PositionTimeoutError, UnavailableError
+from mainstem.errors import InputError, MainstemError, PositionTimeoutError, UnavailableError, in_plain_words
 from mainstem.problems import CONTENT_TYPE, TYPE_PREFIX, problem_of
 
 _LOG = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ def validation_text(error: RequestValidationError | ValidationError, names: Iter
     parts = []
     for entry in error.errors()[:5]:
         place = ".".join(str(step) for step in entry["loc"] if step not in ("query", "path", "body"))
-        message = str(entry["msg"]).removeprefix("Value error, ")
+        message = in_plain_words(str(entry["msg"]))
         if entry["type"] == "extra_forbidden":
             message = _unknown_name(str(entry["loc"][-1]), sorted(set(names)))
         parts.append(f"{place[:200]}: {message}" if place else message)

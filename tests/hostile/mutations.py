@@ -10,6 +10,7 @@ import random
 import struct
 from typing import Any, Final
 
+from mainstem.errors import InputError
 from mainstem.protocol.codec import encode_request
 from mainstem.protocol.compiler import uvarint
 from mainstem.protocol.schema import Field, Struct
@@ -37,7 +38,7 @@ def mutated_frame(key: int, version: int, rng: random.Random) -> bytes:
                 setattr(topic, name, min(getattr(topic, name), 5))
     try:
         data = b"".join(encode_request(body, version, correlation_id=1, client_id="fuzz"))
-    except (struct.error, OverflowError, AttributeError, TypeError):
+    except (InputError, OverflowError, AttributeError, TypeError):
         return mutated_frame(key, version, rng)  # what this version cannot say
     if len(data) > _BYTES_MAX:
         return mutated_frame(key, version, rng)

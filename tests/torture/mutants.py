@@ -38,7 +38,7 @@ def _ended_early() -> None:
     decided = SinkDriver.decide
 
     def decide(driver: SinkDriver, client: Any, decision: Any, on_step: Callable[[str], None]) -> None:
-        end_all(client, decision.instances, driver._terms, commit=True)
+        end_all(client, decision.instances, driver._capabilities, commit=True)
         decided(driver, client, decision, on_step)
 
     SinkDriver.decide = decide  # type: ignore[method-assign]
@@ -55,7 +55,7 @@ def _task_commits() -> None:
     def ended(producer: TaskProducer) -> None:
         if producer.has_begun:
             with transactions.borrowed(producer._key[0]) as client:
-                end_all(client, [producer.instance], producer._terms, commit=True)
+                end_all(client, [producer.instance], producer._capabilities, commit=True)
         prepared(producer)
 
     TaskProducer.prepared = ended  # type: ignore[method-assign]

@@ -68,6 +68,11 @@ def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
     assert rows_of(written(tmp_path, b"\xef\xbb\xbfx\n1\n")) == [{"x": 1}]
 
 
+def test_utf_16_is_refused_by_its_name(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match="the text is UTF-16; save it as UTF-8"):
+        rows_of(written(tmp_path, "x,y\n1,2\n".encode("utf-16")))
+
+
 def test_a_header_alone_is_no_rows(tmp_path: Path) -> None:
     assert rows_of(written(tmp_path, "a,b\n")) == []
 

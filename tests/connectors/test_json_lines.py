@@ -88,6 +88,11 @@ def test_a_byte_order_mark_is_no_part_of_the_first_row(tmp_path: Path) -> None:
     assert all_rows(written(tmp_path, b'\xef\xbb\xbf{"a":1}\n{"a":2}\n')) == [b'{"a":1}', b'{"a":2}']
 
 
+def test_utf_16_is_refused_by_its_name(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match="the text is UTF-16; save it as UTF-8"):
+        all_rows(written(tmp_path, '{"a":1}\n'.encode("utf-16")))
+
+
 def test_half_a_surrogate_pair_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="line 2 is not JSON: it has a lone surrogate"):
         all_rows(written(tmp_path, '{"a":1}\n{"a":"\\ud800"}\n'))

@@ -26,7 +26,7 @@ import pyarrow.csv
 from mainstem.connectors.csv_quotes import QuoteChecker
 from mainstem.connectors.json_text import NullValueError
 from mainstem.connectors.schema_check import require_fit
-from mainstem.connectors.sources import Source, open_source
+from mainstem.connectors.sources import Source, open_source, refuse_utf16
 from mainstem.connectors.tables import EncodedRows, Wanted, encode_batch, require_values, with_derived
 from mainstem.errors import SchemaError
 from mainstem.schema.arrow import arrow_type
@@ -34,6 +34,7 @@ from mainstem.schema.json_columns import JsonField, decode
 
 _BLOCK_BYTES = 4 << 20
 _HEADER_BYTES_MAX = 1 << 20
+_MARK_BYTES = 2
 _FIRST_ROW = 2  # rows count from 1, and the header is the first
 _BOOLEANS = pa.array(["true", "false", "True", "False", "TRUE", "FALSE"])
 # numbers by their look only: more digits than a double keeps, leading zeros, a plus
@@ -132,6 +133,8 @@ class CsvFile:
 
     def _header(self) -> tuple[str, ...]:
         """The column names alone: the types of columns can only be set by name."""
+        with open_source(self.path) as source:
+            refuse_utf16(self.path, source.stream.read(_MARK_BYTES))
         with open_source(self.path) as source:
             try:
                 options = pa.csv.ReadOptions(block_size=min(_BLOCK_BYTES, _HEADER_BYTES_MAX), use_threads=False)

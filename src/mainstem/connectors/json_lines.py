@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, NoReturn
 import pyarrow as pa
 
 from mainstem.client.values import json_text, key_bytes
-from mainstem.connectors.sources import Source, open_source
+from mainstem.connectors.sources import Source, open_source, refuse_utf16
 from mainstem.connectors.tables import EncodedRows, Wanted, pieces_of
 from mainstem.errors import SchemaError
 from mainstem.schema.encoding import encode_key
@@ -100,6 +100,7 @@ class JsonLinesFile:
         """Each object: the line in which it begins, its text, and what it says."""
         size = max(_READ_BYTES, _PEEKED_BYTES)
         stream = io.BufferedReader(source.stream, size)  # type: ignore[type-var]  # any readable stream will do
+        refuse_utf16(self.path, stream.peek(len(codecs.BOM_UTF8)))
         if stream.peek(len(codecs.BOM_UTF8)).startswith(codecs.BOM_UTF8):
             stream.read(len(codecs.BOM_UTF8))
         line = 1

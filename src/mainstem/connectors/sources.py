@@ -8,6 +8,7 @@ One thread reads one source.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import zipfile
@@ -86,6 +87,12 @@ def open_source(path: Path) -> Iterator[Source]:
         raise InputError(f"{path}: not readable by this user") from error
     except (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise _damaged(path) from error
+
+
+def refuse_utf16(path: Path, beginning: bytes) -> None:
+    """Refuse a text file that begins with the byte order mark of UTF-16, as some programs export it."""
+    if beginning.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise SchemaError(f"{path}: the text is UTF-16; save it as UTF-8")
 
 
 def _damaged(path: Path) -> SchemaError:

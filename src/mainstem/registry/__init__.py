@@ -1,0 +1,13 @@
+"""The schema registry: schemas under subjects and ids, in a topic of the log.
+
+- ``registry``: the operations
+- ``registration``, ``deletion``, ``settings``: their steps over a state
+- ``store``: reads and writes the topic, as if there were one registry only
+- ``state``: the topic's records as a state
+- ``parsing``: schemas with their references
+- ``requests``: what clients send, checked
+- ``records``: the records of the topic
+- ``names``: subjects and contexts
+- ``errors``: refusals and their codes
+- ``formats``: Avro, JSON Schema and Protobuf
+"""

@@ -1,0 +1,136 @@
+"""Runs protoc, as ``grpcio-tools`` brings it, in a process of its own with bounded time and memory.
+
+Why a process: the compiler writes its errors to the process's standard error, is not made for hostile input, and a
+crash of it must not end the server. Cost: about 0.1 s for each schema that was not compiled lately.
+
+Contract: thread-safe. Nothing is read but the files that are given, and the imports that come with this module and with
+the compiler.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import importlib.util
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from google.protobuf import descriptor_pb2
+from google.protobuf.message import DecodeError
+
+from mainstem.errors import MissingDependencyError
+from mainstem.registry.formats.protobuf_text import file_text
+from mainstem.registry.formats.schema_format import InvalidSchemaError
+
+MAIN: Final = "schema.proto"
+_TIMEOUT_S: Final = 20
+_MEMORY_BYTES: Final = 2 << 30
+_CPU_S: Final = 20
+_NAME: Final = re.compile(r"[A-Za-z0-9_.\-/ ]{1,500}")
+_PROGRAM: Final = f"""
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, ({_MEMORY_BYTES}, {_MEMORY_BYTES}))
+resource.setrlimit(resource.RLIMIT_CPU, ({_CPU_S}, {_CPU_S}))
+from grpc_tools import protoc
+sys.exit(protoc.main(["protoc", *sys.argv[1:]]))
+"""
+_ERROR: Final = re.compile(r"(?:/.*/files/)?(?P<file>[^: ]+\.proto):(?P<place>\d+:\d+:)? (?P<text>.*)")
+_IMPORTS: Final = Path(__file__).parent / "imports"
+
+
+def compiled(text: str, references: Mapping[str, str]) -> list[Any]:
+    """The descriptors (FileDescriptorProto) of a schema, named ``MAIN`` and last, and of all that it imports.
+
+    Each text is .proto source, or a FileDescriptorProto in base64. Raises InvalidSchemaError.
+    """
+    with tempfile.TemporaryDirectory(prefix="mainstem-protoc-") as directory:
+        files = Path(directory, "files")
+        files.mkdir()
+        for name, of_reference in references.items():
+            path = _path(files, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(_source(of_reference, files), encoding="utf-8")
+        return _compiled(_source(text, files), files)
+
+
+def _compiled(source: str, files: Path) -> list[Any]:
+    """The descriptors of ``source``, whose imports lie in ``files``."""
+    result = files.parent / "result"
+    (files / MAIN).write_text(source, encoding="utf-8")
+    _run(files, result)
+    try:
+        return list(descriptor_pb2.FileDescriptorSet.FromString(result.read_bytes()).file)
+    except (OSError, DecodeError) as error:
+        raise InvalidSchemaError(f"the compiler gave no result: {error}") from error
+
+
+def _run(files: Path, result: Path) -> None:
+    known = files.parent / "known"
+    if not known.exists():
+        (known / "google").mkdir(parents=True)
+        (known / "google" / "type").symlink_to(_directory_of("google.type"))
+    includes = (files, known, _directory_of("grpc_tools") / "_proto", _IMPORTS)
+    arguments = [*(f"-I{each}" for each in includes), f"--descriptor_set_out={result}", "--include_imports", MAIN]
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", _PROGRAM, *arguments],
+            capture_output=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise InvalidSchemaError(f"the compiler took longer than {_TIMEOUT_S} s; make the schema smaller") from error
+    if done.returncode != 0:
+        raise InvalidSchemaError(_first_error(done.stderr.decode(errors="replace")))
+
+
+@cache
+def _directory_of(package: str) -> Path:
+    """Where an installed package lies. Raises MissingDependencyError."""
+    try:
+        spec = importlib.util.find_spec(package)
+    except ModuleNotFoundError:
+        spec = None
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingDependencyError(f"{package} must be installed for Protobuf: pip install 'mainstem[registry]'")
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def _first_error(printed: str) -> str:
+    """The first error that protoc printed; its line and column are of the schema's text."""
+    for line in printed.splitlines():
+        match = _ERROR.fullmatch(line)
+        if match is not None and not match["text"].startswith("warning:"):
+            file = "" if match["file"] == MAIN else f"{match['file']}:"
+            return f"{file}{match['place'] or ''} {match['text'][:500]}".strip()
+    return "the compiler failed; is the schema too large, or nested too deeply?"
+
+
+def _source(text: str, files: Path) -> str:
+    """.proto source of either form of a schema. What a descriptor imports lies in ``files``."""
+    try:
+        data = base64.b64decode("".join(text.split()), validate=True)
+        file = descriptor_pb2.FileDescriptorProto.FromString(data)
+    except (binascii.Error, ValueError, DecodeError):
+        return text
+    file.name = MAIN
+    imports = "".join(f'import "{name}";\n' for name in file.dependency if _NAME.fullmatch(name))
+    imported = _compiled(f'syntax = "proto3";\n{imports}', files)[:-1] if imports else []
+    try:
+        return file_text([*imported, file], MAIN)
+    except (TypeError, ValueError, KeyError, StopIteration) as error:
+        raise InvalidSchemaError(f"the descriptor cannot be read: {str(error)[:300]}") from error
+
+
+def _path(root: Path, name: str) -> Path:
+    parts = PurePosixPath(name).parts
+    if not _NAME.fullmatch(name) or name.startswith("/") or ".." in parts or not parts or name == MAIN:
+        raise InvalidSchemaError(f"invalid import name {name[:100]!r}: use a relative path, such as 'shop/order.proto'")
+    return root.joinpath(*parts)

@@ -34,7 +34,7 @@ class ClusterAdmin:
         """Every broker, by id. Raises AuthorizationError, LogUnavailableError."""
         with self._borrow() as client:
             client.metadata([])
-            brokers, controller = dict(client.brokers), client.controller_id
+            brokers, controller = dict(client.brokers), client.cluster.controller_id
             return [
                 BrokerDescription(
                     broker_id,
@@ -44,6 +44,12 @@ class ClusterAdmin:
                 )
                 for broker_id in sorted(brokers)
             ]
+
+    def cluster_id(self) -> str:
+        """The cluster's id; empty when it has none. Raises LogUnavailableError."""
+        with self._borrow() as client:
+            client.metadata([])
+            return client.cluster.cluster_id or ""
 
     def inventory(self) -> list[TopicSummary]:
         """Every topic with its ends, bytes and cleanup policy, by name. Raises LogUnavailableError."""

@@ -170,9 +170,9 @@ class WireClient:
         return self._cluster.topics
 
     @property
-    def controller_id(self) -> int:
-        """The controller's id, as last heard of; -1 before the first ``metadata``."""
-        return self._cluster.controller_id
+    def cluster(self) -> ClusterMetadata:
+        """All that was last heard of the cluster; empty before the first ``metadata``."""
+        return self._cluster
 
     def version_of(self, message: type[Message]) -> int:
         """The highest version of a request that both sides know. Raises RemoteError when there is none."""

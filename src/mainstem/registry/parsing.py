@@ -1,0 +1,107 @@
+"""Contents and requests as parsed schemas: with their references looked up, and with what was parsed lately kept.
+
+Contract: thread-safe. Parsing may take long (a compiler runs for Protobuf), so no lock is held meanwhile: the texts of
+references are taken from the state first.
+"""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache, lru_cache
+from typing import Final
+
+from mainstem.errors import MissingDependencyError
+from mainstem.registry.errors import invalid_schema
+from mainstem.registry.formats.schema_format import InvalidSchemaError, ParsedSchema, SchemaFormat
+from mainstem.registry.records import Content, Reference
+from mainstem.registry.requests import LATEST, SchemaRequest
+from mainstem.registry.state import RegistryState
+
+_FORMATS: Final = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "protobuf"}
+_REFERENCES_MAX: Final = 1_000
+_PARSED_MAX: Final = 500
+
+Texts = tuple[tuple[str, str], ...]
+"""Names and texts of references, those that others need first."""
+
+
+def reference_texts(state: RegistryState, references: tuple[Reference, ...]) -> Texts:
+    """The texts of references, and of what they refer to. Raises RegistryError for one that is missing."""
+    texts: dict[str, str] = {}
+    # what is visited last comes out first: a reference follows those that it needs
+    unvisited: list[tuple[Reference, bool]] = [(each, False) for each in reversed(references)]
+    opened: set[tuple[str, str, int]] = set()
+    while unvisited:
+        reference, is_open = unvisited.pop()
+        content = _referenced(state, reference)
+        if is_open:
+            texts.setdefault(reference.name, content.text)
+            continue
+        place = (reference.name, reference.subject, reference.version)
+        if place in opened:
+            continue
+        opened.add(place)
+        if len(opened) > _REFERENCES_MAX:
+            raise invalid_schema(f"the schema refers to more than {_REFERENCES_MAX} others")
+        unvisited.append((reference, True))
+        unvisited.extend((each, False) for each in reversed(content.references))
+    return tuple(texts.items())
+
+
+def resolved_references(state: RegistryState, references: tuple[Reference, ...]) -> tuple[Reference, ...]:
+    """The references with the number of the latest version where they ask for the latest."""
+    return tuple(
+        Reference(each.name, each.subject, _latest(state, each)) if each.version == LATEST else each
+        for each in references
+    )
+
+
+def parse_request(request: SchemaRequest, texts: Texts) -> ParsedSchema:
+    """The schema of a request. Raises RegistryError."""
+    try:
+        return _parsed(request.schema_type, request.text, texts)
+    except InvalidSchemaError as error:
+        raise invalid_schema(f"Invalid schema of type {request.schema_type}: {error}") from error
+
+
+def parse_content(content: Content, texts: Texts) -> ParsedSchema:
+    """A schema that is stored. Raises RegistryError for one that another program stored and that cannot be read."""
+    try:
+        return _parsed(content.schema_type, content.text, texts)
+    except (InvalidSchemaError, KeyError) as error:
+        raise invalid_schema(f"a stored schema of type {content.schema_type[:40]} cannot be read: {error}") from error
+
+
+@cache
+def format_of(schema_type: str) -> SchemaFormat:
+    """The format of this name, loaded when it is first used.
+
+    Raises KeyError for another name, MissingDependencyError when its library is not installed.
+    """
+    try:
+        module = importlib.import_module(f"mainstem.registry.formats.{_FORMATS[schema_type]}")
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError(
+            f"{error.name} must be installed for schemas of type {schema_type}: pip install 'mainstem[registry]'"
+        ) from error
+    found: SchemaFormat = module.FORMAT
+    return found
+
+
+@lru_cache(_PARSED_MAX)
+def _parsed(schema_type: str, text: str, texts: Texts) -> ParsedSchema:
+    return format_of(schema_type).parse(text, dict(texts))
+
+
+def _referenced(state: RegistryState, reference: Reference) -> Content:
+    stored = state.subjects.get(reference.subject, {}).get(reference.version)
+    if stored is None:
+        raise invalid_schema(
+            f"No schema reference found for subject '{reference.subject}' and version {reference.version}"
+        )
+    return stored.content
+
+
+def _latest(state: RegistryState, reference: Reference) -> int:
+    versions = state.versions(reference.subject)
+    return versions[-1].version if versions else LATEST

@@ -1,0 +1,205 @@
+"""``Registry``: the operations of the schema registry, over one topic of a log.
+
+Contract: thread-safe; every call may block on the log. A subject is in its one written form (``names``). Each method
+raises RegistryError as its name in ``errors`` says, and LogUnavailableError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from mainstem.client.log import Log
+from mainstem.registry import deletion, errors, registration, settings
+from mainstem.registry.formats.schema_format import ParsedSchema
+from mainstem.registry.names import GLOBAL, qualified, split_subject
+from mainstem.registry.parsing import parse_content, reference_texts
+from mainstem.registry.records import Content, Document, StoredSchema
+from mainstem.registry.requests import LATEST, SchemaRequest
+from mainstem.registry.state import RegistryState
+from mainstem.registry.store import SCHEMAS_TOPIC, Records, Store
+
+_Result = TypeVar("_Result")
+
+
+class Registry:
+    """A schema registry. The module's docstring has the contract."""
+
+    def __init__(self, log: Log, topic: str = SCHEMAS_TOPIC) -> None:
+        self._store = Store(log, topic)
+        self.settings = RegistrySettings(self._store)
+        """Contexts, configs and modes."""
+
+    # ---- registering
+
+    def register(self, subject: str, request: SchemaRequest, *, normalize: bool = False) -> StoredSchema:
+        """Make a schema a version of a subject; one that is there already is returned."""
+        return self._write(
+            lambda state: registration.register(state, _aliased(state, subject), request, normalize=normalize)
+        )
+
+    def look_up(
+        self, subject: str, request: SchemaRequest, *, normalize: bool = False, deleted: bool = False
+    ) -> StoredSchema:
+        """The version of a subject that has this schema."""
+        with self._store.reading() as state:
+            return registration.look_up(state, _aliased(state, subject), request, normalize=normalize, deleted=deleted)
+
+    def compare(
+        self, subject: str, request: SchemaRequest, version: int | None = None, *, normalize: bool = False
+    ) -> list[str]:
+        """Why a schema would break the subject's compatibility level; empty when it would not."""
+        with self._store.reading() as state:
+            return registration.compare(state, _aliased(state, subject), request, version, normalize=normalize)
+
+    # ---- subjects and versions
+
+    def subjects(
+        self, context: str | None, prefix: str = "", *, deleted: bool = False, deleted_only: bool = False
+    ) -> list[str]:
+        """The subjects of a context (None: of every one) that begin with ``prefix``."""
+        with self._store.reading() as state:
+            wanted = deleted or deleted_only
+            found = dict.fromkeys(each.subject for each in state.all_versions(prefix, context, deleted=wanted))
+            return [each for each in found if not (deleted_only and state.versions(each))]
+
+    def versions(self, subject: str, *, deleted: bool = False, deleted_only: bool = False) -> list[int]:
+        """The numbers of a subject's versions."""
+        with self._store.reading() as state:
+            every = state.versions(_aliased(state, subject), deleted=deleted or deleted_only)
+            if not every:
+                raise errors.subject_not_found(subject)
+            return [each.version for each in every if each.is_deleted or not deleted_only]
+
+    def version(self, subject: str, version: int, *, deleted: bool = False) -> StoredSchema:
+        """One version of a subject."""
+        with self._store.reading() as state:
+            every = state.versions(_aliased(state, subject), deleted=deleted)
+            if not every:
+                raise errors.subject_not_found(subject)
+            if version == LATEST:
+                return every[-1]
+            for each in every:
+                if each.version == version:
+                    return each
+        raise errors.version_not_found(version)
+
+    def latest_with(self, subject: str, wanted: dict[str, str], *, deleted: bool = False) -> StoredSchema:
+        """The latest version whose metadata has these properties."""
+        with self._store.reading() as state:
+            every = state.versions(_aliased(state, subject), deleted=deleted)
+        if not every:
+            raise errors.subject_not_found(subject)
+        for each in reversed(every):
+            properties = (each.content.to_json().get("metadata") or {}).get("properties") or {}
+            if wanted.items() <= properties.items():
+                return each
+        raise errors.schema_not_found()
+
+    def schemas(
+        self, context: str | None, prefix: str = "", *, deleted: bool = False, latest_only: bool = False
+    ) -> list[StoredSchema]:
+        """All versions of all subjects, or the latest of each."""
+        with self._store.reading() as state:
+            found = list(state.all_versions(prefix, context, deleted=deleted))
+        return list({each.subject: each for each in found}.values()) if latest_only else found
+
+    def referrers(self, subject: str, version: int, *, deleted: bool = False) -> list[StoredSchema]:
+        """The versions that refer to one."""
+        stored = self.version(subject, version, deleted=True)
+        with self._store.reading() as state:
+            return [each for each in state.referrers(stored.place) if deleted or not each.is_deleted]
+
+    def delete_version(self, subject: str, version: int, *, permanent: bool = False) -> int:
+        """Delete one version."""
+        return self._write(lambda state: deletion.delete_version(state, subject, version, permanent=permanent))
+
+    def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
+        """Delete all versions of a subject."""
+        return self._write(lambda state: deletion.delete_subject(state, subject, permanent=permanent))
+
+    # ---- ids
+
+    def with_id(self, context: str, schema_id: int) -> list[StoredSchema]:
+        """The versions with an id, at least one. The content of an id never changes, so a known id asks no log."""
+        with self._store.known() as state:
+            found = state.with_id(context, schema_id)
+        return found or self.users_of(context, schema_id)
+
+    def users_of(self, context: str, schema_id: int) -> list[StoredSchema]:
+        """The versions that have an id now, soft-deleted ones included."""
+        with self._store.reading() as state:
+            found = state.with_id(context, schema_id)
+        if not found:
+            raise errors.schema_not_found(schema_id)
+        return found
+
+    def with_guid(self, guid: str) -> list[StoredSchema]:
+        """The versions whose content has a global id, at least one."""
+        with self._store.reading() as state:
+            found = state.with_guid(guid)
+        if not found:
+            raise errors.schema_not_found(guid[:100])
+        return found
+
+    def parsed(self, content: Content) -> ParsedSchema:
+        """A stored content, parsed with its references."""
+        with self._store.known() as state:
+            texts = reference_texts(state, content.references)
+        return parse_content(content, texts)
+
+    def _write(self, step: Callable[[RegistryState], tuple[Records, _Result]]) -> _Result:
+        return self._store.write(step)
+
+
+class RegistrySettings:
+    """The contexts, configs and modes of a registry; ``Registry.settings`` is one."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def greatest_id(self, context: str) -> int:
+        """The greatest id of a context."""
+        with self._store.reading() as state:
+            return state.greatest_id(context)
+
+    def contexts(self) -> list[str]:
+        """All contexts, the default one first."""
+        with self._store.reading() as state:
+            return state.contexts()
+
+    def delete_context(self, context: str) -> None:
+        """Remove a context that is empty."""
+        self._store.write(lambda state: settings.delete_context(state, context))
+
+    def config(self, subject: str = GLOBAL, *, default_to_global: bool = False) -> Document:
+        """The config of a subject, a context or the registry."""
+        with self._store.reading() as state:
+            return settings.config_of(state, subject, default_to_global=default_to_global)
+
+    def set_config(self, subject: str, changes: Document) -> Document:
+        """Change a config; the result is all that is set."""
+        return self._store.write(lambda state: settings.set_config(state, subject, changes))
+
+    def delete_config(self, subject: str) -> Document:
+        """Take a config back; the result is what it was."""
+        return self._store.write(lambda state: settings.delete_config(state, subject))
+
+    def mode(self, subject: str = GLOBAL, *, default_to_global: bool = False) -> str:
+        """The mode of a subject, a context or the registry."""
+        with self._store.reading() as state:
+            return settings.mode_of(state, subject, default_to_global=default_to_global)
+
+    def set_mode(self, subject: str, mode: str, *, force: bool = False) -> str:
+        """Set a mode."""
+        return self._store.write(lambda state: settings.set_mode(state, subject, mode, force=force))
+
+    def delete_mode(self, subject: str, *, recursive: bool = False) -> str:
+        """Take a mode back; the result is what it was."""
+        return self._store.write(lambda state: settings.delete_mode(state, subject, recursive=recursive))
+
+
+def _aliased(state: RegistryState, subject: str) -> str:
+    """The subject that is meant: a config may make one name an alias of another in the same context."""
+    alias = state.configs.get(subject, {}).get("alias")
+    return qualified(split_subject(subject)[0], str(alias)) if alias else subject

@@ -1,0 +1,207 @@
+"""The state that the schemas topic gives, folded record by record: subjects, versions, ids, configs, modes.
+
+Contract: the state depends on the records and their order alone. Not thread-safe; its owner locks.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from mainstem.registry import records
+from mainstem.registry.names import DEFAULT_CONTEXT, GLOBAL, context_subject, split_subject
+from mainstem.registry.records import Content, Document, StoredSchema, read_schema
+
+_LOG = logging.getLogger(__name__)
+_DEFAULT_CONFIG: Final[Mapping[str, Any]] = {"compatibilityLevel": "BACKWARD"}
+_DEFAULT_MODE: Final = "READWRITE"
+
+
+class _Ids:
+    """The ids of one context. An id belongs to one content, in any number of subjects."""
+
+    def __init__(self) -> None:
+        self.greatest = 0
+        self.of_content: dict[Content, int] = {}
+        self.uses: dict[int, dict[tuple[str, int], StoredSchema]] = {}
+
+
+class RegistryState:
+    """The registry's state. The module's docstring has the contract."""
+
+    def __init__(self) -> None:
+        self.subjects: dict[str, dict[int, StoredSchema]] = {}
+        self.configs: dict[str, Document] = {}
+        self.modes: dict[str, str] = {}
+        self._contexts: set[str] = set()
+        self._ids: dict[str, _Ids] = defaultdict(_Ids)
+        self._guids: dict[str, set[tuple[str, int]]] = {}
+        self._referrers: dict[tuple[str, int], set[tuple[str, int]]] = defaultdict(set)
+        self._appliers: Mapping[str, Callable[[Document, Document | None, int], None]] = {
+            records.SCHEMA: self._apply_schema,
+            records.CONFIG: self._apply_config,
+            records.MODE: self._apply_mode,
+            records.DELETE_SUBJECT: self._apply_delete_subject,
+            records.CLEAR_SUBJECT: self._apply_clear_subject,
+            records.CONTEXT: self._apply_context,
+            records.NOOP: self._apply_greatest_ids,
+        }
+
+    # ---- asking
+
+    def versions(self, subject: str, *, deleted: bool = False) -> list[StoredSchema]:
+        """The versions of a subject in their order; with ``deleted`` also those that are soft-deleted."""
+        found = self.subjects.get(subject, {})
+        return [found[number] for number in sorted(found) if deleted or not found[number].is_deleted]
+
+    def all_versions(self, prefix: str, context: str | None, *, deleted: bool) -> Iterator[StoredSchema]:
+        """The versions of all subjects of a context (None: of every one) that begin with ``prefix``, in order."""
+        for subject in sorted(self.subjects):
+            of_context, name = split_subject(subject)
+            if context in (None, of_context) and name.startswith(prefix):
+                yield from self.versions(subject, deleted=deleted)
+
+    def with_id(self, context: str, schema_id: int) -> list[StoredSchema]:
+        """The versions that have this id, soft-deleted ones included, in order."""
+        ids = self._ids.get(context)
+        return [] if ids is None else [use for _, use in sorted(ids.uses.get(schema_id, {}).items())]
+
+    def with_guid(self, guid: str) -> list[StoredSchema]:
+        """The versions whose content has this global id, in order."""
+        return [self.subjects[subject][version] for subject, version in sorted(self._guids.get(guid, ()))]
+
+    def id_of(self, context: str, content: Content) -> int | None:
+        """The id of a content in a context; None when it has none."""
+        ids = self._ids.get(context)
+        return None if ids is None else ids.of_content.get(content)
+
+    def greatest_id(self, context: str) -> int:
+        """The greatest id that a context has ever had; 0 before the first."""
+        ids = self._ids.get(context)
+        return 0 if ids is None else ids.greatest
+
+    def greatest_ids(self) -> dict[str, int]:
+        """The greatest id of each context."""
+        return {context: ids.greatest for context, ids in sorted(self._ids.items())}
+
+    def referrers(self, place: tuple[str, int]) -> list[StoredSchema]:
+        """The versions that refer to a version, in order."""
+        return [self.subjects[subject][version] for subject, version in sorted(self._referrers.get(place, ()))]
+
+    def contexts(self) -> list[str]:
+        """All contexts, the default one first."""
+        found = self._contexts | {split_subject(subject)[0] for subject in self.subjects}
+        return [DEFAULT_CONTEXT, *sorted(found - {DEFAULT_CONTEXT})]
+
+    def config(self, subject: str) -> Document:
+        """The config that holds for a subject: its own, else its context's, else the registry's."""
+        found = dict(_DEFAULT_CONFIG)
+        for scope in reversed(_scopes(subject)):
+            found.update(self.configs.get(scope, {}))
+        return found
+
+    def mode(self, subject: str) -> str:
+        """The mode that holds for a subject."""
+        if self.modes.get(GLOBAL) == "READONLY_OVERRIDE":
+            return "READONLY_OVERRIDE"
+        return next((self.modes[scope] for scope in _scopes(subject) if scope in self.modes), _DEFAULT_MODE)
+
+    # ---- folding
+
+    def apply(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
+        """Take in one record. One that cannot be read is left out, and logged."""
+        try:
+            of_key = json.loads(key or b"")
+            of_value = None if value is None else json.loads(value)
+            applier = self._appliers.get(of_key["keytype"])
+            if applier is not None and (of_value is None or isinstance(of_value, dict)):
+                applier(of_key, of_value, timestamp_ms)
+        except (KeyError, TypeError, ValueError, RecursionError, AttributeError) as error:
+            _LOG.warning(
+                "a record of the schemas topic cannot be read, and is left out: %r: %r", (key or b"")[:200], error
+            )
+
+    def _apply_schema(self, key: Document, value: Document | None, timestamp_ms: int) -> None:
+        self._remove(str(key["subject"]), int(key["version"]))
+        if value is not None:
+            self._add(read_schema(key, value, timestamp_ms))
+
+    def _add(self, schema: StoredSchema) -> None:
+        self.subjects.setdefault(schema.subject, {})[schema.version] = schema
+        ids = self._ids[split_subject(schema.subject)[0]]
+        ids.greatest = max(ids.greatest, schema.id)
+        ids.of_content.setdefault(schema.content, schema.id)
+        ids.uses.setdefault(schema.id, {})[schema.place] = schema
+        self._guids.setdefault(schema.content.guid, set()).add(schema.place)
+        for reference in schema.content.references:
+            self._referrers[reference.subject, reference.version].add(schema.place)
+
+    def _remove(self, subject: str, version: int) -> None:
+        versions = self.subjects.get(subject, {})
+        schema = versions.pop(version, None)
+        if schema is None:
+            return
+        if not versions:
+            del self.subjects[subject]
+        ids = self._ids[split_subject(subject)[0]]
+        uses = ids.uses[schema.id]
+        del uses[schema.place]
+        if not uses:
+            del ids.uses[schema.id]
+            if ids.of_content.get(schema.content) == schema.id:
+                del ids.of_content[schema.content]
+        _discard(self._guids, schema.content.guid, schema.place)
+        for reference in schema.content.references:
+            _discard(self._referrers, (reference.subject, reference.version), schema.place)
+
+    def _apply_delete_subject(self, key: Document, value: Document | None, _: int) -> None:
+        subject, last = str(key["subject"]), int((value or {}).get("version", 0))
+        for schema in self.versions(subject):
+            if schema.version <= last:
+                self._remove(*schema.place)
+                self._add(replace(schema, is_deleted=True))
+
+    def _apply_clear_subject(self, key: Document, value: Document | None, _: int) -> None:
+        for schema in self.versions(str(key["subject"]), deleted=True) if value is not None else ():
+            if schema.is_deleted:
+                self._remove(*schema.place)
+
+    def _apply_config(self, key: Document, value: Document | None, _: int) -> None:
+        scope = str(key.get("subject") or GLOBAL)
+        self.configs.pop(scope, None)
+        if value is not None:
+            self.configs[scope] = {
+                name: entry for name, entry in value.items() if name != "subject" and entry is not None
+            }
+
+    def _apply_mode(self, key: Document, value: Document | None, _: int) -> None:
+        scope = str(key.get("subject") or GLOBAL)
+        self.modes.pop(scope, None)
+        if value is not None:
+            self.modes[scope] = str(value["mode"])
+
+    def _apply_context(self, key: Document, value: Document | None, _: int) -> None:
+        self._contexts.discard(str(key["context"]))
+        if value is not None:
+            self._contexts.add(str(key["context"]))
+
+    def _apply_greatest_ids(self, _: Document, value: Document | None, __: int) -> None:
+        for context, greatest in ((value or {}).get("greatestIds") or {}).items():
+            ids = self._ids[str(context)]
+            ids.greatest = max(ids.greatest, int(greatest))
+
+
+def _scopes(subject: str) -> list[str]:
+    """Where a subject's settings are looked for, the nearest first."""
+    return [subject, context_subject(split_subject(subject)[0]), GLOBAL]
+
+
+def _discard(index: dict[Any, set[tuple[str, int]]], key: Any, place: tuple[str, int]) -> None:
+    places = index.get(key, set())
+    places.discard(place)
+    if not places:
+        index.pop(key, None)

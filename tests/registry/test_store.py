@@ -1,0 +1,141 @@
+"""The schemas topic: two registries at once, a topic that is made again, records of others, and kills."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from mainstem.client.log import Log
+from mainstem.errors import ConfigError
+from mainstem.registry.errors import RegistryError
+from mainstem.registry.registry import Registry
+from mainstem.registry.requests import SchemaRequest
+
+
+def avro(name: str) -> SchemaRequest:
+    """Schemas of several names are different, and compatible."""
+    return SchemaRequest("AVRO", json.dumps({"type": "record", "name": "R", "doc": name, "fields": []}))
+
+
+def test_racing_registries_give_one_schema_one_id(registry_log: Log, topic: str) -> None:
+    with Log(registry_log.bootstrap) as other:
+        registries = [Registry(registry_log, topic), Registry(other, topic)]
+        jobs = [(each, f"s{number % 5}", f"R{number // 10}") for number in range(60) for each in registries]
+        with ThreadPoolExecutor(8) as threads:
+            made = list(threads.map(lambda job: (job[2], job[0].register(job[1], avro(job[2])).id), jobs))
+    ids = set(made)
+    assert len(ids) == 6  # one id for each schema …
+    assert {number for _, number in ids} == set(range(1, 7))  # … and no id is left out, or used twice
+    fresh = Registry(registry_log, topic)
+    assert Counter(len(fresh.versions(f"s{number}")) for number in range(5)) == {6: 5}
+
+
+def test_a_registry_sees_what_another_has_answered(registry_log: Log, topic: str) -> None:
+    with Log(registry_log.bootstrap) as other:
+        first, second = Registry(registry_log, topic), Registry(other, topic)
+        for number in range(20):
+            writer, reader = (first, second) if number % 2 else (second, first)
+            stored = writer.register(f"s{number}", avro(f"R{number % 3}"))
+            assert reader.with_id(".", stored.id)[0].content == stored.content
+            assert reader.versions(stored.subject) == [1]
+        first.delete_subject("s1")
+        with pytest.raises(RegistryError) as found:
+            second.versions("s1")
+        assert found.value.code == 40401
+
+
+def test_records_of_others_are_read_as_they_are(registry_log: Log, topic: str) -> None:
+    """As the Schema Registry and Karapace write them, with fields and kinds of records that are not known here."""
+    registry_log.create_topic(topic, partitions=1, configs={"cleanup.policy": "compact"})
+    schema = '{"type":"record","name":"A","fields":[]}'
+    for key, value in (
+        ({"keytype": "NOOP", "magic": 0}, None),
+        ({"keytype": "CONFIG", "subject": None, "magic": 0}, {"subject": None, "compatibilityLevel": "FULL"}),
+        ({"keytype": "MODE", "subject": "b", "magic": 0}, {"subject": "b", "mode": "READONLY"}),
+        (
+            {"keytype": "SCHEMA", "subject": "a", "version": 3, "magic": 1},
+            {"subject": "a", "version": 3, "id": 17, "md5": "x", "schema": schema, "deleted": False, "tags": ["t"]},
+        ),
+        ({"keytype": "SCHEMA", "subject": "c", "version": 1, "magic": 1}, {"subject": "c", "id": 18, "schema": schema}),
+        ({"keytype": "DELETE_SUBJECT", "subject": "c", "magic": 0}, {"subject": "c", "version": 1}),
+        ({"keytype": "SOMETHING", "magic": 7}, {"new": True}),
+        ({"keytype": "SCHEMA", "subject": "d", "version": "x"}, {"schema": 5}),
+    ):
+        registry_log.append(topic, value, key=json.dumps(key, separators=(",", ":")))
+    registry_log.append(topic, b"\xff{", key=b"\xff")
+    registry = Registry(registry_log, topic)
+    assert registry.settings.config() == {"compatibilityLevel": "FULL"}
+    assert registry.settings.mode("b") == "READONLY"
+    assert registry.subjects(None) == ["a"]
+    assert registry.subjects(None, deleted=True) == ["a", "c"]
+    assert registry.version("a", 3).id == 17
+    assert registry.register("new", avro("B")).id == 19
+    registry.delete_version("a", 3)
+    (written,) = [each for each in registry_log.read(topic) if b'"version":3' in (each.key or b"")][1:]
+    assert json.loads(written.value or b"") == {
+        "subject": "a",
+        "version": 3,
+        "id": 17,
+        "tags": ["t"],
+        "schema": schema,
+        "deleted": True,
+    }
+
+
+def test_an_id_that_went_for_good_is_not_used_again_by_a_new_registry(registry_log: Log, topic: str) -> None:
+    first = Registry(registry_log, topic)
+    first.register("a", avro("A"))
+    first.register("b", avro("B"))
+    first.delete_subject("b")
+    first.delete_subject("b", permanent=True)
+    latest = {each.key: each.value for each in registry_log.read(topic)}
+    compacted = [(key, value) for key, value in latest.items() if value is not None]
+    registry_log.delete_topic(topic)
+    registry_log.create_topic(topic, partitions=1, configs={"cleanup.policy": "compact"})
+    registry_log.append_many(topic, compacted)  # as if compaction had run
+    assert Registry(registry_log, topic).register("c", avro("C")).id == 3
+
+
+def test_a_topic_that_was_removed_takes_its_schemas_along(registry_log: Log, topic: str) -> None:
+    registry = Registry(registry_log, topic)
+    registry.register("a", avro("A"))
+    registry_log.delete_topic(topic)
+    assert registry.subjects(None) == []
+
+
+def test_a_topic_of_several_partitions_is_refused(registry_log: Log, topic: str) -> None:
+    registry_log.create_topic(topic, partitions=2)
+    with pytest.raises(ConfigError, match="2 partitions, and the schema registry needs one"):
+        Registry(registry_log, topic).register("a", avro("A"))
+
+
+def test_a_write_that_another_registry_interrupts_is_made_whole(registry_log: Log, topic: str) -> None:
+    """Another producer takes over the transactional id between reading and writing: the step is taken again."""
+    registry, calls = Registry(registry_log, topic), []
+
+    def interrupted(state: object) -> tuple[list[tuple[bytes, bytes | None]], int]:
+        calls.append(state)
+        if len(calls) == 1:
+            with registry_log.transaction(f"mainstem-registry-{topic}"):
+                pass
+        return [(b'{"keytype":"NOOP","magic":0}', b"{}")], len(calls)
+
+    assert registry._store.write(interrupted) == 2
+    assert len(list(registry_log.read(topic))) == 1
+
+
+def test_ten_thousand_schemas_are_read_at_a_start(registry_log: Log, topic: str) -> None:
+    registry_log.create_topic(topic, partitions=1, configs={"cleanup.policy": "compact"})
+    registry_log.append_many(topic, map(_record, range(10_000)))
+    assert len(Registry(registry_log, topic).subjects(None)) == 10_000
+
+
+def _record(number: int) -> tuple[str, bytes]:
+    subject = f"topic-{number}-value"
+    fields = [{"name": f"field_{nth}", "type": "string"} for nth in range(20)]
+    schema = json.dumps({"type": "record", "name": f"R{number}", "fields": fields}, separators=(",", ":"))
+    key = f'{{"keytype":"SCHEMA","subject":"{subject}","version":1,"magic":1}}'
+    return key, json.dumps({"subject": subject, "version": 1, "id": number + 1, "schema": schema}).encode()

@@ -145,3 +145,13 @@ def test_a_setting_that_is_wrong_is_one_clear_line(
     done = command.run("serve", "--data", str(tmp_path), "--no-http", *arguments)
     assert (done.code, done.out) == (1, "")
     assert words in done.error
+
+
+def test_the_schema_registry_has_an_address_of_its_own(tmp_path: Path, mainstem_broker: EmbeddedBroker) -> None:
+    where = ("--data", str(tmp_path), "--http-for", mainstem_broker.bootstrap, "--no-http", "--json")
+    with serving(*where, "--registry", "127.0.0.1:0") as (_, line):
+        ready = json.loads(line)["ready"]
+        assert ready.keys() == {"kafka", "registry"}
+        url = f"http://{ready['registry']}"
+        types = httpx.get(f"{url}/schemas/types", trust_env=False, timeout=60)
+        assert sorted(types.json()) == ["AVRO", "JSON", "PROTOBUF"]

@@ -31,6 +31,17 @@ CONSTANTS = {
     "bytes of a request's line": ["gateway.access.request_heads:HEAD_BYTES_MAX"],
     "headers of a request": ["gateway.access.request_heads:HEADERS_MAX"],
     "time until a request's head": ["gateway.access.request_heads:HEAD_S"],
+    "a schema's text": ["registry.requests:SCHEMA_BYTES_MAX", "registry.requests:_EXTRAS_BYTES_MAX"],
+    "schemas that one schema": ["registry.parsing:_REFERENCES_MAX"],
+    "levels, types": ["registry.formats.avro_types:_DEPTH_MAX", "registry.formats.avro_types:_TYPES_MAX"],
+    "time, memory of the Protobuf": [
+        "registry.formats.protobuf_compiler:_TIMEOUT_S",
+        "registry.formats.protobuf_compiler:_MEMORY_BYTES",
+    ],
+    "schemas, subjects or versions": [
+        "gateway.registry.registry_query:SCHEMAS_MAX",
+        "gateway.registry.registry_query:SUBJECTS_MAX",
+    ],
     "JSON values": ["gateway.http.bodies:VALUES_MAX", "gateway.http.bodies:RECORD_VALUES_MAX"],
     "time in which a client takes": [
         "gateway.access.request_limits:PIECE_BYTES",

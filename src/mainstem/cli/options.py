@@ -36,6 +36,15 @@ Http: TypeAlias = Annotated[
     str, typer.Option("--http", envvar="MAINSTEM_HTTP", metavar="HOST:PORT", help="Where HTTP listens (0: any port).")
 ]
 NoHttp: TypeAlias = Annotated[bool, typer.Option("--no-http", help="The log alone, without the HTTP gateway.")]
+Registry: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--registry",
+        envvar="MAINSTEM_REGISTRY",
+        metavar="HOST:PORT",
+        help="Serve the schema registry at the root of this address, too (0: any port).",
+    ),
+]
 HttpTokens: TypeAlias = Annotated[
     Path | None,
     typer.Option(

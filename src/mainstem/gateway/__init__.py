@@ -3,5 +3,6 @@
 * ``server``: the processes and their apps
 * ``access``: tokens, limits, origins
 * ``http``: bodies, answers, problems, the OpenAPI document
+* ``registry``: the schema registry
 * ``topics``, ``streams``, ``requests``, ``views``, ``operation``: the routes and what serves them
 """

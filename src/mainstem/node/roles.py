@@ -126,6 +126,12 @@ def gateway_role(
     return Role("gateway", _python(module, *arguments), "ready: http ")
 
 
+def registry_role(bootstrap: str, http: str, access: HttpAccess) -> Role:
+    """The schema registry, alone at an address of its own."""
+    arguments = ["--registry", "--bootstrap", bootstrap, "--http", http, *access.arguments()]
+    return Role("registry", _python("mainstem.gateway.server.process", *arguments), "ready: http ")
+
+
 def view_host_role(app: Path, bootstrap: str, data: Path, socket: Path) -> Role:
     """One view host for all views of an App."""
     arguments = ("--app", str(app), "--bootstrap", bootstrap, "--data", str(data), "--socket", str(socket))

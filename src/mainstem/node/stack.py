@@ -84,6 +84,12 @@ class Stack:
         self.supervisor.launch(role)
         return address
 
+    def launch_registry(self, bootstrap: str, address: str, access: HttpAccess) -> str:
+        """Start the schema registry at an address of its own; its address."""
+        address = settled(address)
+        self.supervisor.launch(roles.registry_role(bootstrap, address, access))
+        return address
+
     @property
     def _metrics(self) -> Path:
         """The socket on which the log process serves its metrics, and the gateway asks for them."""

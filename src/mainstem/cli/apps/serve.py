@@ -16,6 +16,7 @@ def serve(  # noqa: PLR0913 - a command's options are its parameters
     listen: options.Listen = options.DEFAULT_LISTEN,
     http: options.Http = options.DEFAULT_HTTP,
     no_http: options.NoHttp = False,
+    registry: options.Registry = None,
     http_tokens: options.HttpTokens = None,
     cors_origin: options.CorsOrigins = None,
     http_tls_cert: options.HttpTlsCert = None,
@@ -37,23 +38,27 @@ def serve(  # noqa: PLR0913 - a command's options are its parameters
     from mainstem.node.roles import HttpAccess, LogOutput
     from mainstem.node.stack import Stack
 
-    if no_http and http_for is not None:
+    if no_http and http_for is not None and registry is None:
         raise InputError("--no-http and --http-for together leave nothing to start")
     if not no_http:
         require("gateway", otherwise=", or start the log alone with --no-http")
+    if registry is not None:
+        require("registry")
     of_log, of_gateway = divided(settings or (), log=http_for)
     with stopping_cleanly(), Stack(data, note) as stack:
         output = LogOutput.parse(log_format)
         address = http_for or stack.launch_log(listen, of_log, insecure=insecure, output=output)
         ready = {"kafka": address}
+        access = HttpAccess(http_tokens, tuple(cors_origin or ()), http_tls_cert, http_tls_key, insecure, of_gateway)
+        if registry is not None:
+            ready["registry"] = stack.launch_registry(address, registry, access)
         if not no_http:
-            access = HttpAccess(
-                http_tokens, tuple(cors_origin or ()), http_tls_cert, http_tls_key, insecure, of_gateway
-            )
             ready["http"] = stack.launch_gateway(address, http, access=access, console=not no_console)
         if http_for is None:
             stack.supervisor.wait_ready("log")
         if not no_http:
             stack.supervisor.wait_ready("gateway")
+        if registry is not None:
+            stack.supervisor.wait_ready("registry")
         say_ready(ready, as_json=json)
         stay_up(stack)

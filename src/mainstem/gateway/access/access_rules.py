@@ -49,6 +49,7 @@ WRITE_TOPIC: Final = AccessRule("write", "topic")
 READ_VIEW: Final = AccessRule("read", "view")
 ADMIN_VIEW: Final = AccessRule("admin", "view")
 READ_ALL: Final = AccessRule("read")
+WRITE_ALL: Final = AccessRule("write")
 ADMIN_ALL: Final = AccessRule("admin")
 _OPEN_PATHS: Final = ("/", "/openapi.json", "/problems/{slug}")
 """Pages about the API itself, which everyone may read."""

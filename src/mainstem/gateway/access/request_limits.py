@@ -38,7 +38,10 @@ AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PIECE_BYTES: Final = 256 << 10
 _STREAM = re.compile(r"/(?:topics|views)/[^/]+/stream")
-_DATA = re.compile(r"/(?:topics|views|requests|pipelines|groups|metrics|config)(?:/.*)?", re.DOTALL)
+_DATA = re.compile(
+    r"/(?:topics|views|requests|pipelines|groups|metrics|config|registry|subjects|schemas|mode|contexts)(?:/.*)?",
+    re.DOTALL,
+)
 _OTHER_SITES = frozenset({"cross-site", "same-site"})  # same-site: another port of this host
 _ONCE = (b"host", b"origin", b"sec-fetch-site")
 _APPEND = re.compile(r"/topics/[^/]+/(?:records|requests)")

@@ -36,6 +36,7 @@ class Routes(APIRouter):
     def __init__(self, tag: str) -> None:
         super().__init__(tags=[tag])
         self.declared: list[DeclaredRoute] = []
+        self.hidden: list[tuple[str, str, AccessRule]] = []
 
     def declare(
         self,
@@ -59,10 +60,20 @@ class Routes(APIRouter):
 
         return add
 
+    def declare_hidden(self, method: str, path: str, rule: AccessRule) -> Callable[[Endpoint], Endpoint]:
+        """Add the decorated function as a route of an API that is described elsewhere, so not in this description."""
+
+        def add(endpoint: Endpoint) -> Endpoint:
+            self.hidden.append((method, path, rule))
+            self.add_api_route(path, endpoint, methods=[method], response_class=Response, include_in_schema=False)
+            return endpoint
+
+        return add
+
 
 def rules_of(routers: Iterable[Routes]) -> AccessRules:
     """The access rules of an app's routes."""
-    return AccessRules((each.method, each.path, each.rule) for router in routers for each in router.declared)
+    return AccessRules(rule for router in routers for rule in (*router.hidden, *(each[:3] for each in router.declared)))
 
 
 def answers_of(routers: Iterable[Routes]) -> Mapping[tuple[str, str], Answers]:

@@ -29,6 +29,7 @@ HTTP_PROBLEMS = {  # by status: slug and title
     403: ("forbidden", "Not allowed"),
     404: ("not-found", "No such path"),
     405: ("method-not-allowed", "Method not allowed"),
+    406: ("not-acceptable", "Not acceptable"),
     408: ("request-timeout", "Request timeout"),
     413: ("body-too-large", "The body is too large"),
     415: ("media-type", "Unsupported media type"),

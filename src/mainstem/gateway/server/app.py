@@ -23,6 +23,7 @@ from mainstem.gateway.http.problem_responses import install
 from mainstem.gateway.operation.config_routes import config_router
 from mainstem.gateway.operation.log_metrics import LogMetrics, metrics_router
 from mainstem.gateway.operation.operation_routes import operation_router
+from mainstem.gateway.registry.registry_app import PREFIX, add_registry_errors, registry_router
 from mainstem.gateway.requests.request_routes import RequestRoutes
 from mainstem.gateway.streams.browser_module import browser_router
 from mainstem.gateway.streams.event_stream import Streams
@@ -30,6 +31,7 @@ from mainstem.gateway.streams.stream_routes import stream_router
 from mainstem.gateway.topics.topic_routes import topic_router
 from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.gateway.views.view_routes import view_router
+from mainstem.registry.store import SCHEMAS_TOPIC
 
 
 def create_app(
@@ -64,9 +66,21 @@ def create_app(
         operation_router(log),
         config_router(log, limits),
         metrics_router(metrics, views, log),
+        registry_router(log),
     )
     app = assemble("Mainstem", routers, limits, lifespan, streams=streams, tokens=tokens)
+    add_registry_errors(app, PREFIX)
     app.include_router(problem_pages_router())
+    return app
+
+
+def create_registry_app(
+    log: Log, limits: GatewayLimits, tokens: TokenFile | None = None, topic: str = SCHEMAS_TOPIC
+) -> FastAPI:
+    """An app of the schema registry alone, at the root of its address. It keeps its schemas in ``topic``."""
+    routers = (registry_router(log, "", topic),)
+    app = assemble("Mainstem schema registry", routers, limits, streams=Streams(), tokens=tokens)
+    add_registry_errors(app, "")
     return app
 
 

@@ -47,6 +47,7 @@ def main(argv: Sequence[str] | None = None, mount: Mount | None = None) -> int:
     parser.add_argument("--tls-key", type=Path, metavar="FILE", help="its key, if it is in another file")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a limit, by its name")
     parser.add_argument("--insecure", action="store_true", help="listen on other addresses than loopback")
+    parser.add_argument("--registry", action="store_true", help="the schema registry alone, at the root")
     parser.add_argument("--stop-with-parent", action="store_true", help="stop when standard input ends")
     options = parser.parse_args(argv)
     try:
@@ -71,7 +72,7 @@ def run(options: argparse.Namespace, mount: Mount | None = None) -> None:
     from mainstem.gateway.access.limits import LOOPBACK_NAMES, GatewayLimits, limits_of, streams_bound
     from mainstem.gateway.access.tokens import TokenFile
     from mainstem.gateway.operation.log_metrics import LogMetrics
-    from mainstem.gateway.server.app import create_app
+    from mainstem.gateway.server.app import create_app, create_registry_app
     from mainstem.gateway.server.front_page import add_front_page
     from mainstem.gateway.views.forwarding import ForwardingBackend
 
@@ -85,8 +86,11 @@ def run(options: argparse.Namespace, mount: Mount | None = None) -> None:
         origins = checked_origins(options.cors_origin, has_tokens=tokens is not None)
         limits = limits_of(options.set, GatewayLimits(host_names=names, origins=origins))
         limits = replace(limits, streams_max=streams_bound(limits, raise_open_files_limit()))
-        app = create_app(log, ForwardingBackend(options.view_host), limits, metrics, tokens)
-        (mount or add_front_page)(app)
+        if options.registry:
+            app = create_registry_app(log, limits, tokens)
+        else:
+            app = create_app(log, ForwardingBackend(options.view_host), limits, metrics, tokens)
+            (mount or add_front_page)(app)
         serve(app, listening, f"ready: http {Address(*listening.getsockname()[:2])}", tls, websockets=mount is not None)
 
 

@@ -1,0 +1,10 @@
+"""The schema registry over HTTP: Confluent's REST API, under ``/registry`` or at the root of an address of its own.
+
+- ``subject_routes``: subjects, versions and compatibility
+- ``schema_routes``: schemas by id, contexts and what the server says of itself
+- ``setting_routes``: configs and modes
+- ``registry_query``: query parameters
+- ``registry_json``: media types, bodies and answers
+- ``registry_paths``: contexts in paths, and the one form of errors
+- ``registry_app``: an app of the registry alone
+"""

@@ -1,0 +1,55 @@
+"""The registry's routes as one router, and an app of the registry alone."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI, Request
+from starlette.responses import Response
+
+from mainstem.client.log import Log
+from mainstem.client.values import json_text
+from mainstem.gateway.access.routes import Routes
+from mainstem.gateway.http.blocking import Workers
+from mainstem.gateway.registry.registry_json import MEDIA_TYPE
+from mainstem.gateway.registry.registry_paths import RegistryPaths, is_below
+from mainstem.gateway.registry.schema_routes import add_schema_routes
+from mainstem.gateway.registry.setting_routes import add_setting_routes
+from mainstem.gateway.registry.subject_routes import add_subject_routes
+from mainstem.registry.errors import RegistryError
+from mainstem.registry.registry import Registry
+from mainstem.registry.store import SCHEMAS_TOPIC
+
+PREFIX = "/registry"
+_THREADS_MAX = 8
+_DEFECT = "the request met a defect; the process's log has the details"
+
+
+def registry_router(log: Log, prefix: str = PREFIX, topic: str = SCHEMAS_TOPIC) -> Routes:
+    """All routes of the registry below ``prefix``; it keeps its schemas in ``topic``."""
+    router, registry, workers = Routes("registry"), Registry(log, topic), Workers(_THREADS_MAX)
+    add_schema_routes(router, prefix, registry, log, workers)
+    add_subject_routes(router, prefix, registry, workers)
+    add_setting_routes(router, prefix, registry, workers)
+    return router
+
+
+def add_registry_errors(app: FastAPI, prefix: str) -> None:
+    """Answer every error below ``prefix`` in the registry's form. To be called after the app's other middleware."""
+    app.add_exception_handler(RegistryError, _on_registry_error)
+    app.add_middleware(RegistryPaths, prefix=prefix)
+    on_defect = app.exception_handlers[Exception]
+
+    async def on_defect_here(request: Request, error: Exception) -> Response:
+        found: Response = await on_defect(request, error)  # type: ignore[misc]  # logs it
+        return _error(500, 500, _DEFECT) if is_below(prefix, request.url.path) else found
+
+    app.add_exception_handler(Exception, on_defect_here)
+
+
+async def _on_registry_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RegistryError)
+    return _error(error.status, error.code, str(error))
+
+
+def _error(status: int, code: int, message: str) -> Response:
+    body = json_text({"error_code": code, "message": message}).encode(errors="replace")
+    return Response(body, status, media_type=MEDIA_TYPE)

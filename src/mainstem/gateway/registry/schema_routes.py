@@ -1,0 +1,149 @@
+"""The registry's routes of schemas by id, of contexts, and of the server itself."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+import mainstem
+from mainstem.client.log import Log
+from mainstem.gateway.access.access_rules import ADMIN_ALL, READ_ALL
+from mainstem.gateway.access.routes import Routes
+from mainstem.gateway.http.blocking import Workers
+from mainstem.gateway.registry.registry_json import (
+    answer,
+    content_json,
+    context_of,
+    schema_text,
+    text_answer,
+    version_json,
+)
+from mainstem.gateway.registry.registry_query import (
+    SCHEMAS_MAX,
+    SUBJECTS_MAX,
+    PageQuery,
+    RegistryQuery,
+    SchemaQuery,
+    SchemasQuery,
+    UsesQuery,
+    subjects_asked_for,
+)
+from mainstem.registry.errors import schema_not_found
+from mainstem.registry.names import checked_context, split_subject
+from mainstem.registry.records import StoredSchema
+from mainstem.registry.registry import Registry
+from mainstem.registry.requests import SCHEMA_TYPES
+
+_DIGITS_MAX = 10
+
+
+def add_schema_routes(router: Routes, prefix: str, registry: Registry, log: Log, workers: Workers) -> None:
+    """``/schemas``, ``/contexts``, ``/v1/metadata`` and the root."""
+    _add_ids(router, prefix, registry, workers)
+    _add_users(router, prefix, registry, workers)
+    _add_lists(router, prefix, registry, workers)
+    _add_server(router, prefix, log, workers)
+
+
+def _add_ids(router: Routes, prefix: str, registry: Registry, workers: Workers) -> None:
+    @router.declare_hidden("GET", f"{prefix}/schemas/ids/{{schema_id}}", READ_ALL)
+    async def read_schema(request: Request, schema_id: str, query: Annotated[SchemaQuery, Query()]) -> Response:
+        number, context = _id_of(schema_id), context_of(request, query.subject)
+
+        def read() -> dict[str, Any]:
+            stored = registry.with_id(context, number)[0]
+            document = content_json(request, stored, schema_text(registry, stored, query.format))
+            return {**document, "maxId": registry.settings.greatest_id(context)} if query.fetchMaxId else document
+
+        return answer(request, await workers.run(read))
+
+    @router.declare_hidden("GET", f"{prefix}/schemas/ids/{{schema_id}}/schema", READ_ALL)
+    async def read_text(request: Request, schema_id: str, query: Annotated[SchemaQuery, Query()]) -> Response:
+        number, context = _id_of(schema_id), context_of(request, query.subject)
+
+        def read() -> str:
+            return schema_text(registry, registry.with_id(context, number)[0], query.format)
+
+        return text_answer(request, await workers.run(read))
+
+    @router.declare_hidden("GET", f"{prefix}/schemas/guids/{{guid}}", READ_ALL)
+    async def read_by_guid(request: Request, guid: str, query: Annotated[SchemaQuery, Query()]) -> Response:
+        def read() -> dict[str, Any]:
+            stored = registry.with_guid(guid.lower())[0]
+            return content_json(request, stored, schema_text(registry, stored, query.format))
+
+        return answer(request, await workers.run(read))
+
+    @router.declare_hidden("GET", f"{prefix}/schemas/guids/{{guid}}/ids", READ_ALL)
+    async def read_ids(request: Request, guid: str, _: Annotated[RegistryQuery, Query()]) -> Response:
+        found = await workers.run(registry.with_guid, guid.lower())
+        ids = sorted({(split_subject(each.subject)[0], each.id) for each in found})
+        return answer(request, [{"context": context, "id": number} for context, number in ids])
+
+
+def _add_users(router: Routes, prefix: str, registry: Registry, workers: Workers) -> None:
+    async def users(request: Request, schema_id: str, query: UsesQuery) -> list[StoredSchema]:
+        found = await workers.run(registry.users_of, context_of(request, query.subject), _id_of(schema_id))
+        users = [each for each in found if query.deleted or not each.is_deleted]
+        if not users:
+            raise schema_not_found(schema_id)
+        name = split_subject(query.subject)[1]
+        return [each for each in users if not name or split_subject(each.subject)[1] == name]
+
+    @router.declare_hidden("GET", f"{prefix}/schemas/ids/{{schema_id}}/subjects", READ_ALL)
+    async def read_subjects(request: Request, schema_id: str, query: Annotated[UsesQuery, Query()]) -> Response:
+        found = await users(request, schema_id, query)
+        return answer(request, query.page(list(dict.fromkeys(each.subject for each in found)), SUBJECTS_MAX))
+
+    @router.declare_hidden("GET", f"{prefix}/schemas/ids/{{schema_id}}/versions", READ_ALL)
+    async def read_versions(request: Request, schema_id: str, query: Annotated[UsesQuery, Query()]) -> Response:
+        found = await users(request, schema_id, query)
+        places = [{"subject": each.subject, "version": each.version} for each in found]
+        return answer(request, query.page(places, SUBJECTS_MAX))
+
+
+def _add_lists(router: Routes, prefix: str, registry: Registry, workers: Workers) -> None:
+    @router.declare_hidden("GET", f"{prefix}/schemas", READ_ALL)
+    async def list_schemas(request: Request, query: Annotated[SchemasQuery, Query()]) -> Response:
+        context, name = subjects_asked_for(query, request)
+        found = await workers.run(registry.schemas, context, name, deleted=query.deleted, latest_only=query.latestOnly)
+        return answer(request, [version_json(request, each) for each in query.page(found, SCHEMAS_MAX)])
+
+    @router.declare_hidden("GET", f"{prefix}/schemas/types", READ_ALL)
+    async def list_types(request: Request, _: Annotated[RegistryQuery, Query()]) -> Response:
+        return answer(request, SCHEMA_TYPES)
+
+    @router.declare_hidden("GET", f"{prefix}/contexts", READ_ALL)
+    async def list_contexts(request: Request, query: Annotated[PageQuery, Query()]) -> Response:
+        return answer(request, query.page(await workers.run(registry.settings.contexts), SUBJECTS_MAX))
+
+    @router.declare_hidden("DELETE", f"{prefix}/contexts/{{context}}", ADMIN_ALL)
+    async def delete_context(context: str, _: Annotated[RegistryQuery, Query()]) -> Response:
+        await workers.run(registry.settings.delete_context, checked_context(context))
+        return Response(status_code=204)
+
+
+def _add_server(router: Routes, prefix: str, log: Log, workers: Workers) -> None:
+    @router.declare_hidden("GET", f"{prefix}/v1/metadata/id", READ_ALL)
+    async def read_cluster_id(request: Request, _: Annotated[RegistryQuery, Query()]) -> Response:
+        cluster = await workers.run(log.cluster_admin.cluster_id)
+        clusters = {"kafka-cluster": cluster, "schema-registry-cluster": "schema-registry"}
+        return answer(request, {"scope": {"path": [], "clusters": clusters}, "id": ""})
+
+    @router.declare_hidden("GET", f"{prefix}/v1/metadata/version", READ_ALL)
+    async def read_server_version(request: Request, _: Annotated[RegistryQuery, Query()]) -> Response:
+        return answer(request, {"version": mainstem.__version__, "commitId": f"mainstem-{mainstem.__version__}"})
+
+    @router.declare_hidden("GET", prefix or "/", READ_ALL)
+    async def read_root(request: Request, _: Annotated[RegistryQuery, Query()]) -> Response:
+        return answer(request, {})
+
+
+def _id_of(text: str) -> int:
+    """A schema's id in a path. One that cannot be is not found, as with the Schema Registry."""
+    if not text.isascii() or not text.isdecimal() or len(text) > _DIGITS_MAX:
+        raise schema_not_found(text[:100])
+    return int(text)

@@ -1,0 +1,167 @@
+"""The registry's routes of subjects: versions, registration, look-up, deletion, and compatibility.
+
+The paths and answers are those of Confluent's Schema Registry, version 1 of its REST API.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mainstem.gateway.access.access_rules import ADMIN_ALL, READ_ALL, WRITE_ALL
+from mainstem.gateway.access.routes import Routes
+from mainstem.gateway.http.blocking import Workers
+from mainstem.gateway.registry.registry_json import (
+    accepts_unknown,
+    answer,
+    context_of,
+    read_body,
+    schema_text,
+    subject_of,
+    text_answer,
+    version_json,
+)
+from mainstem.gateway.registry.registry_paths import SUBJECT
+from mainstem.gateway.registry.registry_query import (
+    SUBJECTS_MAX,
+    DeletedQuery,
+    DeleteQuery,
+    MetadataQuery,
+    RegisterQuery,
+    SchemaQuery,
+    SubjectsQuery,
+)
+from mainstem.gateway.registry.registry_query import subjects_asked_for as asked_for
+from mainstem.registry.names import split_subject
+from mainstem.registry.records import StoredSchema
+from mainstem.registry.registry import Registry
+from mainstem.registry.requests import read_schema_request, read_version
+
+
+def add_subject_routes(router: Routes, prefix: str, registry: Registry, workers: Workers) -> None:
+    """``/subjects`` and ``/compatibility``."""
+    _add_lists(router, prefix, registry, workers)
+    _add_versions(router, prefix, registry, workers)
+    _add_registration(router, prefix, registry, workers)
+    _add_deletion(router, prefix, registry, workers)
+    _add_compatibility(router, prefix, registry, workers)
+
+
+def _add_lists(router: Routes, prefix: str, registry: Registry, workers: Workers) -> None:
+    @router.declare_hidden("GET", f"{prefix}/subjects", READ_ALL)
+    async def list_subjects(request: Request, query: Annotated[SubjectsQuery, Query()]) -> Response:
+        context, name = asked_for(query, request)
+        subjects = await workers.run(
+            registry.subjects, context, name, deleted=query.deleted, deleted_only=query.deletedOnly
+        )
+        return answer(request, query.page(subjects, SUBJECTS_MAX))
+
+    @router.declare_hidden("GET", f"{prefix}/subjects/{SUBJECT}/versions", READ_ALL)
+    async def list_versions(request: Request, subject: str, query: Annotated[DeletedQuery, Query()]) -> Response:
+        name = subject_of(request, subject)
+        versions = await workers.run(registry.versions, name, deleted=query.deleted, deleted_only=query.deletedOnly)
+        return answer(request, query.page(versions, SUBJECTS_MAX))
+
+    @router.declare_hidden("GET", f"{prefix}/subjects/{SUBJECT}/versions/{{version}}/referencedby", READ_ALL)
+    async def list_referrers(
+        request: Request, subject: str, version: str, query: Annotated[DeletedQuery, Query()]
+    ) -> Response:
+        name, number = subject_of(request, subject), read_version(version)
+        found = await workers.run(registry.referrers, name, number, deleted=query.deleted)
+        return answer(request, query.page(sorted({each.id for each in found}), SUBJECTS_MAX))
+
+
+def _add_versions(router: Routes, prefix: str, registry: Registry, workers: Workers) -> None:
+    @router.declare_hidden("GET", f"{prefix}/subjects/{SUBJECT}/versions/{{version}}/schema", READ_ALL)
+    async def read_schema(
+        request: Request, subject: str, version: str, query: Annotated[SchemaQuery, Query()]
+    ) -> Response:
+        name, number = subject_of(request, subject), read_version(version)
+
+        def read() -> str:
+            return schema_text(registry, registry.version(name, number, deleted=query.deleted), query.format)
+
+        return text_answer(request, await workers.run(read))
+
+    @router.declare_hidden("GET", f"{prefix}/subjects/{SUBJECT}/versions/{{version}}", READ_ALL)
+    async def read_one(
+        request: Request, subject: str, version: str, query: Annotated[SchemaQuery, Query()]
+    ) -> Response:
+        name, number = subject_of(request, subject), read_version(version)
+
+        def read() -> tuple[StoredSchema, str]:
+            stored = registry.version(name, number, deleted=query.deleted)
+            return stored, schema_text(registry, stored, query.format)
+
+        return answer(request, version_json(request, *await workers.run(read)))
+
+    @router.declare_hidden("GET", f"{prefix}/subjects/{SUBJECT}/metadata", READ_ALL)
+    async def read_by_metadata(request: Request, subject: str, query: Annotated[MetadataQuery, Query()]) -> Response:
+        wanted = dict(zip(query.key, query.value, strict=False))
+        name = subject_of(request, subject)
+
+        def read() -> tuple[StoredSchema, str]:
+            stored = registry.latest_with(name, wanted, deleted=query.deleted)
+            return stored, schema_text(registry, stored, query.format)
+
+        return answer(request, version_json(request, *await workers.run(read)))
+
+
+def _add_registration(router: Routes, prefix: str, registry: Registry, workers: Workers) -> None:
+    @router.declare_hidden("POST", f"{prefix}/subjects/{SUBJECT}/versions", WRITE_ALL)
+    async def register(request: Request, subject: str, query: Annotated[RegisterQuery, Query()]) -> Response:
+        name = subject_of(request, subject)
+        wanted = read_schema_request(await read_body(request), split_subject(name)[0])
+        stored = await workers.run(registry.register, name, wanted, normalize=query.normalize)
+        if not accepts_unknown(request):
+            return answer(request, {"id": stored.id})
+        # without the text: clients keep the one that they sent, in its own form
+        return answer(request, {"id": stored.id, "version": stored.version, "guid": stored.content.guid})
+
+    @router.declare_hidden("POST", f"{prefix}/subjects/{SUBJECT}", READ_ALL)
+    async def look_up(request: Request, subject: str, query: Annotated[RegisterQuery, Query()]) -> Response:
+        name = subject_of(request, subject)
+        wanted = read_schema_request(await read_body(request), split_subject(name)[0])
+
+        def find() -> tuple[StoredSchema, str]:
+            stored = registry.look_up(name, wanted, normalize=query.normalize, deleted=query.deleted)
+            return stored, schema_text(registry, stored, query.format)
+
+        return answer(request, version_json(request, *await workers.run(find)))
+
+
+def _add_deletion(router: Routes, prefix: str, registry: Registry, workers: Workers) -> None:
+    @router.declare_hidden("DELETE", f"{prefix}/subjects/{SUBJECT}/versions/{{version}}", ADMIN_ALL)
+    async def delete_version(
+        request: Request, subject: str, version: str, query: Annotated[DeleteQuery, Query()]
+    ) -> Response:
+        name, number = subject_of(request, subject), read_version(version)
+        return answer(request, await workers.run(registry.delete_version, name, number, permanent=query.permanent))
+
+    @router.declare_hidden("DELETE", f"{prefix}/subjects/{SUBJECT}", ADMIN_ALL)
+    async def delete_subject(request: Request, subject: str, query: Annotated[DeleteQuery, Query()]) -> Response:
+        name = subject_of(request, subject)
+        return answer(request, await workers.run(registry.delete_subject, name, permanent=query.permanent))
+
+
+def _add_compatibility(router: Routes, prefix: str, registry: Registry, workers: Workers) -> None:
+    async def compared(request: Request, subject: str, version: int | None, query: RegisterQuery) -> Response:
+        context = context_of(request, subject)
+        name = subject_of(request, subject)
+        wanted = read_schema_request(await read_body(request), context)
+        found = await workers.run(registry.compare, name, wanted, version, normalize=query.normalize)
+        document = {"is_compatible": not found}
+        return answer(request, {**document, "messages": found} if query.verbose else document)
+
+    @router.declare_hidden("POST", f"{prefix}/compatibility/subjects/{SUBJECT}/versions/{{version}}", READ_ALL)
+    async def compare_with_one(
+        request: Request, subject: str, version: str, query: Annotated[RegisterQuery, Query()]
+    ) -> Response:
+        return await compared(request, subject, read_version(version), query)
+
+    @router.declare_hidden("POST", f"{prefix}/compatibility/subjects/{SUBJECT}/versions", READ_ALL)
+    async def compare_with_all(request: Request, subject: str, query: Annotated[RegisterQuery, Query()]) -> Response:
+        return await compared(request, subject, None, query)

@@ -33,7 +33,7 @@ CONSTANTS = {
     "time until a request's head": ["gateway.access.request_heads:HEAD_S"],
     "a schema's text": ["registry.requests:SCHEMA_BYTES_MAX", "registry.requests:_EXTRAS_BYTES_MAX"],
     "schemas that one schema": ["registry.parsing:_REFERENCES_MAX"],
-    "levels, types": ["registry.formats.avro_types:_DEPTH_MAX", "registry.formats.avro_types:_TYPES_MAX"],
+    "levels, types": ["registry.formats.avro_writer:DEPTH_MAX", "registry.formats.avro_reader:TYPES_MAX"],
     "time, memory of the Protobuf": [
         "registry.formats.protobuf_compiler:_TIMEOUT_S",
         "registry.formats.protobuf_compiler:_MEMORY_BYTES",

@@ -121,7 +121,7 @@ def test_a_wrong_schema_is_refused_with_its_code(
 
 def test_a_body_that_is_not_json_is_refused(registry: httpx.Client) -> None:
     kind = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
-    for body in (b"", b"{", b"[]", b"\xff", b"[" * 100_000):
+    for body in (b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"schema": "\\ud800"}'):
         assert refusal(registry.post("/subjects/users/versions", content=body, headers=kind)) == (422, 422)
     plain = registry.post("/subjects/users/versions", content=b"{}", headers={"Content-Type": "text/plain"})
     assert refusal(plain) == (415, 415)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from mainstem.registry import errors
-from mainstem.registry.formats.schema_format import Incompatibility, ParsedSchema
+from mainstem.registry.formats.schema_format import Incompatibility, InvalidSchemaError, ParsedSchema
 from mainstem.registry.names import split_subject
 from mainstem.registry.parsing import format_of, parse_content, parse_request, reference_texts, resolved_references
 from mainstem.registry.records import Content, Document, StoredSchema, schema_record
@@ -147,10 +147,13 @@ def _between(
     schema_format = format_of(content.schema_type)
     old = parse_content(other.content, reference_texts(state, other.content.references))
     found: list[Incompatibility] = []
-    if level.startswith("BACKWARD") or level in _BOTH_WAYS:
-        found += schema_format.incompatibilities(parsed, old)
-    if level.startswith("FORWARD") or level in _BOTH_WAYS:
-        found += schema_format.incompatibilities(old, parsed)
+    try:
+        if level.startswith("BACKWARD") or level in _BOTH_WAYS:
+            found += schema_format.incompatibilities(parsed, old)
+        if level.startswith("FORWARD") or level in _BOTH_WAYS:
+            found += schema_format.incompatibilities(old, parsed)
+    except InvalidSchemaError as error:
+        raise errors.invalid_schema(f"the schema cannot be compared with version {other.version}: {error}") from error
     return [str(each) for each in found]
 
 

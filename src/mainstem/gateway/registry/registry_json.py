@@ -68,6 +68,7 @@ def _parsed(body: bytes) -> Document:
     try:
         text = body.decode()
         document = None if is_too_deep(text) else json.loads(text)
+        json_text(document).encode()  # half of a surrogate pair cannot be stored
     except ValueError as error:
         raise RegistryError(422, f"the body is not JSON: {error}") from error
     if not isinstance(document, dict):

@@ -1,146 +1,66 @@
-"""Avro: schemas in the text form of Avro's Java library, which other registries store.
+"""The Avro format of the schema registry: schemas as Avro's Java library reads, writes and compares them.
 
-Contract: ``parse(canonical).canonical == canonical``. What a schema refers to stays a name in its text.
+Clients of a registry use that library, and they find schemas by their text; so the texts here are its texts. The parts
+are ``avro_reader``, ``avro_writer`` and ``avro_compatibility``; this module is what the registry sees of them.
+
+Contract: that of ``schema_format``. A schema is immutable; threads may share it.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
-from mainstem.registry.formats.avro_compatibility import incompatibilities_between
-from mainstem.registry.formats.avro_types import (
-    MISSING,
-    PRIMITIVES,
-    AvroType,
-    Container,
-    Named,
-    Primitive,
-    RecordField,
-    Union,
-    read_types,
-)
-from mainstem.registry.formats.schema_format import Incompatibility, ParsedSchema, References
-
-_DEPTH_MAX: Final = 250
+from mainstem.registry.formats.avro_compatibility import incompatibilities
+from mainstem.registry.formats.avro_reader import read_avro
+from mainstem.registry.formats.avro_types import AvroNode
+from mainstem.registry.formats.avro_writer import TooDeepError, avro_text
+from mainstem.registry.formats.schema_format import Incompatibility, InvalidSchemaError, ParsedSchema, References
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class AvroSchema:
-    """An Avro schema; ``referenced`` are the named types of its references."""
+    """An accepted Avro schema. ``referenced`` are the full names that its references define."""
 
-    type: AvroType
-    referenced: dict[str, Named]
-
-    @cached_property
-    def canonical(self) -> str:
-        """As ``Schema.toString`` of Avro's Java library writes it."""
-        return _text(_Writer(set(self.referenced)).written(self.type))
+    node: AvroNode
+    referenced: frozenset[str]
+    canonical: str
 
     def normalized(self) -> str:
-        """With unknown attributes and aliases in the order of their names."""
-        return _text(_Writer(set(self.referenced), is_sorted=True).written(self.type))
+        """The canonical text with properties and aliases sorted, and without attributes that mean nothing."""
+        return avro_text(self.node, self.referenced, normalized=True)
 
     def serialized(self) -> str:
-        """The same as ``canonical``."""
+        """The canonical text."""
         return self.canonical
 
     def resolved(self) -> str:
-        """With the types of the references where they are used first."""
+        """The text with the referenced types in it; the canonical text if they would nest too deeply."""
         try:
-            return _text(_Writer(set()).written(self.type))
-        except _TooDeepError:
+            return avro_text(self.node)
+        except TooDeepError:
             return self.canonical
 
 
 class AvroFormat:
-    """Avro, as the registry asks for it."""
+    """``AVRO``: reads and compares Avro schemas."""
 
     def parse(self, text: str, references: References) -> AvroSchema:
         """Read a schema. Raises InvalidSchemaError."""
-        return AvroSchema(*read_types(text, references))
+        node, referenced = read_avro(text, references)
+        canonical = avro_text(node, referenced)
+        try:
+            canonical.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidSchemaError("the schema has half of a surrogate pair in a text: remove it") from error
+        return AvroSchema(node, referenced, canonical)
 
     def incompatibilities(self, reader: ParsedSchema, writer: ParsedSchema) -> Sequence[Incompatibility]:
-        """Why ``reader`` cannot read data of ``writer``, by Avro's schema resolution."""
-        assert isinstance(reader, AvroSchema)
-        assert isinstance(writer, AvroSchema)
-        return incompatibilities_between(reader.type, writer.type)
+        """Why data written with ``writer`` cannot be read with ``reader``."""
+        if not isinstance(reader, AvroSchema) or not isinstance(writer, AvroSchema):
+            raise TypeError("both schemas must be Avro schemas")
+        return incompatibilities(reader.node, writer.node)
 
 
 FORMAT: Final = AvroFormat()
-
-
-class _TooDeepError(Exception):
-    """References in references, deeper than the encoder can write."""
-
-
-class _Writer:
-    """Writes types as JSON; a named type as a whole at its first use, then as a name."""
-
-    def __init__(self, written: set[str], *, is_sorted: bool = False) -> None:
-        self._written = written
-        self._is_sorted = is_sorted
-
-    def written(self, kind: AvroType, namespace: str = "", depth: int = 0) -> Any:
-        if depth > _DEPTH_MAX:
-            raise _TooDeepError
-        if isinstance(kind, Primitive):
-            return {"type": kind.kind, **self._extras(kind.extras)} if kind.extras else kind.kind
-        if isinstance(kind, Union):
-            return [self.written(branch, namespace, depth + 1) for branch in kind.branches]
-        if isinstance(kind, Container):
-            content = "items" if kind.kind == "array" else "values"
-            items = self.written(kind.items, namespace, depth + 1)
-            return {"type": kind.kind, content: items, **self._extras(kind.extras)}
-        if kind.full_name in self._written:
-            is_near = kind.namespace == namespace and kind.name not in PRIMITIVES
-            return kind.name if is_near else kind.full_name
-        self._written.add(kind.full_name)
-        return self._definition(kind, namespace, depth)
-
-    def _definition(self, kind: Named, enclosing: str, depth: int) -> dict[str, Any]:
-        document: dict[str, Any] = {"type": kind.kind, "name": kind.name}
-        if kind.namespace != enclosing:
-            document["namespace"] = kind.namespace
-        if kind.doc is not None:
-            document["doc"] = kind.doc
-        if kind.kind == "fixed":
-            document["size"] = kind.size
-        elif kind.kind == "enum":
-            document["symbols"] = kind.symbols
-            if kind.default is not None:
-                document["default"] = kind.default
-        else:
-            document["fields"] = [self._field(each, kind.namespace, depth) for each in kind.fields]
-        document.update(self._extras(kind.extras))
-        if kind.aliases:
-            near = kind.namespace + "."
-            document["aliases"] = self._names(
-                [alias.removeprefix(near) if "." not in alias.removeprefix(near) else alias for alias in kind.aliases]
-            )
-        return document
-
-    def _field(self, field: RecordField, namespace: str, depth: int) -> dict[str, Any]:
-        document: dict[str, Any] = {"name": field.name, "type": self.written(field.type, namespace, depth + 1)}
-        if field.doc is not None:
-            document["doc"] = field.doc
-        if field.default is not MISSING:
-            document["default"] = field.default
-        if field.order != "ascending":
-            document["order"] = field.order
-        if field.aliases:
-            document["aliases"] = self._names(field.aliases)
-        return {**document, **self._extras(field.extras)}
-
-    def _extras(self, extras: dict[str, Any]) -> dict[str, Any]:
-        return dict(sorted(extras.items())) if self._is_sorted else extras
-
-    def _names(self, names: list[str]) -> list[str]:
-        return sorted(names) if self._is_sorted else names
-
-
-def _text(document: Any) -> str:
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))

@@ -33,10 +33,10 @@ CONSTANTS = {
     "time until a request's head": ["gateway.access.request_heads:HEAD_S"],
     "a schema's text": ["registry.requests:SCHEMA_BYTES_MAX", "registry.requests:_EXTRAS_BYTES_MAX"],
     "schemas that one schema": ["registry.parsing:_REFERENCES_MAX"],
-    "levels, types": ["registry.formats.avro_writer:DEPTH_MAX", "registry.formats.avro_reader:TYPES_MAX"],
+    "levels, types": ["registry.formats.avro.avro_writer:DEPTH_MAX", "registry.formats.avro.avro_reader:TYPES_MAX"],
     "time, memory of the Protobuf": [
-        "registry.formats.protobuf_compiler:_TIMEOUT_S",
-        "registry.formats.protobuf_compiler:_MEMORY_BYTES",
+        "registry.formats.protobuf.protobuf_compiler:_TIMEOUT_S",
+        "registry.formats.protobuf.protobuf_compiler:_MEMORY_BYTES",
     ],
     "schemas, subjects or versions": [
         "gateway.registry.registry_query:SCHEMAS_MAX",

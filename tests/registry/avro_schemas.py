@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from mainstem.registry.formats.avro_types import AvroNode
+from mainstem.registry.formats.avro.avro_types import AvroNode
 
 _PRIMITIVES = ["null", "boolean", "int", "long", "float", "double", "bytes", "string"]
 _DEFAULTS = {"null": None, "boolean": True, "int": 7, "long": 8, "float": 1.5, "double": 2, "bytes": "b", "string": "s"}

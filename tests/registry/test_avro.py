@@ -13,8 +13,8 @@ from fastavro.schema import parse_schema, to_parsing_canonical_form
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainstem.registry.formats.avro import AvroFormat, AvroSchema
-from mainstem.registry.formats.avro_reader import TYPES_MAX
+from mainstem.registry.formats.avro.avro_format import AvroFormat, AvroSchema
+from mainstem.registry.formats.avro.avro_reader import TYPES_MAX
 from mainstem.registry.formats.schema_format import InvalidSchemaError
 from tests.registry.avro_schemas import schemas
 

@@ -12,8 +12,8 @@ from fastavro.read import SchemaResolutionError
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mainstem.registry.formats.avro import AvroFormat
-from mainstem.registry.formats.avro_compatibility import REPORTED_MAX
+from mainstem.registry.formats.avro.avro_compatibility import REPORTED_MAX
+from mainstem.registry.formats.avro.avro_format import AvroFormat
 from mainstem.registry.formats.schema_format import Incompatibility, InvalidSchemaError
 from tests.registry.avro_schemas import data_of, evolutions, schemas
 

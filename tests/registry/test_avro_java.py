@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyspark
 
-from mainstem.registry.formats.avro import FORMAT
+from mainstem.registry.formats.avro.avro_format import FORMAT
 from mainstem.registry.formats.schema_format import InvalidSchemaError
 
 PAIRS: Final = 1_500

@@ -22,7 +22,7 @@ from confluent_kafka.schema_registry.schema_registry_client import ConfigCompati
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pool, message_factory
 
-from mainstem.registry.formats.protobuf_compiler import compiled
+from mainstem.registry.formats.protobuf.protobuf_compiler import compiled
 
 ADDRESS = json.dumps({"type": "record", "name": "Address", "fields": [{"name": "city", "type": "string"}]})
 PERSON = json.dumps(

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mainstem.registry.formats import json_schema_nodes
-from mainstem.registry.formats.json_schema import JsonSchema, JsonSchemaFormat
+from mainstem.registry.formats.json_schema import json_schema_nodes
+from mainstem.registry.formats.json_schema.json_schema_format import JsonSchema, JsonSchemaFormat
 from mainstem.registry.formats.schema_format import InvalidSchemaError
 
 DIALECTS = [*json_schema_nodes.DRAFTS, "http://json-schema.org/draft-07/schema#"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mainstem.registry.formats.json_schema import JsonSchemaFormat
+from mainstem.registry.formats.json_schema.json_schema_format import JsonSchemaFormat
 
 STRING, INTEGER, NUMBER, NULL = ({"type": each} for each in ("string", "integer", "number", "null"))
 CLOSED = {"additionalProperties": False}

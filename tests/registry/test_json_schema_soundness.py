@@ -10,7 +10,7 @@ import jsonschema_rs
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
-from mainstem.registry.formats.json_schema import JsonSchemaFormat
+from mainstem.registry.formats.json_schema.json_schema_format import JsonSchemaFormat
 from mainstem.registry.formats.schema_format import InvalidSchemaError
 
 FORMAT = JsonSchemaFormat()

@@ -17,7 +17,7 @@ from confluent_kafka.schema_registry.confluent import meta_pb2
 from confluent_kafka.schema_registry.confluent.type import decimal_pb2, variant_pb2
 from google.protobuf import descriptor_pb2
 
-from mainstem.registry.formats.protobuf import FORMAT
+from mainstem.registry.formats.protobuf.protobuf_format import FORMAT
 from mainstem.registry.formats.schema_format import InvalidSchemaError
 
 KNOWN = Path(grpc_tools.__file__).parent / "_proto"

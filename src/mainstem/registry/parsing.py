@@ -78,8 +78,9 @@ def format_of(schema_type: str) -> SchemaFormat:
 
     Raises KeyError for another name, MissingDependencyError when its library is not installed.
     """
+    name = _FORMATS[schema_type]
     try:
-        module = importlib.import_module(f"mainstem.registry.formats.{_FORMATS[schema_type]}")
+        module = importlib.import_module(f"mainstem.registry.formats.{name}.{name}_format")
     except ModuleNotFoundError as error:
         raise MissingDependencyError(
             f"{error.name} must be installed for schemas of type {schema_type}: pip install 'mainstem[registry]'"

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from mainstem.registry.formats.avro_types import AvroNode
+from mainstem.registry.formats.avro.avro_types import AvroNode
 from mainstem.registry.formats.schema_format import Incompatibility, InvalidSchemaError
 
 NEEDS_MAX: Final = 200_000

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mainstem.registry.formats.avro_compatibility import incompatibilities
-from mainstem.registry.formats.avro_reader import read_avro
-from mainstem.registry.formats.avro_types import AvroNode
-from mainstem.registry.formats.avro_writer import TooDeepError, avro_text
+from mainstem.registry.formats.avro.avro_compatibility import incompatibilities
+from mainstem.registry.formats.avro.avro_reader import read_avro
+from mainstem.registry.formats.avro.avro_types import AvroNode
+from mainstem.registry.formats.avro.avro_writer import TooDeepError, avro_text
 from mainstem.registry.formats.schema_format import Incompatibility, InvalidSchemaError, ParsedSchema, References
 
 

@@ -16,8 +16,8 @@ import re
 from typing import Any, Final, NoReturn
 
 from mainstem.json_depth import is_too_deep
-from mainstem.registry.formats.avro_types import ABSENT, KINDS, NAMED, PRIMITIVES, AvroNode, AvroNodeField
-from mainstem.registry.formats.avro_writer import DEPTH_MAX, avro_text
+from mainstem.registry.formats.avro.avro_types import ABSENT, KINDS, NAMED, PRIMITIVES, AvroNode, AvroNodeField
+from mainstem.registry.formats.avro.avro_writer import DEPTH_MAX, avro_text
 from mainstem.registry.formats.schema_format import InvalidSchemaError, References
 
 TYPES_MAX: Final = 20_000

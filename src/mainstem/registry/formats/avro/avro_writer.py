@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, Final
 
-from mainstem.registry.formats.avro_types import KINDS, NAMED, AvroNode, AvroNodeField
+from mainstem.registry.formats.avro.avro_types import KINDS, NAMED, AvroNode, AvroNodeField
 
 DEPTH_MAX: Final = 100
 """How many types may be nested in each other in one text."""

@@ -25,7 +25,7 @@ from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 
 from mainstem.errors import MissingDependencyError
-from mainstem.registry.formats.protobuf_text import file_text
+from mainstem.registry.formats.protobuf.protobuf_text import file_text
 from mainstem.registry.formats.schema_format import InvalidSchemaError
 
 MAIN: Final = "schema.proto"

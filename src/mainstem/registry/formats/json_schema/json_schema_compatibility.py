@@ -24,10 +24,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from mainstem.registry.formats.json_schema_contents import array_steps, object_steps
-from mainstem.registry.formats.json_schema_keywords import assertion_differences
-from mainstem.registry.formats.json_schema_nodes import SchemaGraph, Subschema, equal_classes
-from mainstem.registry.formats.json_schema_writer import Obligation, Writer, type_node
+from mainstem.registry.formats.json_schema.json_schema_contents import array_steps, object_steps
+from mainstem.registry.formats.json_schema.json_schema_keywords import assertion_differences
+from mainstem.registry.formats.json_schema.json_schema_nodes import SchemaGraph, Subschema, equal_classes
+from mainstem.registry.formats.json_schema.json_schema_writer import Obligation, Writer, type_node
 from mainstem.registry.formats.schema_format import Incompatibility
 
 STEPS_MAX: Final = 100_000

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any, Final
 
-from mainstem.registry.formats.json_schema_nodes import Subschema
-from mainstem.registry.formats.json_schema_writer import Writer, atom_of, atoms_of, fraction
+from mainstem.registry.formats.json_schema.json_schema_nodes import Subschema
+from mainstem.registry.formats.json_schema.json_schema_writer import Writer, atom_of, atoms_of, fraction
 
 Found = tuple[str, str, str]
 """Kind, keyword and description of a difference."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from mainstem.registry.formats.json_schema_nodes import TRUE, Subschema
-from mainstem.registry.formats.json_schema_writer import Obligation, Writer, name_matches, type_node
+from mainstem.registry.formats.json_schema.json_schema_nodes import TRUE, Subschema
+from mainstem.registry.formats.json_schema.json_schema_writer import Obligation, Writer, name_matches, type_node
 from mainstem.registry.formats.schema_format import Incompatibility
 
 Holds = Callable[[Subschema, Writer], bool]

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from mainstem.registry.formats.protobuf_compatibility import incompatibilities_between
-from mainstem.registry.formats.protobuf_compiler import MAIN, compiled
-from mainstem.registry.formats.protobuf_text import file_text
+from mainstem.registry.formats.protobuf.protobuf_compatibility import incompatibilities_between
+from mainstem.registry.formats.protobuf.protobuf_compiler import MAIN, compiled
+from mainstem.registry.formats.protobuf.protobuf_text import file_text
 from mainstem.registry.formats.schema_format import Incompatibility, ParsedSchema, References
 
 

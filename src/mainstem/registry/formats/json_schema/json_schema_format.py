@@ -18,8 +18,8 @@ from functools import cached_property
 from typing import Any, Final
 
 from mainstem.json_depth import is_too_deep
-from mainstem.registry.formats.json_schema_compatibility import incompatibilities
-from mainstem.registry.formats.json_schema_nodes import SchemaGraph, draft_of, validate
+from mainstem.registry.formats.json_schema.json_schema_compatibility import incompatibilities
+from mainstem.registry.formats.json_schema.json_schema_nodes import SchemaGraph, draft_of, validate
 from mainstem.registry.formats.schema_format import Incompatibility, InvalidSchemaError, ParsedSchema, References
 
 _DEFAULT_DRAFT: Final = 7

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import re2
 
-from mainstem.registry.formats.json_schema_nodes import Subschema
+from mainstem.registry.formats.json_schema.json_schema_nodes import Subschema
 
 ATOMS: Final = frozenset({"null", "boolean", "string", "object", "array", "integer", "fraction"})
 """The types of values, apart from each other: ``number`` is integers and fractions."""

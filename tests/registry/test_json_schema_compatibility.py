@@ -228,3 +228,18 @@ def test_long_chains_of_references_take_no_stack() -> None:
 def test_a_pattern_that_backtracks_is_matched_in_linear_time() -> None:
     reader = _object({}, patternProperties={"^(a+)+$": STRING})
     assert "TYPE_CHANGED" not in _kinds(reader, _object({"a" * 5000 + "!": NUMBER}))
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+def test_long_choices_that_are_nearly_the_same_are_compared(keyword: str) -> None:
+    """Each branch by each would be 360,000 pairs: the branches that both have cost none."""
+
+    def choice(last: int) -> str:
+        numbers = [*range(600), last]
+        return json.dumps({keyword: [{"type": "object", "properties": {"k": {"const": each}}} for each in numbers]})
+
+    same, other = FORMAT.parse(choice(600), {}), FORMAT.parse(choice(600), {})
+    assert FORMAT.incompatibilities(same, other) == []
+    kinds = {each.kind for each in FORMAT.incompatibilities(FORMAT.parse(choice(601), {}), same)}
+    assert kinds
+    assert "COMPARISON_TOO_COMPLEX" not in kinds

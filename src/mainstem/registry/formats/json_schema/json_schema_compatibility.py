@@ -21,7 +21,8 @@ each other; beyond, the schemas are incompatible with kind ``COMPARISON_TOO_COMP
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mainstem.registry.formats.json_schema.json_schema_contents import array_steps, object_steps
@@ -30,7 +31,7 @@ from mainstem.registry.formats.json_schema.json_schema_nodes import SchemaGraph,
 from mainstem.registry.formats.json_schema.json_schema_writer import Obligation, Writer, type_node
 from mainstem.registry.formats.schema_format import Incompatibility
 
-STEPS_MAX: Final = 100_000
+STEPS_MAX: Final = 20_000
 ATTEMPTS_DEEP_MAX: Final = 50
 Pair = tuple[Subschema, Writer]
 
@@ -59,6 +60,8 @@ class Comparison:
         """Whether all data of ``writer`` is valid under ``reader``, given what is assumed."""
         pair = (reader, writer)
         self._count(1)
+        if self.is_exhausted:
+            return False
         if self.is_equal(reader, writer) or any(pair in assumed for assumed in self._assumed):
             return True
         if pair in self._failed:
@@ -166,15 +169,44 @@ class Comparison:
             return
         if len(writer.types) > 1:
             choices.append(("anyOf", tuple(type_node(atom) for atom in sorted(writer.types))))
-        rest = writer.without_choices
         for former, parts in choices:
-            edges = [
-                [index for index, branch in enumerate(branches) if self.holds(branch, Writer([*rest, part]))]
-                for part in parts
-            ]
-            if _is_matched(edges) if must_differ and former == "oneOf" else all(edges) and not must_differ:
+            if must_differ and former != "oneOf":
+                continue
+            if self._parts_hold(branches, parts, writer.without_choices, must_differ=must_differ):
                 return
         yield _choice_difference(keyword, branches, writer)
+
+    def _parts_hold(
+        self,
+        branches: tuple[Subschema, ...],
+        parts: tuple[Subschema, ...],
+        rest: Iterable[Subschema],
+        *,
+        must_differ: bool,
+    ) -> bool:
+        """Whether each part of a choice meets a branch; with ``must_differ`` one of its own.
+
+        A part that a branch repeats goes with that branch: if there is any matching, there is one with this pair. So
+        two long choices that are nearly the same take few comparisons.
+        """
+        same = {self._classes.get(branch, -1): branch for branch in branches}
+        taken: set[Subschema] = set()
+        open_parts = []
+        for part in parts:
+            branch = same.get(self._classes.get(part, -2))
+            if branch is None or (must_differ and branch in taken):
+                open_parts.append(part)
+            else:
+                taken.add(branch)
+        free = [branch for branch in branches if branch not in taken] if must_differ else branches
+        edges = []
+        for part in open_parts:
+            data = Writer([*rest, part])
+            found = (index for index, branch in enumerate(free) if self.holds(branch, data))
+            edges.append(list(found) if must_differ else list(itertools.islice(found, 1)))
+            if self.is_exhausted or not edges[-1]:
+                return False
+        return not must_differ or _is_matched(edges)
 
     def _not_steps(self, reader: Subschema, writer: Writer) -> Iterator[Incompatibility]:
         refused = reader.one.get("not")

@@ -65,7 +65,7 @@ def _readers_of(reader: Subschema, name: str) -> list[tuple[str, Subschema]]:
 def _property_steps(reader: Subschema, name: str, writer: Writer, holds: Holds) -> Steps:
     data = writer.property(name)
     is_declared = name in reader.named.get("properties", ())
-    was_declared = name in writer.names("properties")
+    was_declared = writer.declares(name)
     for place, node in _readers_of(reader, name):
         if is_declared and was_declared:
             yield Obligation(place, node, data)

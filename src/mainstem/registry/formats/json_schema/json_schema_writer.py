@@ -137,6 +137,10 @@ class Writer:
         """The names that the nodes have under a keyword, such as ``properties``."""
         return {name for node in self.nodes for name in node.named.get(keyword, ())}
 
+    def declares(self, name: str) -> bool:
+        """Whether a node has a schema for the property."""
+        return any(name in node.named.get("properties", ()) for node in self.nodes)
+
     @cached_property
     def required(self) -> frozenset[str]:
         """The properties that all objects have."""

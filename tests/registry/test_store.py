@@ -108,8 +108,11 @@ def test_a_topic_that_was_removed_takes_its_schemas_along(registry_log: Log, top
 
 def test_a_topic_of_several_partitions_is_refused(registry_log: Log, topic: str) -> None:
     registry_log.create_topic(topic, partitions=2)
+    registry = Registry(registry_log, topic)
     with pytest.raises(ConfigError, match="2 partitions, and the schema registry needs one"):
-        Registry(registry_log, topic).register("a", avro("A"))
+        registry.subjects(None)
+    with pytest.raises(ConfigError, match="2 partitions, and the schema registry needs one"):
+        registry.register("a", avro("A"))
 
 
 def test_a_write_that_another_registry_interrupts_is_made_whole(registry_log: Log, topic: str) -> None:

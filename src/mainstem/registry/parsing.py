@@ -19,7 +19,10 @@ from mainstem.registry.state import RegistryState
 
 _FORMATS: Final = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "protobuf"}
 _REFERENCES_MAX: Final = 1_000
-_PARSED_MAX: Final = 500
+_LARGE: Final = 20_000
+_SMALL_KEPT: Final = 500
+_LARGE_KEPT: Final = 4
+"""A parsed schema takes up to a hundred times the memory of its text."""
 
 Texts = tuple[tuple[str, str], ...]
 """Names and texts of references, those that others need first."""
@@ -59,7 +62,7 @@ def resolved_references(state: RegistryState, references: tuple[Reference, ...])
 def parse_request(request: SchemaRequest, texts: Texts) -> ParsedSchema:
     """The schema of a request. Raises RegistryError."""
     try:
-        return _parsed(request.schema_type, request.text, texts)
+        return _parse(request.schema_type, request.text, texts)
     except InvalidSchemaError as error:
         raise invalid_schema(f"Invalid schema of type {request.schema_type}: {error}") from error
 
@@ -67,7 +70,7 @@ def parse_request(request: SchemaRequest, texts: Texts) -> ParsedSchema:
 def parse_content(content: Content, texts: Texts) -> ParsedSchema:
     """A schema that is stored. Raises RegistryError for one that another program stored and that cannot be read."""
     try:
-        return _parsed(content.schema_type, content.text, texts)
+        return _parse(content.schema_type, content.text, texts)
     except (InvalidSchemaError, KeyError) as error:
         raise invalid_schema(f"a stored schema of type {content.schema_type[:40]} cannot be read: {error}") from error
 
@@ -89,9 +92,17 @@ def format_of(schema_type: str) -> SchemaFormat:
     return found
 
 
-@lru_cache(_PARSED_MAX)
+def _parse(schema_type: str, text: str, texts: Texts) -> ParsedSchema:
+    is_large = len(text) + sum(len(each) for _, each in texts) > _LARGE
+    return (_parsed_large if is_large else _parsed_small)(schema_type, text, texts)
+
+
 def _parsed(schema_type: str, text: str, texts: Texts) -> ParsedSchema:
     return format_of(schema_type).parse(text, dict(texts))
+
+
+_parsed_small = lru_cache(_SMALL_KEPT)(_parsed)
+_parsed_large = lru_cache(_LARGE_KEPT)(_parsed)
 
 
 def _referenced(state: RegistryState, reference: Reference) -> Content:

@@ -13,7 +13,7 @@ from mainstem.client.log import Log
 from mainstem.registry import deletion, errors, registration, settings
 from mainstem.registry.formats.schema_format import ParsedSchema
 from mainstem.registry.names import GLOBAL, qualified, split_subject
-from mainstem.registry.parsing import parse_content, reference_texts
+from mainstem.registry.parsing import parse_content, parse_request, reference_texts, resolved_references
 from mainstem.registry.records import Content, Document, StoredSchema
 from mainstem.registry.requests import LATEST, SchemaRequest
 from mainstem.registry.state import RegistryState
@@ -34,6 +34,7 @@ class Registry:
 
     def register(self, subject: str, request: SchemaRequest, *, normalize: bool = False) -> StoredSchema:
         """Make a schema a version of a subject; one that is there already is returned."""
+        self._prepare(subject, request)
         return self._write(
             lambda state: registration.register(state, _aliased(state, subject), request, normalize=normalize)
         )
@@ -42,6 +43,7 @@ class Registry:
         self, subject: str, request: SchemaRequest, *, normalize: bool = False, deleted: bool = False
     ) -> StoredSchema:
         """The version of a subject that has this schema."""
+        self._prepare(subject, request)
         with self._store.reading() as state:
             return registration.look_up(state, _aliased(state, subject), request, normalize=normalize, deleted=deleted)
 
@@ -49,8 +51,19 @@ class Registry:
         self, subject: str, request: SchemaRequest, version: int | None = None, *, normalize: bool = False
     ) -> list[str]:
         """Why a schema would break the subject's compatibility level; empty when it would not."""
+        self._prepare(subject, request)
         with self._store.reading() as state:
             return registration.compare(state, _aliased(state, subject), request, version, normalize=normalize)
+
+    def _prepare(self, subject: str, request: SchemaRequest) -> None:
+        """Parse outside of the lock what a step will need: the step finds it among what was parsed lately."""
+        with self._store.reading() as state:
+            texts = reference_texts(state, resolved_references(state, request.references))
+            latest = state.versions(_aliased(state, subject))[-1:]
+            stored = [(each.content, reference_texts(state, each.content.references)) for each in latest]
+        parse_request(request, texts)
+        for content, of_content in stored:
+            parse_content(content, of_content)
 
     # ---- subjects and versions
 

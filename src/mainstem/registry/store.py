@@ -125,7 +125,13 @@ class Store:
         """Take in what is in the topic behind the state's position."""
         with self._reading:
             try:
-                if self._log.end(self._topic) != self._position:
+                end = self._log.end(self._topic)
+                if len(end) != 1:
+                    raise ConfigError(
+                        f"topic {self._topic} has {len(end)} partitions, and the schema registry needs one: "
+                        "name another topic, or make this one again"
+                    )
+                if end != self._position:
                     self._take_in()
             except (UnknownTopicError, OffsetOutOfRangeError):
                 # the topic was removed, or made again: what is in it now is all that counts
@@ -146,9 +152,4 @@ class Store:
     def _ensure_topic(self) -> None:
         if self._position is not None:
             return
-        info = self._log.create_topic(self._topic, partitions=1, configs={"cleanup.policy": "compact"}, exist_ok=True)
-        if info.partitions != 1:
-            raise ConfigError(
-                f"topic {self._topic} has {info.partitions} partitions, and the schema registry needs one: "
-                "name another topic, or make this one again"
-            )
+        self._log.create_topic(self._topic, partitions=1, configs={"cleanup.policy": "compact"}, exist_ok=True)

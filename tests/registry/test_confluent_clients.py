@@ -22,7 +22,7 @@ from confluent_kafka.schema_registry.schema_registry_client import ConfigCompati
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pool, message_factory
 
-from mainstem.registry.formats.protobuf.protobuf_compiler import compiled
+from mainstem.registry.formats.protobuf.protobuf_compiler import MAIN, compiled
 
 ADDRESS = json.dumps({"type": "record", "name": "Address", "fields": [{"name": "city", "type": "string"}]})
 PERSON = json.dumps(
@@ -139,7 +139,7 @@ def proto_class() -> Any:
     files = compiled(PROTO_ORDER, {})
     pool = descriptor_pool.DescriptorPool()
     for file in files:
-        file.name = file.name.replace("schema.proto", "shop/order.proto")
+        file.name = file.name.replace(MAIN, "shop/order.proto")
         pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Outer.Order"))
 

@@ -58,6 +58,8 @@ _SLOW = (
     "registry/test_json_schema_soundness.py",
     "registry/test_kills.py",
     "registry/test_protobuf.py",
+    "registry/test_protobuf_compatibility.py",
+    "registry/test_protobuf_text.py",
     "spark/test_fork_server.py",
     "spark/test_local_segments.py",
     "spark/test_transaction_outcome.py",

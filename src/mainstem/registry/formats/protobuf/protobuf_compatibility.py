@@ -3,15 +3,16 @@
 Fields are compared by number. Their names may change; fields, messages and enum values may be added; fields may be
 removed. A message that data may contain must not be removed. Types may change within a group that the wire format reads
 alike: int32, uint32, int64, uint64, bool and enums; sint32 and sint64; string and bytes; fixed32 and sfixed32; fixed64
-and sfixed64. Sources: "Updating A Message Type" in the Protobuf language guide; the rules that the Schema Registry
-documents.
+and sfixed64. Fields of which data may have several must not come together in one oneof. Sources: "Updating A Message
+Type" in the Protobuf language guide; the rules that the Schema Registry documents. In editions, what counts is the
+meaning of features: a required field, and a message that is written as a group.
 
 Contract: pure; each pair of messages is compared once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any, Final
 
 from google.protobuf import descriptor_pb2
@@ -27,126 +28,131 @@ _GROUPS: Final = (
     ("FIXED64", "SFIXED64"),
 )
 _GROUP_OF: Final = {getattr(_Field, f"TYPE_{name}"): group[0] for group in _GROUPS for name in group}
-_MESSAGES: Final = (_Field.TYPE_MESSAGE, _Field.TYPE_GROUP)
+_KINDS: Final = {_Field.TYPE_MESSAGE: "message", _Field.TYPE_GROUP: "group"}
 _TEXTS: Final = (_Field.TYPE_STRING, _Field.TYPE_BYTES)
 _FOUND_MAX: Final = 100
 
-_Pair = tuple[Any, Any, str]
-"""A message of the reader's, one of the writer's, and the full name of the reader's."""
+_Pair = tuple[Any, Any]
+"""A message (Descriptor) of the reader's, and one of the writer's."""
 
 
-def incompatibilities_between(reader: Sequence[Any], writer: Sequence[Any]) -> list[Incompatibility]:
-    """Why data of ``writer`` cannot be read by ``reader``; at most a hundred reasons.
-
-    Both are descriptors of files: of what is imported, then the schema's own.
-    """
-    if reader[-1].package != writer[-1].package:
-        text = f"the package changed from {writer[-1].package or 'none'!r} to {reader[-1].package or 'none'!r}"
-        return [Incompatibility("PACKAGE_CHANGED", reader[-1].package, text)]
+def incompatibilities_between(reader: Any, writer: Any) -> list[Incompatibility]:
+    """Why data of ``writer`` cannot be read by ``reader``, both FileDescriptor; at most a hundred reasons."""
+    if reader.package != writer.package:
+        text = f"the package changed from {writer.package or 'none'!r} to {reader.package or 'none'!r}"
+        return [Incompatibility("PACKAGE_CHANGED", reader.package, text)]
     found: list[Incompatibility] = []
-    known, written = _messages(reader), _messages(writer)
-    unchecked = list(_message_pairs(reader[-1].message_type, writer[-1].message_type, reader[-1].package, found))
+    unchecked = list(_common_messages(reader.message_types_by_name, writer.message_types_by_name, found))
     seen: set[str] = set()
     while unchecked and len(found) < _FOUND_MAX:
-        to_message, from_message, name = unchecked.pop()
-        if name in seen:
+        known, written = unchecked.pop()
+        if known.full_name in seen:
             continue
-        seen.add(name)
-        found += _oneof_changes(to_message, from_message, name)
-        found += _field_changes(to_message, from_message, name)
-        unchecked += _message_pairs(to_message.nested_type, from_message.nested_type, name, found)
-        for field in to_message.field:  # messages of other files may have changed, too
-            other = field.type_name.removeprefix(".")
-            if field.type in _MESSAGES and other in known and other in written:
-                unchecked.append((known[other], written[other], other))
+        seen.add(known.full_name)
+        found += _oneof_changes(known, written)
+        found += _field_changes(known, written)
+        unchecked += _common_messages(known.nested_types_by_name, written.nested_types_by_name, found)
+        unchecked += _messages_of_fields(known, written)  # messages of other files may have changed, too
     return found[:_FOUND_MAX]
 
 
-def _messages(files: Sequence[Any]) -> Mapping[str, Any]:
-    """All messages of the files by full name."""
-    found: dict[str, Any] = {}
-    unvisited = [(file.package, message) for file in files for message in file.message_type]
-    while unvisited:
-        scope, message = unvisited.pop()
-        name = _joined(scope, message.name)
-        found[name] = message
-        unvisited += [(name, nested) for nested in message.nested_type]
-    return found
-
-
-def _joined(scope: str, name: str) -> str:
-    return f"{scope}.{name}" if scope else name
-
-
-def _message_pairs(known: Any, written: Any, scope: str, found: list[Incompatibility]) -> Iterator[_Pair]:
+def _common_messages(known: Any, written: Any, found: list[Incompatibility]) -> Iterator[_Pair]:
     """The messages of one scope that both have; those that are gone go to ``found``."""
-    by_name = {each.name: each for each in known}
-    for message in written:
-        name = _joined(scope, message.name)
-        if message.name in by_name:
-            yield by_name[message.name], message, name
-        elif not message.options.map_entry:
-            found.append(Incompatibility("MESSAGE_REMOVED", name, f"the message {name} is gone"))
+    for name, message in written.items():
+        if message.GetOptions().map_entry:
+            continue
+        if name in known:
+            yield known[name], message
+        else:
+            text = f"the message {message.full_name} is gone"
+            found.append(Incompatibility("MESSAGE_REMOVED", message.full_name, text))
 
 
-def _field_changes(known: Any, written: Any, name: str) -> Iterator[Incompatibility]:
-    fields = {field.number: field for field in written.field}
-    for field in known.field:
-        place = f"{name}.{field.name}"
-        if field.number in fields:
-            yield from _field_change(field, fields[field.number], place)
-        elif field.label == _Field.LABEL_REQUIRED:
-            yield Incompatibility("REQUIRED_FIELD_ADDED", place, f"the required field {field.number} was added")
-    numbers = {field.number for field in known.field}
-    for field in written.field:
-        if field.label == _Field.LABEL_REQUIRED and field.number not in numbers:
-            text = f"the required field {field.number} was removed"
-            yield Incompatibility("REQUIRED_FIELD_REMOVED", f"{name}.{field.name}", text)
+def _messages_of_fields(known: Any, written: Any) -> Iterator[_Pair]:
+    """The messages of fields that both have, where they are of one name."""
+    for number, field in known.fields_by_number.items():
+        before = written.fields_by_number.get(number)
+        now, was = _message_of(field), before and _message_of(before)
+        if now is not None and was is not None and now.full_name == was.full_name:
+            yield now, was
+
+
+def _message_of(field: Any) -> Any:
+    """The message type of a field, of a map's values for a map; None for another type."""
+    message = field.message_type
+    return message.fields_by_name["value"].message_type if _is_map(message) else message
+
+
+def _field_changes(known: Any, written: Any) -> Iterator[Incompatibility]:
+    for number, field in known.fields_by_number.items():
+        before = written.fields_by_number.get(number)
+        if before is not None:
+            yield from _field_change(field, before, field.full_name)
+        elif field.is_required:
+            yield Incompatibility("REQUIRED_FIELD_ADDED", field.full_name, f"the required field {number} was added")
+    for number, field in written.fields_by_number.items():
+        if field.is_required and number not in known.fields_by_number:
+            text = f"the required field {number} was removed"
+            yield Incompatibility("REQUIRED_FIELD_REMOVED", field.full_name, text)
 
 
 def _field_change(field: Any, before: Any, place: str) -> Iterator[Incompatibility]:
-    was, now = _type_name(before), _type_name(field)
-    if (field.type in _MESSAGES) != (before.type in _MESSAGES):
-        yield Incompatibility("FIELD_KIND_CHANGED", place, f"field {field.number} changed from {was} to {now}")
-    elif field.type in _MESSAGES:
-        if field.type_name != before.type_name:
-            text = f"field {field.number} changed from {was} to {now}"
-            yield Incompatibility("FIELD_NAMED_TYPE_CHANGED", place, text)
+    changed = f"field {field.number} changed from {_type_name(before)} to {_type_name(field)}"
+    kind = _kind(field)
+    if kind != _kind(before):
+        yield Incompatibility("FIELD_KIND_CHANGED", place, changed)
+    elif kind == "map":
+        for part in ("key", "value"):
+            now, was = (each.message_type.fields_by_name[part] for each in (field, before))
+            yield from _field_change(now, was, f"{place}.{part}")
+    elif kind != "scalar":
+        if field.message_type.full_name != before.message_type.full_name:
+            yield Incompatibility("FIELD_NAMED_TYPE_CHANGED", place, changed)
     elif _GROUP_OF.get(field.type, field.type) != _GROUP_OF.get(before.type, before.type):
-        text = f"field {field.number} changed from {was} to {now}"
-        yield Incompatibility("FIELD_SCALAR_KIND_CHANGED", place, text)
-    elif (field.label == _Field.LABEL_REPEATED) != (before.label == _Field.LABEL_REPEATED) and (
-        field.type not in _TEXTS
-    ):
+        yield Incompatibility("FIELD_SCALAR_KIND_CHANGED", place, changed)
+    elif field.is_repeated != before.is_repeated and field.type not in _TEXTS:
         text = f"field {field.number} changed between one number and many"
         yield Incompatibility("FIELD_NUMERIC_LABEL_CHANGED", place, text)
+    if field.is_required and not before.is_required:
+        yield Incompatibility("REQUIRED_FIELD_ADDED", place, f"field {field.number} became required")
+
+
+def _is_map(message: Any) -> bool:
+    return message is not None and bool(message.GetOptions().map_entry)
+
+
+def _kind(field: Any) -> str:
+    return "map" if field.is_repeated and _is_map(field.message_type) else _KINDS.get(field.type, "scalar")
 
 
 def _type_name(field: Any) -> str:
-    return str(field.type_name.removeprefix(".") or _Field.Type.Name(field.type).removeprefix("TYPE_").lower())
+    if _kind(field) == "map":
+        return f"map<{', '.join(_type_name(each) for each in field.message_type.fields)}>"
+    named = field.message_type or field.enum_type
+    if field.type == _Field.TYPE_GROUP:
+        return f"group {named.full_name}"
+    return str(named.full_name) if named else _Field.Type.Name(field.type).removeprefix("TYPE_").lower()
 
 
-def _oneof_changes(known: Any, written: Any, name: str) -> Iterator[Incompatibility]:
-    before, after = _oneofs(written), _oneofs(known)
-    outside = {field.number for field in written.field} - {number for group in before.values() for number in group}
-    for oneof, numbers in after.items():
-        place, earlier = f"{name}.{oneof}", before.get(oneof)
-        moved = sorted(numbers & outside)
-        if earlier is None and len(moved) > 1:
-            text = f"the fields {moved} moved into one oneof: data may have several of them"
-            yield Incompatibility("MULTIPLE_FIELDS_MOVED_TO_ONEOF", place, text)
-        if earlier is not None and moved:
-            text = f"the fields {moved} moved into a oneof that was there"
-            yield Incompatibility("FIELD_MOVED_TO_EXISTING_ONEOF", place, text)
-        if earlier is not None and earlier - numbers:
-            text = f"the fields {sorted(earlier - numbers)} were removed from the oneof"
-            yield Incompatibility("ONEOF_FIELD_REMOVED", place, text)
+def _oneof_changes(known: Any, written: Any) -> Iterator[Incompatibility]:
+    before = {field.number: oneof for oneof in written.oneofs for field in oneof.fields}
+    for oneof in known.oneofs:
+        earlier = [field.number for field in oneof.fields if field.number in written.fields_by_number]
+        # a oneof of one field, as protoc makes for a proto3 field that is optional, excludes nothing
+        shared = {before[each].name for each in earlier if each in before and len(before[each].fields) > 1}
+        alone = [each for each in earlier if each not in before or before[each].name not in shared]
+        if len(shared) + len(alone) > 1:
+            is_new = not shared and oneof.name not in written.oneofs_by_name
+            kind = "MULTIPLE_FIELDS_MOVED_TO_ONEOF" if is_new else "FIELD_MOVED_TO_EXISTING_ONEOF"
+            text = f"data may have several of the fields {sorted(earlier)}, which are in one oneof now"
+            yield Incompatibility(kind, oneof.full_name, text)
+    for oneof in filter(_is_written, written.oneofs):
+        gone = sorted(field.number for field in oneof.fields if field.number not in known.fields_by_number)
+        if gone and (len(gone) < len(oneof.fields) or oneof.name in known.oneofs_by_name):
+            text = f"the fields {gone} were removed from the oneof"
+            yield Incompatibility("ONEOF_FIELD_REMOVED", oneof.full_name, text)
 
 
-def _oneofs(message: Any) -> dict[str, set[int]]:
-    """The numbers of the fields of each oneof that was written as one."""
-    found: dict[str, set[int]] = {}
-    for field in message.field:
-        if field.HasField("oneof_index") and not field.proto3_optional:
-            found.setdefault(message.oneof_decl[field.oneof_index].name, set()).add(field.number)
-    return found
+def _is_written(oneof: Any) -> bool:
+    """False for the oneof that protoc makes for a proto3 field that is ``optional``."""
+    return len(oneof.fields) > 1 or oneof.name.lstrip("X") != f"_{oneof.fields[0].name}"

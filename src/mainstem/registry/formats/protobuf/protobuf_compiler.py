@@ -25,14 +25,16 @@ from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 
 from mainstem.errors import MissingDependencyError
-from mainstem.registry.formats.protobuf.protobuf_text import file_text
+from mainstem.registry.formats.protobuf.protobuf_text import file_text, pool_of
 from mainstem.registry.formats.schema_format import InvalidSchemaError
 
-MAIN: Final = "schema.proto"
+MAIN: Final = "registered-schema.proto"
+"""The name of the schema that is compiled; one that no import is likely to have."""
 _TIMEOUT_S: Final = 20
 _MEMORY_BYTES: Final = 2 << 30
 _CPU_S: Final = 20
 _NAME: Final = re.compile(r"[A-Za-z0-9_.\-/ ]{1,500}")
+_PART_MAX: Final = 255
 _PROGRAM: Final = f"""
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, ({_MEMORY_BYTES}, {_MEMORY_BYTES}))
@@ -52,17 +54,20 @@ def compiled(text: str, references: Mapping[str, str]) -> list[Any]:
     with tempfile.TemporaryDirectory(prefix="mainstem-protoc-") as directory:
         files = Path(directory, "files")
         files.mkdir()
-        for name, of_reference in references.items():
-            path = _path(files, name)
+        paths = {name: _path(files, name) for name in references}
+        directories = {parent for path in paths.values() for parent in path.parents}
+        for name, path in paths.items():
+            if path in directories:
+                raise InvalidSchemaError(f"the import name {name!r} is a directory of another import")
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(_source(of_reference, files), encoding="utf-8")
+            _write(path, _source(references[name], files))
         return _compiled(_source(text, files), files)
 
 
 def _compiled(source: str, files: Path) -> list[Any]:
     """The descriptors of ``source``, whose imports lie in ``files``."""
     result = files.parent / "result"
-    (files / MAIN).write_text(source, encoding="utf-8")
+    _write(files / MAIN, source)
     _run(files, result)
     try:
         return list(descriptor_pb2.FileDescriptorSet.FromString(result.read_bytes()).file)
@@ -123,14 +128,20 @@ def _source(text: str, files: Path) -> str:
     file.name = MAIN
     imports = "".join(f'import "{name}";\n' for name in file.dependency if _NAME.fullmatch(name))
     imported = _compiled(f'syntax = "proto3";\n{imports}', files)[:-1] if imports else []
+    descriptors = [*imported, file]
+    return file_text(descriptors, pool_of(descriptors))
+
+
+def _write(path: Path, source: str) -> None:
     try:
-        return file_text([*imported, file], MAIN)
-    except (TypeError, ValueError, KeyError, StopIteration) as error:
-        raise InvalidSchemaError(f"the descriptor cannot be read: {str(error)[:300]}") from error
+        path.write_bytes(source.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidSchemaError("the schema has a character that UTF-8 does not have: half of a pair") from error
 
 
 def _path(root: Path, name: str) -> Path:
     parts = PurePosixPath(name).parts
-    if not _NAME.fullmatch(name) or name.startswith("/") or ".." in parts or not parts or name == MAIN:
+    is_allowed = _NAME.fullmatch(name) and not name.startswith("/") and ".." not in parts and name != MAIN
+    if not is_allowed or not parts or max(map(len, parts)) > _PART_MAX:
         raise InvalidSchemaError(f"invalid import name {name[:100]!r}: use a relative path, such as 'shop/order.proto'")
     return root.joinpath(*parts)

@@ -13,24 +13,25 @@ from typing import Any, Final
 
 from mainstem.registry.formats.protobuf.protobuf_compatibility import incompatibilities_between
 from mainstem.registry.formats.protobuf.protobuf_compiler import MAIN, compiled
-from mainstem.registry.formats.protobuf.protobuf_text import file_text
+from mainstem.registry.formats.protobuf.protobuf_text import file_text, pool_of
 from mainstem.registry.formats.schema_format import Incompatibility, ParsedSchema, References
 
 
 @dataclass(frozen=True)
 class ProtobufSchema:
-    """A Protobuf schema; ``files`` are the descriptors of what it imports, then its own."""
+    """A Protobuf schema; ``files`` are the descriptors of what it imports, then its own; ``pool`` is made of them."""
 
     files: Sequence[Any]
+    pool: Any
 
     @cached_property
     def canonical(self) -> str:
         """.proto source without comments."""
-        return file_text(self.files, MAIN)
+        return file_text(self.files, self.pool)
 
     def normalized(self) -> str:
-        """The same with imports in the order of their names."""
-        return file_text(self.files, MAIN, is_sorted=True)
+        """The same in one order where order means nothing: of imports, fields, extensions and values of enums."""
+        return file_text(self.files, self.pool, is_sorted=True)
 
     def serialized(self) -> str:
         """The FileDescriptorProto in base64, as Confluent's Python client reads it."""
@@ -46,13 +47,14 @@ class ProtobufFormat:
 
     def parse(self, text: str, references: References) -> ProtobufSchema:
         """Read .proto source, or a FileDescriptorProto in base64. Raises InvalidSchemaError."""
-        return ProtobufSchema(compiled(text, references))
+        files = compiled(text, references)
+        return ProtobufSchema(files, pool_of(files))
 
     def incompatibilities(self, reader: ParsedSchema, writer: ParsedSchema) -> Sequence[Incompatibility]:
         """Why ``reader`` cannot read data of ``writer``, by Protobuf's wire format."""
         assert isinstance(reader, ProtobufSchema)
         assert isinstance(writer, ProtobufSchema)
-        return incompatibilities_between(reader.files, writer.files)
+        return incompatibilities_between(reader.pool.FindFileByName(MAIN), writer.pool.FindFileByName(MAIN))
 
 
 FORMAT: Final = ProtobufFormat()

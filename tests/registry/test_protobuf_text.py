@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+from itertools import count
 from typing import Any
 
 import pytest
 from confluent_kafka.schema_registry.protobuf import _create_index_array
 from google.protobuf import descriptor_pb2
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
+from mainstem.registry.formats.protobuf.protobuf_compiler import MAIN
 from mainstem.registry.formats.protobuf.protobuf_format import FORMAT
 from mainstem.registry.formats.schema_format import InvalidSchemaError
 
@@ -23,6 +28,9 @@ TEXTS = {
     "maps against the order of numbers": PROTO3 + "message M { map<int32, M> b = 2; map<int32, M> a = 1; }",
     "groups among nested messages": PROTO2
     + "message M { message L {} optional group G = 1 {} message K {} oneof o { group H = 2 {} group I = 3 {} } }",
+    "groups and maps against the order of numbers": PROTO2
+    + "message M { map<int32, M> a = 9; optional group B = 2 {} oneof o { group C = 8 {} group D = 7 {} } "
+    "extensions 20 to 29; extend M { optional group E = 22 {} optional group F = 21 {} } message G {} }",
     "extensions of several messages": PROTO2 + "message A { extensions 1 to max; } message B { extensions 1 to max; }"
     "extend A { optional int32 a = 1; } extend B { optional int32 b = 1; } extend A { optional int32 c = 2; }",
     "a group as an extension, before a message": PROTO2
@@ -161,3 +169,98 @@ def test_an_import_may_be_called_schema() -> None:
 
 
 SCALARS = [number for number in range(1, 19) if number not in {Field.TYPE_GROUP, Field.TYPE_MESSAGE, Field.TYPE_ENUM}]
+
+
+@st.composite
+def files(draw: st.DrawFn) -> Any:
+    """A file as protoc would describe it, with names that are all different."""
+    parts = draw(st.sampled_from([{}, {"syntax": "proto3"}])) | draw(st.sampled_from([{}, {"package": "a.b"}]))
+    file = descriptor_pb2.FileDescriptorProto(name=MAIN, **parts)
+    scope = f".{file.package}" if file.package else ""
+    names = count()
+    for _ in range(draw(st.integers(1, 3))):
+        fill(draw, file.message_type.add(name=f"M{next(names)}"), scope, names, file.syntax, 0)
+    return file
+
+
+def fill(draw: st.DrawFn, message: Any, scope: str, names: Any, syntax: str, depth: int) -> None:
+    """Parts of a message, one after the other, as their source would have them."""
+    own = f"{scope}.{message.name}"
+    numbers = iter(draw(st.lists(st.integers(1, 900), min_size=24, max_size=24, unique=True)))
+    parts = ["plain", "repeated", "map", "oneof", "self", "enum", "reserved"]
+    parts += ["optional"] if syntax else ["required", "group", "default", "extensions"]
+    parts += ["message"] if depth < 2 else []
+    optional = []
+    for nth, part in enumerate(draw(st.lists(st.sampled_from(parts), max_size=6))):
+        name = f"f{next(names)}"
+        if part == "message":
+            fill(draw, message.nested_type.add(name=name.upper()), own, names, syntax, depth + 1)
+        elif part == "enum":
+            message.enum_type.add(name=name.upper()).value.add(name=f"V{name}", number=0)
+        elif part == "reserved":
+            message.reserved_range.add(start=1000 + 10 * nth, end=1002 + 10 * nth + draw(st.integers(0, 5)))
+            message.reserved_name.append(name)
+        elif part == "extensions":
+            message.extension_range.add(start=2000 + 10 * nth, end=2001 + 10 * nth)
+        elif part == "oneof":
+            message.oneof_decl.add(name=name)
+            for _ in range(draw(st.integers(1, 3))):
+                field = scalar(draw, message, f"f{next(names)}", next(numbers))
+                field.oneof_index = len(message.oneof_decl) - 1
+        elif part == "map":
+            field = scalar(draw, message, name, next(numbers), Field.TYPE_MESSAGE, Field.LABEL_REPEATED)
+            field.type_name = f"{own}.{name.upper()}Entry"
+            entry = message.nested_type.add(name=f"{name.upper()}Entry")
+            scalar(draw, entry, "key", 1, Field.TYPE_STRING)
+            scalar(draw, entry, "value", 2)
+            entry.options.map_entry = True
+        elif part == "group":
+            field = scalar(draw, message, name, next(numbers), Field.TYPE_GROUP)
+            field.type_name = f"{own}.{name.upper()}"
+            fill(draw, message.nested_type.add(name=name.upper()), own, names, syntax, depth + 2)
+        elif part == "self":
+            scalar(draw, message, name, next(numbers), Field.TYPE_MESSAGE).type_name = own
+        else:
+            field = scalar(draw, message, name, next(numbers))
+            decorate(draw, field, part)
+            optional += [field] if part == "optional" else []
+    for field in optional:
+        field.oneof_index = len(message.oneof_decl)
+        message.oneof_decl.add(name=f"_{field.name}")
+
+
+def scalar(draw: st.DrawFn, message: Any, name: str, number: int, kind: int = 0, label: int = 1) -> Any:
+    kind = kind or draw(st.sampled_from(SCALARS))
+    return message.field.add(name=name, number=number, type=kind, label=label, json_name=name)
+
+
+def decorate(draw: st.DrawFn, field: Any, part: str) -> None:
+    if part == "repeated":
+        field.label = Field.LABEL_REPEATED
+    elif part == "required":
+        field.label = Field.LABEL_REQUIRED
+    elif part == "optional":
+        field.proto3_optional = True
+    elif part == "default":
+        field.type = Field.TYPE_STRING
+        field.default_value = draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=6))
+    if draw(st.booleans()):
+        field.options.deprecated = draw(st.booleans())
+    if draw(st.booleans()):
+        field.json_name = f'x{field.name}é"\\'
+
+
+@settings(
+    max_examples=15,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.generate],  # to make a failure smaller takes minutes, because each try runs the compiler
+    suppress_health_check=[HealthCheck.too_slow],
+)
+@given(files())
+def test_any_descriptor_is_printed_as_it_is(file: Any) -> None:
+    parsed = FORMAT.parse(base64.b64encode(file.SerializeToString()).decode(), {})
+    assert parsed.files[-1] == file
+    again = FORMAT.parse(parsed.normalized(), {})
+    assert again.normalized() == parsed.normalized()
+    assert nested_names(again.files[-1].message_type) == nested_names(file.message_type)

@@ -94,7 +94,7 @@ class _Writer:
         yield from self._ordered(imports)
         yield from self._ordered([f'import option "{name}";' for name in file.option_dependency])
         yield from self._statements(file.options)
-        yield from self._in_order(file.message_type, self._extensions(file.extension, file.message_type))
+        yield from self._in_order(file.message_type, *self._extensions(file.extension, file.message_type))
         for enum in file.enum_type:
             yield from self._enum(enum)
         for service in file.service:
@@ -135,12 +135,23 @@ class _Writer:
             most = _INT_MAX if is_set else _MESSAGE_MAX
             yield f"extensions {_span(span.start, span.end - 1, most - 1)}{self._bracketed(span.options)};"
         extensions = self._extensions(message.extension, message.nested_type)
-        yield from self._in_order(message.nested_type, self._fields(message), extensions)
+        fields = [self._fields(each, message) for each in self._lists(message.field, _number)]
+        yield from self._in_order(message.nested_type, *fields, *extensions)
         for enum in message.enum_type:
             yield from self._enum(enum)
 
-    def _fields(self, message: Any) -> Iterator[_Block]:
-        fields = self._ordered(message.field, _number)
+    def _lists(self, fields: Any, key: Any) -> list[list[Any]]:
+        """The fields in order; sorted, those that define groups keep theirs and follow, as groups are messages."""
+        if not self._is_sorted:
+            return [list(fields)]
+        oneofs = {_oneof_of(each) for each in fields if each.type == _Field.TYPE_GROUP} - {None}
+        lists: list[list[Any]] = [[], []]
+        for each in fields:
+            lists[each.type == _Field.TYPE_GROUP or _oneof_of(each) in oneofs].append(each)
+        lists[0].sort(key=key)
+        return lists
+
+    def _fields(self, fields: list[Any], message: Any) -> Iterator[_Block]:
         written: set[int] = set()
         for field in fields:
             index = field.oneof_index
@@ -187,9 +198,12 @@ class _Writer:
         yield from _indented(self._reserved(enum, _INT_MAX, 0))
         yield "}"
 
-    def _extensions(self, fields: Any, nested: Any) -> Iterator[_Block]:
-        for extendee, group in groupby(self._ordered(fields, _extended), lambda field: field.extendee):
-            yield _joined([f"extend {extendee} {{"], [self._field(field, nested) for field in group])
+    def _extensions(self, fields: Any, nested: Any) -> Iterator[list[_Block]]:
+        for each in self._lists(fields, _extended):
+            yield [
+                _joined([f"extend {extendee} {{"], [self._field(field, nested) for field in run])
+                for extendee, run in groupby(each, lambda field: field.extendee)
+            ]
 
     def _service(self, service: Any) -> Iterator[str]:
         yield f"service {service.name} {{"
@@ -269,6 +283,10 @@ def _joined(head: list[str], blocks: Iterable[_Block]) -> _Block:
     blocks = list(blocks)
     lines = _indented(line for block in blocks for line in block.lines)
     return _Block([*head, *lines, "}"], [name for block in blocks for name in block.types])
+
+
+def _oneof_of(field: Any) -> int | None:
+    return int(field.oneof_index) if field.HasField("oneof_index") else None
 
 
 def _start(span: Any) -> int:

@@ -104,6 +104,8 @@ def test_ids_are_imported_and_go_on_after_the_greatest(registry: httpx.Client) -
     assert refusal(register(registry, "users", USER)) == (422, 42205)
     assert refusal(register(registry, "users", BROKEN_USER, id=70)) == (422, 42205)
     assert refusal(register(registry, "users", BROKEN_USER, id=71, version=5)) == (422, 42205)
+    assert refusal(register(registry, "users", USER_2, id=71, version=5)) == (422, 42207)
+    assert register(registry, "users", USER_2, id=70, version=5).json() == {"id": 70}
     registry.put("/mode", json={"mode": "READWRITE"})
     assert registry.get("/subjects/users/versions").json() == [5]
     assert register(registry, "more", BROKEN_USER).json() == {"id": 71}

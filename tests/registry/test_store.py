@@ -63,9 +63,13 @@ def test_records_of_others_are_read_as_they_are(registry_log: Log, topic: str) -
         ({"keytype": "DELETE_SUBJECT", "subject": "c", "magic": 0}, {"subject": "c", "version": 1}),
         ({"keytype": "SOMETHING", "magic": 7}, {"new": True}),
         ({"keytype": "SCHEMA", "subject": "d", "version": "x"}, {"schema": 5}),
+        ({"keytype": "SCHEMA", "subject": "a", "version": 3, "magic": 1}, {"id": "none", "schema": schema}),
     ):
         registry_log.append(topic, value, key=json.dumps(key, separators=(",", ":")))
     registry_log.append(topic, b"\xff{", key=b"\xff")
+    registry_log.append(topic, b'{"id":1e999,"schema":"x"}', key=b'{"keytype":"SCHEMA","subject":"e","version":1}')
+    half = b'{"subject":"c","version":1,"id":18,"schema":"\\ud800","deleted":true}'
+    registry_log.append(topic, half, key=b'{"keytype":"SCHEMA","subject":"c","version":1,"magic":1}')
     registry = Registry(registry_log, topic)
     assert registry.settings.config() == {"compatibilityLevel": "FULL"}
     assert registry.settings.mode("b") == "READONLY"
@@ -74,7 +78,7 @@ def test_records_of_others_are_read_as_they_are(registry_log: Log, topic: str) -
     assert registry.version("a", 3).id == 17
     assert registry.register("new", avro("B")).id == 19
     registry.delete_version("a", 3)
-    (written,) = [each for each in registry_log.read(topic) if b'"version":3' in (each.key or b"")][1:]
+    written = [each for each in registry_log.read(topic) if b'"version":3' in (each.key or b"")][-1]
     assert json.loads(written.value or b"") == {
         "subject": "a",
         "version": 3,

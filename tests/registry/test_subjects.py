@@ -228,3 +228,11 @@ def test_the_server_says_what_it_is(registry: httpx.Client) -> None:
     assert sorted(registry.get("/schemas/types").json()) == ["AVRO", "JSON", "PROTOBUF"]
     assert registry.get("/v1/metadata/id").json()["scope"]["clusters"]["kafka-cluster"]
     assert registry.get("/v1/metadata/version").json()["version"]
+
+
+def test_an_older_schema_is_found_after_a_later_version_brought_metadata(registry: httpx.Client) -> None:
+    register(registry, "users", USER)
+    register(registry, "users", USER_2, metadata={"properties": {"owner": "data"}})
+    assert registry.post("/subjects/users", json={"schema": USER}).json()["version"] == 1
+    assert register(registry, "users", USER).json() == {"id": 1}
+    assert registry.get("/subjects/users/versions").json() == [1, 2]

@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from typing import Final
 
 from mainstem.errors import MissingDependencyError
-from mainstem.registry.errors import invalid_schema
+from mainstem.registry.errors import RegistryError, invalid_schema
 from mainstem.registry.formats.schema_format import InvalidSchemaError, ParsedSchema, SchemaFormat
 from mainstem.registry.records import Content, Reference
 from mainstem.registry.requests import LATEST, SchemaRequest
@@ -19,6 +19,8 @@ from mainstem.registry.state import RegistryState
 
 _FORMATS: Final = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "protobuf"}
 _REFERENCES_MAX: Final = 1_000
+SPELLINGS_MAX: Final = 50
+"""So many of a subject's versions are compared with a new schema beyond their text: each may need a compiler's run."""
 _LARGE: Final = 20_000
 _SMALL_KEPT: Final = 500
 _LARGE_KEPT: Final = 4
@@ -73,6 +75,14 @@ def parse_content(content: Content, texts: Texts) -> ParsedSchema:
         return _parse(content.schema_type, content.text, texts)
     except (InvalidSchemaError, KeyError) as error:
         raise invalid_schema(f"a stored schema of type {content.schema_type[:40]} cannot be read: {error}") from error
+
+
+def parse_if_readable(content: Content, texts: Texts) -> ParsedSchema | None:
+    """A schema that is stored; None for one that another program stored and that cannot be read here."""
+    try:
+        return parse_content(content, texts)
+    except RegistryError:
+        return None
 
 
 @cache

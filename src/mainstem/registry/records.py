@@ -61,7 +61,8 @@ class Content:
             self.metadata,
             self.rule_set,
         ]
-        return str(uuid.UUID(bytes=hashlib.md5(json_text(parts).encode(), usedforsecurity=False).digest()))
+        digest = hashlib.md5(json_text(parts).encode(errors="replace"), usedforsecurity=False)
+        return str(uuid.UUID(bytes=digest.digest()))
 
     def to_json(self) -> Document:
         """Its fields, without those that are empty."""
@@ -115,7 +116,7 @@ def schema_record(schema: StoredSchema) -> tuple[bytes, bytes]:
         **schema.content.to_json(),
         "deleted": schema.is_deleted,
     }
-    return schema_key(schema.subject, schema.version), json_text(value).encode()
+    return schema_key(schema.subject, schema.version), json_text(value).encode(errors="replace")
 
 
 def schema_key(subject: str, version: int) -> bytes:

@@ -16,7 +16,15 @@ from typing import Any, Final
 from mainstem.registry import errors
 from mainstem.registry.formats.schema_format import Incompatibility, InvalidSchemaError, ParsedSchema
 from mainstem.registry.names import split_subject
-from mainstem.registry.parsing import format_of, parse_content, parse_request, reference_texts, resolved_references
+from mainstem.registry.parsing import (
+    SPELLINGS_MAX,
+    format_of,
+    parse_content,
+    parse_if_readable,
+    parse_request,
+    reference_texts,
+    resolved_references,
+)
 from mainstem.registry.records import Content, Document, StoredSchema, schema_record
 from mainstem.registry.requests import LATEST, SchemaRequest
 from mainstem.registry.state import RegistryState
@@ -34,7 +42,7 @@ def register(
     request = replace(request, references=resolved_references(state, request.references))
     parsed = parse_request(request, reference_texts(state, request.references))
     content = _content(state, subject, request, parsed, normalize=normalize or is_normalizing(state, subject))
-    existing = _find(state, state.versions(subject), content, parsed)
+    existing = _find(state, state.versions(subject), request, content, parsed)
     if request.id is not None:
         return _import(state, subject, request, content, existing)
     if existing is not None and request.version in (None, existing.version):
@@ -68,8 +76,11 @@ def _import(
         raise errors.not_permitted(f"Overwrite new schema with id {request.id} is not permitted.")
     every = state.versions(subject, deleted=True)
     version = request.version or (every[-1].version + 1 if every else 1)
-    if any(each.version == version and each.content != content for each in every):
-        raise errors.not_permitted(f"Overwrite schema of subject '{subject}' version {version} is not permitted.")
+    for each in every:
+        if each.version == version and each.content != content:
+            raise errors.not_permitted(f"Overwrite schema of subject '{subject}' version {version} is not permitted.")
+        if each.version == version and each.id != request.id:  # data with the former id could not be read any more
+            raise errors.RegistryError(42207, f"version {version} of subject '{subject}' has the id {each.id} already")
     schema = StoredSchema(subject, version, request.id, content)
     return [schema_record(schema)], schema
 
@@ -84,7 +95,7 @@ def look_up(
     request = replace(request, references=resolved_references(state, request.references))
     parsed = parse_request(request, reference_texts(state, request.references))
     content = _content(state, subject, request, parsed, normalize=normalize or is_normalizing(state, subject))
-    found = _find(state, versions, content, parsed, normalize=normalize)
+    found = _find(state, versions, request, content, parsed, normalize=normalize)
     if found is None:
         raise errors.schema_not_found()
     return found
@@ -190,22 +201,34 @@ def _content(
 def _find(
     state: RegistryState,
     versions: Sequence[StoredSchema],
+    request: SchemaRequest,
     content: Content,
     parsed: ParsedSchema,
     *,
     normalize: bool = False,
 ) -> StoredSchema | None:
-    """The latest of these versions with this content. Another program may have stored it in another spelling."""
-    for each in reversed(versions):
-        if each.content == content:
+    """The latest of these versions with this content. Another program may have stored it in another spelling.
+
+    Metadata and rules count where the request gives them.
+    """
+    alike = [each for each in reversed(versions) if _is_alike(each.content, request)]
+    for each in alike:
+        if each.content.text == content.text:
             return each
     form: Callable[[ParsedSchema], Any] = (lambda one: one.normalized()) if normalize else (lambda one: one.canonical)
-    for each in reversed(versions):
-        if replace(each.content, text=content.text) == content:
-            stored = parse_content(each.content, reference_texts(state, each.content.references))
-            if form(stored) == form(parsed):
-                return each
+    for each in alike[:SPELLINGS_MAX]:
+        stored = parse_if_readable(each.content, reference_texts(state, each.content.references))
+        if stored is not None and form(stored) == form(parsed):
+            return each
     return None
+
+
+def _is_alike(content: Content, request: SchemaRequest) -> bool:
+    return (
+        (content.schema_type, content.references) == (request.schema_type, request.references)
+        and request.metadata in (None, content.metadata)
+        and request.rule_set in (None, content.rule_set)
+    )
 
 
 def _group_of(content: Content, group: str) -> object:

@@ -6,20 +6,22 @@ raises RegistryError as its name in ``errors`` says, and LogUnavailableError.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
 from mainstem.client.log import Log
 from mainstem.registry import deletion, errors, registration, settings
 from mainstem.registry.formats.schema_format import ParsedSchema
 from mainstem.registry.names import GLOBAL, qualified, split_subject
-from mainstem.registry.parsing import parse_content, parse_request, reference_texts, resolved_references
+from mainstem.registry.parsing import (
+    SPELLINGS_MAX,
+    parse_content,
+    parse_if_readable,
+    parse_request,
+    reference_texts,
+    resolved_references,
+)
 from mainstem.registry.records import Content, Document, StoredSchema
 from mainstem.registry.requests import LATEST, SchemaRequest
 from mainstem.registry.state import RegistryState
-from mainstem.registry.store import SCHEMAS_TOPIC, Records, Store
-
-_Result = TypeVar("_Result")
+from mainstem.registry.store import SCHEMAS_TOPIC, Store
 
 
 class Registry:
@@ -35,7 +37,7 @@ class Registry:
     def register(self, subject: str, request: SchemaRequest, *, normalize: bool = False) -> StoredSchema:
         """Make a schema a version of a subject; one that is there already is returned."""
         self._prepare(subject, request)
-        return self._write(
+        return self._store.write(
             lambda state: registration.register(state, _aliased(state, subject), request, normalize=normalize)
         )
 
@@ -59,11 +61,12 @@ class Registry:
         """Parse outside of the lock what a step will need: the step finds it among what was parsed lately."""
         with self._store.reading() as state:
             texts = reference_texts(state, resolved_references(state, request.references))
-            latest = state.versions(_aliased(state, subject))[-1:]
-            stored = [(each.content, reference_texts(state, each.content.references)) for each in latest]
-        parse_request(request, texts)
-        for content, of_content in stored:
-            parse_content(content, of_content)
+            latest = [each.content for each in state.versions(_aliased(state, subject))[-SPELLINGS_MAX:]]
+            stored = [(each, reference_texts(state, each.references)) for each in latest]
+        canonical = parse_request(request, texts).canonical
+        if all(content.text != canonical for content, _ in stored):
+            for content, of_content in stored:
+                parse_if_readable(content, of_content)
 
     # ---- subjects and versions
 
@@ -125,11 +128,11 @@ class Registry:
 
     def delete_version(self, subject: str, version: int, *, permanent: bool = False) -> int:
         """Delete one version."""
-        return self._write(lambda state: deletion.delete_version(state, subject, version, permanent=permanent))
+        return self._store.write(lambda state: deletion.delete_version(state, subject, version, permanent=permanent))
 
     def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
         """Delete all versions of a subject."""
-        return self._write(lambda state: deletion.delete_subject(state, subject, permanent=permanent))
+        return self._store.write(lambda state: deletion.delete_subject(state, subject, permanent=permanent))
 
     # ---- ids
 
@@ -160,9 +163,6 @@ class Registry:
         with self._store.known() as state:
             texts = reference_texts(state, content.references)
         return parse_content(content, texts)
-
-    def _write(self, step: Callable[[RegistryState], tuple[Records, _Result]]) -> _Result:
-        return self._store.write(step)
 
 
 class RegistrySettings:

@@ -120,15 +120,16 @@ class RegistryState:
             applier = self._appliers.get(of_key["keytype"])
             if applier is not None and (of_value is None or isinstance(of_value, dict)):
                 applier(of_key, of_value, timestamp_ms)
-        except (KeyError, TypeError, ValueError, RecursionError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, RecursionError, AttributeError) as error:
             _LOG.warning(
                 "a record of the schemas topic cannot be read, and is left out: %r: %r", (key or b"")[:200], error
             )
 
     def _apply_schema(self, key: Document, value: Document | None, timestamp_ms: int) -> None:
+        schema = None if value is None else read_schema(key, value, timestamp_ms)
         self._remove(str(key["subject"]), int(key["version"]))
-        if value is not None:
-            self._add(read_schema(key, value, timestamp_ms))
+        if schema is not None:
+            self._add(schema)
 
     def _add(self, schema: StoredSchema) -> None:
         self.subjects.setdefault(schema.subject, {})[schema.version] = schema

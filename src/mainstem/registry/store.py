@@ -3,13 +3,13 @@
 Why transactions: several registries may serve one topic, on Mainstem or Apache Kafka. All use one transactional id. A
 write takes these steps:
 
-1. begin a transaction; the first one of a store, and the first one after it was fenced, fences every other store;
-2. read the topic up to its end;
-3. decide, by the state that this gave, which records to write;
-4. write and commit them. If another store has fenced this one since step 1, the log refuses, nothing is written, and
-   the steps are repeated.
+1. read the topic up to its end, and decide by the state that this gave: without records to write, this is all;
+2. begin a transaction, which fences every other store;
+3. read and decide again;
+4. write the records and commit them. If another store has fenced this one since step 2, the log refuses, nothing is
+   written, and the steps are repeated.
 
-So between step 2 and the commit no other registry has written, and two registrations of one schema get one id.
+So between step 3 and the commit no other registry has written, and two registrations of one schema get one id.
 
 Contract: thread-safe; one lock around the state, which is never held while the log is asked. A read reflects every
 write that was answered before it began, by any store. A write is answered when its records are durable and readable.
@@ -101,6 +101,10 @@ class Store:
         raise UnavailableError("other registries keep writing to the same topic; try again later")
 
     def _attempt(self, decide: Callable[[RegistryState], tuple[Records, _Result]]) -> _Result:
+        with self.reading() as state:
+            records, result = decide(state)
+        if not records:
+            return result
         self._ensure_topic()
         with self._log.transaction(self._transactional_id, timeout_s=_TRANSACTION_S) as transaction:
             with self.reading() as state:

@@ -6,7 +6,7 @@ import os
 
 from hypothesis import settings
 
-pytest_plugins = ("tests.support.tiers", "tests.support.sharing", "tests.support.browser")
+pytest_plugins = ("tests.support.tiers", "tests.support.sharing", "tests.support.browser", "tests.support.postgres")
 
 settings.register_profile("house", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("house")

@@ -11,7 +11,13 @@ from pathlib import Path
 
 import pytest
 
-_BY_FIXTURE = {"spark": "spark", "browser": "browser", "apache_kafka": "maven", "kafka_jars": "maven"}
+_BY_FIXTURE = {
+    "spark": "spark",
+    "browser": "browser",
+    "apache_kafka": "maven",
+    "kafka_jars": "maven",
+    "postgres_cluster": "slow",
+}
 _SLOW = (
     "broker/groups/test_slow_members.py",
     "broker/handlers/test_fetch_sessions.py",

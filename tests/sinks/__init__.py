@@ -1,0 +1,1 @@
+"""Tests of sinks: tables of foreign databases that are kept in step with topics."""

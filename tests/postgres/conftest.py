@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -113,9 +112,5 @@ def current_lsn(database: PostgresDatabase) -> int:
 
 
 @pytest.fixture
-def shop(mainstem_log: Log, postgres_database: PostgresDatabase) -> Iterator[Shop]:
-    yield Shop(mainstem_log, postgres_database, "s" + postgres_database.name.replace("_", "-"))
-
-
-def names(rows: Sequence[tuple[Any, ...]]) -> list[Any]:
-    return [row[0] for row in rows]
+def shop(mainstem_log: Log, postgres_database: PostgresDatabase) -> Shop:
+    return Shop(mainstem_log, postgres_database, "s" + postgres_database.name.replace("_", "-"))

@@ -119,9 +119,8 @@ class Capture:
         """Whether to commit now, between two transactions of the database."""
         now_s = time.monotonic()
         if self._writer.has_rows:
-            return (
-                not has_more or self._log_writer.size_bytes >= _COMMIT_BYTES or now_s - self._committed_s >= _COMMIT_S
-            )
+            is_large = self._log_writer.size_bytes >= _COMMIT_BYTES
+            return is_large or not has_more or now_s - self._committed_s >= _COMMIT_S
         if self._lsn <= self._log_writer.state.lsn:
             return False
         # Only other tables have changed. A reader may wait for that position: at once while there is work.

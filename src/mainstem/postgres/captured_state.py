@@ -1,8 +1,8 @@
 """How far a capture is, as two records of ``__mainstem_progress``, written in the transaction of what they tell.
 
-* The **progress record** (``pipelines.progress``): the database is its one source, a topic that exists only in positions,
-  ``__mainstem_postgres.shop``; its offset is the database's log position (LSN). So a view's coverage follows a row from
-  the database as it does through pipelines, and ``at_least=pg:LSN`` works.
+* The **progress record** (``pipelines.progress``): the database is its one source, a topic that exists only in
+  positions, ``__mainstem_postgres.shop``; its offset is the database's log position (LSN). So a view's coverage follows
+  a row from the database as it does through pipelines, and ``at_least=pg:LSN`` works.
 * The **capture record**, key ``shop:postgres``: which database it is, and how far the snapshot of each table is.
 
 The position is the end of the last whole transaction. One transaction of the database is never in two of the log, so no

@@ -135,8 +135,8 @@ class Changes:
         if self._log_writer.state.tables[str(table.name)].is_done:
             columns = ", ".join(table.encoder.unchanged(new))
             raise MachineError(
-                f"topic {table.topic} has no value of key {key[:80]!r}, and a change of it leaves out column {columns}: "
-                "records of the topic were deleted; take a new snapshot with --snapshot again"
+                f"topic {table.topic} has no value of key {key[:80]!r}, and a change of it leaves out column {columns}:"
+                " records of the topic were deleted; take a new snapshot with --snapshot again"
             )
         if old_key != key:
             self._writer.write(table, old_key, None, "d")

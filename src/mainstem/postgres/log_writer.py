@@ -1,8 +1,8 @@
 """Writes what a capture takes in into the log: in transactions, each with the capture's progress.
 
 A transaction of the log holds one or more whole transactions of the database. Its transactional id is the capture's: a
-process that takes over ends what an older one left open, and fences it. Rows are gathered by topic and encoded natively.
-Used by one thread.
+process that takes over ends what an older one left open, and fences it. Rows are gathered by topic and encoded
+natively. Used by one thread.
 """
 
 from __future__ import annotations

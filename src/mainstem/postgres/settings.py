@@ -61,7 +61,7 @@ class CaptureSettings:
         found = tuple(dict.fromkeys(TableName.parse(table) for table in tables))
         if not isinstance(name, str) or _NAME.fullmatch(name) is None:
             raise DefinitionError(
-                f"invalid name {name!r} of a capture: use small letters, digits, '_' and '-', at most 40, a letter first"
+                f"invalid name {name!r} of a capture: use at most 40 small letters, digits, '_' and '-', a letter first"
             )
         if not 1 <= len(found) <= TABLES_MAX:
             raise DefinitionError(f"capture {name}: name from 1 to {TABLES_MAX} tables, not {len(found)}")

@@ -84,8 +84,8 @@ class Start:
         settings = self._settings
         if (state.system_id, state.database) != (server.system_id, server.database):
             raise ConfigError(
-                f"capture {settings.name} was begun with database {state.database} of another server: take another name, "
-                "or take a new snapshot with --snapshot again"
+                f"capture {settings.name} was begun with database {state.database} of another server: take another "
+                "name, or take a new snapshot with --snapshot again"
             )
         check_slot(find_slot(self._connection, settings.slot), settings.slot, state.lsn, server.database)
         states: dict[str, TableState] = {}
@@ -93,8 +93,8 @@ class Start:
             known = state.tables.get(str(name))
             if known is not None and known.key != table.key:
                 raise ConfigError(
-                    f"the key of table {name} was ({', '.join(known.key)}) and is ({', '.join(table.key)}) now: take a new "
-                    "snapshot with --snapshot again"
+                    f"the key of table {name} was ({', '.join(known.key)}) and is ({', '.join(table.key)}) now: take a"
+                    " new snapshot with --snapshot again"
                 )
             states[str(name)] = known or self._new_table(table, state, again=False)
         publish(self._connection, settings.slot, settings.tables)
@@ -122,7 +122,7 @@ class Start:
                 return
             except ConfigError:
                 self._note(
-                    "WARNING: this log keeps no index of keys, so each change that leaves a large value out takes a scan "
-                    f"of {topic}; ALTER TABLE … REPLICA IDENTITY FULL avoids that"
+                    "WARNING: this log keeps no index of keys, so each change that leaves a large value out takes a "
+                    f"scan of {topic}; ALTER TABLE … REPLICA IDENTITY FULL avoids that"
                 )
         self._log.create_topic(topic, partitions=partitions, configs=_TOPIC_CONFIGS, exist_ok=True)

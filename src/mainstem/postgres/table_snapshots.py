@@ -80,7 +80,7 @@ class TableSnapshots:
         return next((name for name in self._settings.tables if not tables[str(name)].is_done), None)
 
     def mark(self, message: LogicalMessage) -> None:
-        """The stream has come to a message: if it is the chunk's mark, append what the stream did not change meanwhile."""
+        """The stream has come to a message. If it is the chunk's mark: append what was not changed meanwhile."""
         if message.prefix != MARK or not self._chunks.is_busy or message.content != self._chunks.mark:
             return
         chunk, window = self._chunks.result(), self._writer.window

@@ -83,7 +83,7 @@ class TableWriter:
         known: Mapping[str, str] | None = None,
         before: str | None = None,
     ) -> None:
-        """Write a row, or its end (None). ``known``: the JSON of its unchanged values; ``before``: the row before it."""
+        """Write a row, or its end (None). ``known``: the JSON of unchanged values; ``before``: the row as it was."""
         value = None if row is None else table.encoder.value(row, known)
         window = self.window_of(table)
         if window is not None and operation != "r":

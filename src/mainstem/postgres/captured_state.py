@@ -98,7 +98,12 @@ class CapturedState:
             "database": self.database,
             "tables": {name: table.to_json() for name, table in self.tables.items()},
         }
-        return (self.name + _SUFFIX).encode(), json.dumps(document, separators=(",", ":")).encode()
+        return capture_key(self.name).encode(), json.dumps(document, separators=(",", ":")).encode()
+
+
+def capture_key(name: str) -> str:
+    """The key of the capture record."""
+    return name + _SUFFIX
 
 
 def database_partition(name: str) -> TopicPartition:
@@ -109,7 +114,7 @@ def database_partition(name: str) -> TopicPartition:
 def read_state(log: Log, name: str) -> CapturedState:
     """The state of a capture as the log has it; one that has not begun when there is none. Raises SchemaError."""
     state = CapturedState(name)
-    for key in (name, name + _SUFFIX):
+    for key in (name, capture_key(name)):
         try:
             records = list(log.read(PROGRESS_TOPIC, key=key, every_partition=True))
         except UnknownTopicError:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from mainstem.errors import ConfigError, MachineError
+from mainstem.pipelines.definitions import CaptureSettings, TableName
 from mainstem.postgres.log_writer import LogWriter
 from mainstem.postgres.rows import LEFT_OVER, RESERVED, RowEncoder, fields_of
 from mainstem.postgres.server.catalog import Types, check_columns, rows_of
 from mainstem.postgres.server.pgoutput import UNCHANGED, Delete, Insert, Relation, Truncate, Update, Values
-from mainstem.postgres.settings import CaptureSettings, TableName
 from mainstem.postgres.table_writer import CapturedTable, TableWriter
 from mainstem.postgres.topic_values import latest_value, live_keys
 from mainstem.schema.registry import register
@@ -35,32 +35,41 @@ class Changes:
         self._connection = connection
         self._types = Types(connection)
         self._tables: dict[int, CapturedTable] = {}
+        self._others: dict[int, TableName] = {}
 
     def apply(self, change: Insert | Update | Delete | Truncate | Relation) -> None:
         """Write a change. Raises ConfigError, DefinitionError, MachineError, and what the log raises."""
         match change:
             case Insert():
-                table = self._tables[change.relation]
+                table = self._table(change.relation)
                 self._writer.write(table, table.encoder.key_of(change.new), change.new, "c")
             case Update():
-                self._update(self._tables[change.relation], change)
+                self._update(self._table(change.relation), change)
             case Delete():
-                self._delete(self._tables[change.relation], change)
+                self._delete(self._table(change.relation), change)
             case Truncate():
                 for relation in change.relations:
-                    self._truncate(self._tables[relation])
+                    self._truncate(self._table(relation))
             case Relation():
                 self._relation(change)
+
+    def _table(self, relation: int) -> CapturedTable:
+        table = self._tables.get(relation)
+        if table is None:
+            raise ConfigError(
+                f"changes of table {self._others.get(relation, relation)} come, and the capture does not name it: it "
+                f"was renamed, or added to publication {self._settings.slot}; name it in the capture's tables"
+            )
+        return table
 
     def _relation(self, relation: Relation) -> None:
         """A table as its next rows are: its first ones, or after a change of its columns."""
         name = TableName(relation.schema, relation.name)
         state = self._log_writer.state.tables.get(str(name))
-        if state is None:
-            raise ConfigError(
-                f"changes of table {name} come, and the capture does not name it: the table was renamed, or added to "
-                f"publication {self._settings.slot}; name it in the capture's tables"
-            )
+        if state is None:  # a partition, whose rows come as those of its root; or a table that was renamed
+            self._tables.pop(relation.oid, None)
+            self._others[relation.oid] = name
+            return
         check_columns(name, [column.name for column in relation.columns], RESERVED)
         of_identity = {column.name for column in relation.columns if column.is_identity}
         if relation.identity != "f" and of_identity != set(state.key):

@@ -14,9 +14,9 @@ from typing import Final
 
 from mainstem.client.values import json_text
 from mainstem.errors import SchemaError
+from mainstem.pipelines.definitions import TableName
 from mainstem.postgres.server.column_types import ColumnType
 from mainstem.postgres.server.pgoutput import UNCHANGED, Value
-from mainstem.postgres.settings import TableName
 from mainstem.schema.types import RESERVED_NAMES, Column, TopicSchema
 
 LEFT_OVER: Final = "_postgres"

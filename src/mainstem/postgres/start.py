@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from mainstem.errors import ConfigError
+from mainstem.pipelines.definitions import CaptureSettings, TableName
 from mainstem.pipelines.progress import PROGRESS_TOPIC
 from mainstem.pipelines.state import STATES_TOPIC
 from mainstem.postgres.captured_state import CapturedState, TableState
@@ -18,7 +19,6 @@ from mainstem.postgres.log_writer import LogWriter
 from mainstem.postgres.rows import RESERVED
 from mainstem.postgres.server.catalog import Server, Table, check_columns, check_server, find_table, warnings_of
 from mainstem.postgres.server.slot import check_slot, drop, find_slot, make_slot, publish
-from mainstem.postgres.settings import CaptureSettings, TableName
 from mainstem.schema.registry import SCHEMAS_TOPIC, SYSTEM_TOPIC_CONFIGS
 
 if TYPE_CHECKING:

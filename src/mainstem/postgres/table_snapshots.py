@@ -11,17 +11,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from mainstem.errors import ConfigError
+from mainstem.pipelines.definitions import CaptureSettings
 from mainstem.postgres.captured_state import TableState
 from mainstem.postgres.changes import Changes
 from mainstem.postgres.log_writer import LogWriter
 from mainstem.postgres.rows import RowEncoder
 from mainstem.postgres.server.catalog import Types, rows_of
-from mainstem.postgres.server.chunks import MARK, ChunkReader, ChunkRows
+from mainstem.postgres.server.chunks import MARK, ChunkReader, ChunkRows, SnapshotXids
 from mainstem.postgres.server.pgoutput import UNCHANGED, LogicalMessage, Values
-from mainstem.postgres.settings import CaptureSettings
 from mainstem.postgres.table_writer import CapturedTable, TableWriter
 from mainstem.postgres.topic_values import live_keys
-from mainstem.postgres.windows import SeenXids, SnapshotXids, Window
+from mainstem.postgres.windows import SeenXids, Window
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log

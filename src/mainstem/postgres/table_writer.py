@@ -11,10 +11,10 @@ from typing import Final, Literal
 from mainstem.client.values import json_text, time_text
 from mainstem.errors import MainstemError
 from mainstem.model import lsn_text
+from mainstem.pipelines.definitions import Envelope, TableName
 from mainstem.postgres.log_writer import Headers, LogWriter
 from mainstem.postgres.rows import RowEncoder
 from mainstem.postgres.server.pgoutput import Begin, Values
-from mainstem.postgres.settings import Envelope, TableName
 from mainstem.postgres.topic_values import OpenValues
 from mainstem.postgres.windows import Window
 

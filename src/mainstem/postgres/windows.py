@@ -17,31 +17,10 @@ again.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
 
+from mainstem.pipelines.definitions import TableName
+from mainstem.postgres.server.chunks import SnapshotXids
 from mainstem.postgres.server.pgoutput import Values
-from mainstem.postgres.settings import TableName
-
-_XID_SPACE: Final = 1 << 32
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotXids:
-    """What a snapshot does not see: transactions from ``xmax`` on, and those that were ``running``."""
-
-    xmax: int
-    running: frozenset[int]
-
-    @classmethod
-    def parse(cls, text: str) -> SnapshotXids:
-        """Read ``pg_current_snapshot()``: ``xmin:xmax:xip,…``."""
-        _, xmax, running = text.split(":")
-        return cls(int(xmax), frozenset(int(xid) % _XID_SPACE for xid in running.split(",") if xid))
-
-    def misses(self, xid: int) -> bool:
-        """Whether it does not see a transaction, by the 32 bits of its id."""
-        ahead = (xid - self.xmax) % _XID_SPACE
-        return ahead < _XID_SPACE // 2 or xid in self.running
 
 
 class SeenXids:

@@ -60,10 +60,15 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     of_log, of_gateway = divided(settings or (), log=bootstrap)
     declared = load_app(app)
     Choices.parse(changed or ()).require_known(declared.pipelines)
+    if declared.captures:
+        require("postgres")
     with stopping_cleanly(), Stack(data, note) as stack:
         ready = {"kafka": bootstrap or stack.start_log(listen, of_log)}
         deploy_app(app, ready["kafka"])
         app = app.resolve()
+        captures = [stack.launch_capture(app, ready["kafka"], name) for name in declared.captures]
+        for process in captures:
+            stack.supervisor.wait_ready(process)  # their topics are there: what reads them may start
         if declared.pipelines:
             stack.launch_pipelines(app, declared.name, ready["kafka"], master, once=once, changed=changed or ())
         if once:

@@ -13,8 +13,8 @@ import psycopg2
 from psycopg2 import sql
 
 from mainstem.errors import ConfigError, DefinitionError, MachineError, MainstemError, UnavailableError
+from mainstem.pipelines.definitions import TableName
 from mainstem.postgres.server.column_types import SESSION, ColumnType, PostgresType, column_type
-from mainstem.postgres.settings import TableName
 
 OLDEST: Final = 140_000
 """The oldest server: before version 14 pgoutput sends no messages, which snapshots need."""
@@ -59,6 +59,20 @@ class Server(NamedTuple):
     database: str
 
 
+def database_of(dsn: str) -> str:
+    """The database that a DSN names; empty when it names none. Raises ConfigError for what is no DSN."""
+    from psycopg2.extensions import parse_dsn
+
+    try:
+        return str(parse_dsn(dsn).get("dbname", ""))
+    except psycopg2.ProgrammingError as error:
+        raise _wrong_dsn(error) from error
+
+
+def _wrong_dsn(error: Exception) -> ConfigError:
+    return ConfigError(f"the DSN cannot be read: use host=… dbname=…, or postgresql://…; {_word(error)}")
+
+
 def connect(dsn: str, *, replication: bool = False) -> Any:
     """A connection whose statements are committed one by one, with the session's settings for values.
 
@@ -83,7 +97,7 @@ def connect(dsn: str, *, replication: bool = False) -> Any:
             **extra,
         )
     except psycopg2.ProgrammingError as error:
-        raise ConfigError(f"the DSN cannot be read: use host=… dbname=…, or postgresql://…; {_word(error)}") from error
+        raise _wrong_dsn(error) from error
     except psycopg2.OperationalError as error:
         raise _login_error(error) from error
     if not replication:

@@ -20,17 +20,36 @@ from psycopg2 import sql
 
 from mainstem.background import failed
 from mainstem.errors import MachineError, MainstemError
+from mainstem.pipelines.definitions import TableName
 from mainstem.postgres.server.catalog import Table, connect, explained, find_table, rows_of
-from mainstem.postgres.settings import TableName
-from mainstem.postgres.windows import SnapshotXids
 
 MARK: Final = "mainstem"
 """The prefix of marks in the stream."""
+_XID_SPACE: Final = 1 << 32
 _ROWS_FIRST: Final = 500
 _ROWS_MAX: Final = 50_000
 _BYTES_WANTED: Final = 4 << 20
 _BYTES_MAX: Final = 128 << 20
 _ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotXids:
+    """What a snapshot does not see: transactions from ``xmax`` on, and those that were ``running``."""
+
+    xmax: int
+    running: frozenset[int]
+
+    @classmethod
+    def parse(cls, text: str) -> SnapshotXids:
+        """Read ``pg_current_snapshot()``: ``xmin:xmax:xip,…``."""
+        _, xmax, running = text.split(":")
+        return cls(int(xmax), frozenset(int(xid) % _XID_SPACE for xid in running.split(",") if xid))
+
+    def misses(self, xid: int) -> bool:
+        """Whether it does not see a transaction, by the 32 bits of its id."""
+        ahead = (xid - self.xmax) % _XID_SPACE
+        return ahead < _XID_SPACE // 2 or xid in self.running
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from psycopg2 import sql
 
 from mainstem.errors import ConfigError, MachineError
 from mainstem.model import lsn_text, parse_lsn
+from mainstem.pipelines.definitions import TableName
 from mainstem.postgres.server.catalog import rows_of
-from mainstem.postgres.settings import TableName
 
 _SLOT: Final = """
 SELECT plugin, database, active, confirmed_flush_lsn::text, wal_status, safe_wal_size,

@@ -10,9 +10,9 @@ import pytest
 
 from mainstem.client.log import Log
 from mainstem.model import Position
+from mainstem.pipelines.definitions import CaptureSettings
 from mainstem.postgres.capture import Capture, CaptureCounts
 from mainstem.postgres.captured_state import read_state
-from mainstem.pipelines.definitions import CaptureSettings
 from tests.support.eventually import eventually
 from tests.support.postgres import PostgresDatabase
 

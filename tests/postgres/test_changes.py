@@ -90,7 +90,8 @@ def test_a_large_value_that_was_not_changed_is_in_every_record_of_its_row(shop: 
     shop.execute("ALTER TABLE orders ALTER note SET STORAGE EXTERNAL, ALTER data SET STORAGE EXTERNAL")
     shop.execute("ALTER TABLE orders ALTER tags SET STORAGE EXTERNAL")
     large = "(SELECT string_agg(md5(n::text), '') FROM generate_series(1, {}) n)"
-    row = f"'new', {large.format(400)}, jsonb_build_object('a', {large.format(300)}, 'b', 1.50), {large.format(99)}::bytea"
+    tags = f"jsonb_build_object('a', {large.format(300)}, 'b', 1.50)"
+    row = f"'new', {large.format(400)}, {tags}, {large.format(99)}::bytea"
     shop.execute(f"INSERT INTO orders VALUES (1, {row})")
     with shop.capture() as capture:
         capture.caught_up(shop.database)

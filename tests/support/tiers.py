@@ -60,6 +60,7 @@ _SLOW = (
     "log/test_timestamps.py",
     "node/test_stack.py",
     "record/test_arrow_decode_histories.py",
+    "postgres/test_kills.py",
     "registry/test_avro_java.py",
     "registry/test_json_schema_soundness.py",
     "registry/test_kills.py",

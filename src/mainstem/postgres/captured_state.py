@@ -26,7 +26,7 @@ _SUFFIX: Final = ":postgres"
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """How far the snapshot of a table is.
+    """How far the snapshot of a table is. ``oid``: the table's; one that was made again has another.
 
     ``after``: the key of the last row that was read, as PostgreSQL's texts; None before the first. ``began_at``: the
     topic's end when the snapshot began; keys that have no record behind it are gone when the snapshot is done.
@@ -34,6 +34,7 @@ class TableState:
 
     topic: str
     key: tuple[str, ...]
+    oid: int
     is_done: bool = False
     after: tuple[str, ...] | None = None
     rows: int = 0
@@ -44,6 +45,7 @@ class TableState:
         return {
             "topic": self.topic,
             "key": list(self.key),
+            "oid": self.oid,
             "done": self.is_done,
             "after": None if self.after is None else list(self.after),
             "rows": self.rows,
@@ -57,6 +59,7 @@ class TableState:
         return cls(
             str(document["topic"]),
             tuple(document["key"]),
+            int(document["oid"]),
             bool(document["done"]),
             None if after is None else tuple(after),
             int(document["rows"]),

@@ -35,40 +35,37 @@ class Changes:
         self._connection = connection
         self._types = Types(connection)
         self._tables: dict[int, CapturedTable] = {}
-        self._others: dict[int, TableName] = {}
+        self._left_out: set[int] = set()
 
     def apply(self, change: Insert | Update | Delete | Truncate | Relation) -> None:
         """Write a change. Raises ConfigError, DefinitionError, MachineError, and what the log raises."""
         match change:
-            case Insert():
-                table = self._table(change.relation)
-                self._writer.write(table, table.encoder.key_of(change.new), change.new, "c")
-            case Update():
-                self._update(self._table(change.relation), change)
-            case Delete():
-                self._delete(self._table(change.relation), change)
-            case Truncate():
-                for relation in change.relations:
-                    self._truncate(self._table(relation))
             case Relation():
                 self._relation(change)
-
-    def _table(self, relation: int) -> CapturedTable:
-        table = self._tables.get(relation)
-        if table is None:
-            raise ConfigError(
-                f"changes of table {self._others.get(relation, relation)} come, and the capture does not name it: it "
-                f"was renamed, or added to publication {self._settings.slot}; name it in the capture's tables"
-            )
-        return table
+            case Truncate():
+                for relation in change.relations:
+                    if relation not in self._left_out:
+                        self._truncate(self._tables[relation])
+            case _ if change.relation in self._left_out:
+                pass
+            case Insert():
+                table = self._tables[change.relation]
+                self._writer.write(table, table.encoder.key_of(change.new), change.new, "c")
+            case Update():
+                self._update(self._tables[change.relation], change)
+            case Delete():
+                self._delete(self._tables[change.relation], change)
 
     def _relation(self, relation: Relation) -> None:
         """A table as its next rows are: its first ones, or after a change of its columns."""
         name = TableName(relation.schema, relation.name)
-        state = self._log_writer.state.tables.get(str(name))
-        if state is None:  # a partition, whose rows come as those of its root; or a table that was renamed
-            self._tables.pop(relation.oid, None)
-            self._others[relation.oid] = name
+        states = self._log_writer.state.tables
+        state = states.get(str(name))
+        former = next((each for each, known in states.items() if known.oid == relation.oid and each != str(name)), None)
+        if former is not None:
+            raise ConfigError(f"table {former} is called {name} now: name it so in the capture's tables")
+        if state is None:  # a partition, whose rows come as those of its root; or a table that is not named any more
+            self._left_out.add(relation.oid)
             return
         check_columns(name, [column.name for column in relation.columns], RESERVED)
         of_identity = {column.name for column in relation.columns if column.is_identity}
@@ -127,6 +124,7 @@ class Changes:
         is_open, value = self._writer.open_values.find(table.topic, key)
         if not is_open:
             value = latest_value(self._log, table.topic, key)
+            self._writer.open_values.remember(table.topic, key, value)
         if not value:
             return None
         fields = fields_of(value.decode())

@@ -41,6 +41,8 @@ class Connector:
         self._note = note
         self._again = again
         self._stopping = threading.Event()
+        self._has_ended = threading.Event()
+        self._noted: set[str] = set()
         self._counts = CaptureCounts()
         self._states = _States(settings, log, app, self._counts)
 
@@ -66,7 +68,7 @@ class Connector:
             self._states.failed(error, None)
             raise
         finally:
-            self._stopping.set()
+            self._has_ended.set()
             if publisher.is_alive():
                 publisher.join()
 
@@ -93,12 +95,17 @@ class Connector:
             self._states.status = Status.RUNNING
             ready()
 
-        capture = Capture(self._settings, self._log, self._counts, self._note)
+        capture = Capture(self._settings, self._log, self._counts, self._note_once)
         capture.run(self._stopping, again=self._again, on_ready=on_ready)
+
+    def _note_once(self, warning: str) -> None:
+        if warning not in self._noted:
+            self._noted.add(warning)
+            self._note(warning)
 
     def _publish(self) -> None:
         try:
-            while not self._stopping.wait(_LOOK_S):
+            while not self._has_ended.wait(_LOOK_S):
                 self._states.publish()
         except Exception as error:  # noqa: BLE001 - the capture goes on without it
             failed("state of the capture", error)

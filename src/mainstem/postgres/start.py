@@ -96,7 +96,8 @@ class Start:
                     f"the key of table {name} was ({', '.join(known.key)}) and is ({', '.join(table.key)}) now: take a"
                     " new snapshot with --snapshot again"
                 )
-            states[str(name)] = known or self._new_table(table, state, again=False)
+            is_same = known is not None and known.oid == table.oid  # else it was dropped and made again
+            states[str(name)] = known if is_same and known else self._new_table(table, state, again=known is not None)
         publish(self._connection, settings.slot, settings.tables)
         return replace(state, tables=states)
 
@@ -110,7 +111,7 @@ class Start:
                 f"topic {topic} exists and has records that are not of capture {self._settings.name}: delete it "
                 f"(mainstem topics delete {topic}), or take another name for the capture"
             )
-        return TableState(topic, table.key, began_at=end)
+        return TableState(topic, table.key, table.oid, began_at=end)
 
     def _make_topic(self, topic: str, *, leaves_out: bool) -> None:
         """``leaves_out``: changes may leave large values out; they are then looked up by key."""

@@ -7,6 +7,7 @@ noted here while they are written. Notes go to a file when they are many. Used b
 from __future__ import annotations
 
 import sqlite3
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Final
 
@@ -16,23 +17,28 @@ from mainstem.model import Position, TopicPartition
 _PAGE: Final = 1_000
 _ENTRY_BYTES: Final = 100
 _RECENT_BYTES_MAX: Final = 32 << 20
+_COMMITTED_BYTES_MAX: Final = 64 << 20
 
 
 class OpenValues:
-    """The latest value of each key that the open transaction has written, by topic.
+    """The latest value of each key that the open transaction has written, by topic; and of keys written lately.
 
     A topic whose values are never asked for is noted with empty values.
     """
 
     def __init__(self) -> None:
+        self._committed: OrderedDict[tuple[str, bytes], bytes | None] = OrderedDict()
+        """Written by earlier transactions, the longest unused first. A key is here or in the open transaction."""
+        self._committed_bytes = 0
         self._recent: dict[str, dict[bytes, bytes | None]] = {}
         self._recent_bytes = 0
         self._database: sqlite3.Connection | None = None
 
     def note(self, topic: str, key: bytes, value: bytes | None) -> None:
         """The transaction has written this."""
+        self._forget(topic, key)
         self._recent.setdefault(topic, {})[key] = value
-        self._recent_bytes += len(key) + len(value or b"") + _ENTRY_BYTES
+        self._recent_bytes += _size(key, value)
         if self._recent_bytes > _RECENT_BYTES_MAX:
             self._put_aside()
 
@@ -46,10 +52,13 @@ class OpenValues:
         self._forget_recent()
 
     def find(self, topic: str, key: bytes) -> tuple[bool, bytes | None]:
-        """Whether the transaction has written the key, and the latest value."""
+        """Whether the latest value of the key is known here, and that value."""
         recent = self._recent.get(topic, {})
         if key in recent:
             return True, recent[key]
+        if (topic, key) in self._committed:
+            self._committed.move_to_end((topic, key))
+            return True, self._committed[topic, key]
         if self._database is None:
             return False, None
         row = self._database.execute("SELECT value FROM latest WHERE topic = ? AND key = ?", (topic, key)).fetchone()
@@ -62,21 +71,50 @@ class OpenValues:
         yield from self._recent.get(topic, {}).items()
 
     def clear(self) -> None:
-        """The transaction has ended."""
+        """The transaction is committed."""
+        for topic, values in self._recent.items():
+            for key, value in values.items():
+                if value != b"":
+                    self.remember(topic, key, value)
         self._forget_recent()
         if self._database is not None:
             self._database.close()
             self._database = None
+
+    def remember(self, topic: str, key: bytes, value: bytes | None) -> None:
+        """The latest committed value of a key, while there is room."""
+        self._committed[topic, key] = value
+        self._committed_bytes += _size(key, value)
+        while self._committed_bytes > _COMMITTED_BYTES_MAX:
+            (_, old_key), old_value = self._committed.popitem(last=False)
+            self._committed_bytes -= _size(old_key, old_value)
+
+    def _forget(self, topic: str, key: bytes) -> None:
+        if (topic, key) in self._committed:
+            self._committed_bytes -= _size(key, self._committed.pop((topic, key)))
 
     def _forget_recent(self) -> None:
         self._recent.clear()
         self._recent_bytes = 0
 
 
+def _size(key: bytes, value: bytes | None) -> int:
+    return len(key) + len(value or b"") + _ENTRY_BYTES
+
+
 def latest_value(log: Log, topic: str, key: bytes) -> bytes | None:
-    """The latest committed value of a key; None when it has none, or was deleted. By the topic's key index, if any."""
+    """The latest committed value of a key; None when it has none, or was deleted.
+
+    With a key index that is one read of a batch, else a scan of the key's partition.
+    """
+    every = log.read_key(topic, key)
+    if every.last_offset is not None and every.last_offset >= 0:
+        start = Position(dict.fromkeys(every.end, every.last_offset))
+        last = list(log.read_key(topic, key, start=start))
+        if last:  # else it was of a transaction that was aborted
+            return last[-1].value
     value = None
-    for record in log.read_key(topic, key):
+    for record in every:
         value = record.value
     return value
 

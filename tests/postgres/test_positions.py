@@ -96,7 +96,7 @@ def test_an_app_declares_captured_tables_once(shop: Shop) -> None:
     captured = app.postgres("shop", dsn="dbname=x", tables=["orders", "sales.lines"])
     assert [topic.name for topic in captured.values()] == ["shop.orders", "shop.sales.lines"]
     assert captured["public.orders"] is captured["orders"]
-    with pytest.raises(DefinitionError, match="it has: public.orders, sales.lines"):
+    with pytest.raises(DefinitionError, match=r"it has: public\.orders, sales\.lines"):
         captured["customers"]
     with pytest.raises(DefinitionError, match="capture shop is declared already"):
         app.postgres("shop", dsn="dbname=x", tables=["orders"])

@@ -9,6 +9,6 @@
 * ``table_writer``, ``rows``: rows as keys and values of their topics
 * ``topic_values``: values that a topic has already
 * ``captured_state``: how far a capture is, as records of the log
-* ``log_writer``: transactions of the log
-* ``server``: what talks to the PostgreSQL server
+* ``transaction_writer``: transactions of the log
+* ``server``: talks to the PostgreSQL server
 """

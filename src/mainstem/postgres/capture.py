@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Final
 
 from mainstem.pipelines.definitions import CaptureSettings
 from mainstem.postgres.captured_state import TableState
-from mainstem.postgres.changes import Changes
-from mainstem.postgres.log_writer import LogWriter
+from mainstem.postgres.changes import TableChanges
 from mainstem.postgres.server.catalog import connect
 from mainstem.postgres.server.pgoutput import Begin, Commit, LogicalMessage, decode
 from mainstem.postgres.server.replication import ReplicationStream
-from mainstem.postgres.start import Start
+from mainstem.postgres.start import CaptureStart
 from mainstem.postgres.table_snapshots import TableSnapshots
 from mainstem.postgres.table_writer import TableWriter
+from mainstem.postgres.transaction_writer import TransactionWriter
 
 if TYPE_CHECKING:
     from threading import Event
@@ -39,7 +39,7 @@ _ACTIVE_S: Final = 1.0
 
 @dataclass(slots=True)
 class CaptureCounts:
-    """What a capture has done since its process started, and where it is. Written by the capture's thread alone."""
+    """The counts of a capture since its process started, and where it is. Written by the capture's thread alone."""
 
     records: int = 0
     commits: int = 0
@@ -69,13 +69,13 @@ class Capture:
         LogUnavailableError, ProducerFencedError when another process has taken over.
         """
         settings = self._settings
-        with LogWriter(self._log, settings.name) as self._log_writer:
+        with TransactionWriter(self._log, settings.name) as self._log_writer:
             connection = connect(settings.dsn)
             try:
-                self._lsn = Start(settings, self._log, self._log_writer, connection, self._note).run(again=again)
+                self._lsn = CaptureStart(settings, self._log, self._log_writer, connection, self._note).run(again=again)
                 self._writer = TableWriter(self._log_writer, settings.envelope)
                 parts = (settings, self._log, self._log_writer, self._writer)
-                self._changes = Changes(*parts, connection)
+                self._changes = TableChanges(*parts, connection)
                 self._snapshots = TableSnapshots(*parts, self._changes, connection)
                 self._tell()
                 try:

@@ -110,7 +110,7 @@ def capture_key(name: str) -> str:
 
 
 def database_partition(name: str) -> TopicPartition:
-    """The topic partition that stands for a database in positions."""
+    """The topic partition by which positions name a database."""
     return TopicPartition(DATABASE_TOPIC_PREFIX + name, 0)
 
 

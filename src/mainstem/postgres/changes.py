@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mainstem.errors import ConfigError, MachineError
 from mainstem.pipelines.definitions import CaptureSettings, TableName
-from mainstem.postgres.log_writer import LogWriter
 from mainstem.postgres.rows import LEFT_OVER, RESERVED, RowEncoder, fields_of
 from mainstem.postgres.server.catalog import Types, check_columns, rows_of
-from mainstem.postgres.server.pgoutput import UNCHANGED, Delete, Insert, Relation, Truncate, Update, Values
+from mainstem.postgres.server.pgoutput import UNCHANGED, Relation, RowDelete, RowInsert, RowUpdate, Truncate, Values
 from mainstem.postgres.table_writer import CapturedTable, TableWriter
 from mainstem.postgres.topic_values import latest_value, live_keys
+from mainstem.postgres.transaction_writer import TransactionWriter
 from mainstem.schema.registry import register
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 _SHAPE: Final = "SELECT attname, attndims, attstorage <> 'p' FROM pg_attribute WHERE attrelid = %s AND attnum > 0"
 
 
-class Changes:
+class TableChanges:
     """Writes changes by ``writer``. ``connection`` is asked for types and columns only."""
 
     def __init__(
-        self, settings: CaptureSettings, log: Log, log_writer: LogWriter, writer: TableWriter, connection: Any
+        self, settings: CaptureSettings, log: Log, log_writer: TransactionWriter, writer: TableWriter, connection: Any
     ) -> None:
         self._settings = settings
         self._log = log
@@ -37,7 +37,7 @@ class Changes:
         self._tables: dict[int, CapturedTable] = {}
         self._left_out: set[int] = set()
 
-    def apply(self, change: Insert | Update | Delete | Truncate | Relation) -> None:
+    def apply(self, change: RowInsert | RowUpdate | RowDelete | Truncate | Relation) -> None:
         """Write a change. Raises ConfigError, DefinitionError, MachineError, and what the log raises."""
         match change:
             case Relation():
@@ -48,12 +48,12 @@ class Changes:
                         self._truncate(self._tables[relation])
             case _ if change.relation in self._left_out:
                 pass
-            case Insert():
+            case RowInsert():
                 table = self._tables[change.relation]
                 self._writer.write(table, table.encoder.key_of(change.new), change.new, "c")
-            case Update():
+            case RowUpdate():
                 self._update(self._tables[change.relation], change)
-            case Delete():
+            case RowDelete():
                 self._delete(self._tables[change.relation], change)
 
     def _relation(self, relation: Relation) -> None:
@@ -93,7 +93,7 @@ class Changes:
         if self._settings.envelope == "row":
             register(self._log, topic, encoder.schema, encoder.key)
 
-    def _update(self, table: CapturedTable, update: Update) -> None:
+    def _update(self, table: CapturedTable, update: RowUpdate) -> None:
         encoder, new, old = table.encoder, update.new, update.old
         before = None
         if old is not None:
@@ -155,7 +155,7 @@ class Changes:
         window.touched.discard(key)
         window.partial[key] = new
 
-    def _delete(self, table: CapturedTable, delete: Delete) -> None:
+    def _delete(self, table: CapturedTable, delete: RowDelete) -> None:
         before = None if UNCHANGED in delete.old else self._before(table, delete.old)
         self._writer.write(table, table.encoder.key_of(delete.old), None, "d", before=before)
 

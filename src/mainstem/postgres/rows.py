@@ -101,7 +101,7 @@ class RowEncoder:
 
 
 def fields_of(text: str) -> dict[str, str]:
-    """The fields of a JSON object by name, each as its piece of the text: nothing is written anew.
+    """The fields of a JSON object by name, each as its piece of the text, unchanged.
 
     Raises SchemaError for what is not a JSON object that this package has written.
     """

@@ -15,10 +15,10 @@ from mainstem.pipelines.definitions import CaptureSettings, TableName
 from mainstem.pipelines.progress import PROGRESS_TOPIC
 from mainstem.pipelines.state import STATES_TOPIC
 from mainstem.postgres.captured_state import CapturedState, TableState
-from mainstem.postgres.log_writer import LogWriter
 from mainstem.postgres.rows import RESERVED
-from mainstem.postgres.server.catalog import Server, Table, check_columns, check_server, find_table, warnings_of
+from mainstem.postgres.server.catalog import Server, SourceTable, check_columns, check_server, find_table, warnings_of
 from mainstem.postgres.server.slot import check_slot, drop, find_slot, make_slot, publish
+from mainstem.postgres.transaction_writer import TransactionWriter
 from mainstem.schema.registry import SCHEMAS_TOPIC, SYSTEM_TOPIC_CONFIGS
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ _TOPIC_CONFIGS: Final = {"cleanup.policy": "compact", "max.message.bytes": str(_
 _KEY_INDEX: Final = {"mainstem.key.index": "true"}
 
 
-class Start:
+class CaptureStart:
     """One start of a capture. ``note`` gets warnings for the user, a line each."""
 
     def __init__(
         self,
         settings: CaptureSettings,
         log: Log,
-        log_writer: LogWriter,
+        log_writer: TransactionWriter,
         connection: Any,
         note: Callable[[str], None],
     ) -> None:
@@ -70,7 +70,7 @@ class Start:
         return lsn
 
     def _from_the_beginning(
-        self, state: CapturedState, server: Server, tables: Mapping[TableName, Table], *, again: bool
+        self, state: CapturedState, server: Server, tables: Mapping[TableName, SourceTable], *, again: bool
     ) -> tuple[CapturedState, int]:
         states = {str(name): self._new_table(table, state, again=again) for name, table in tables.items()}
         drop(self._connection, self._settings.slot)
@@ -79,7 +79,7 @@ class Start:
         return replace(state, system_id=server.system_id, database=server.database, tables=states), lsn
 
     def _from_where_it_was(
-        self, state: CapturedState, server: Server, tables: Mapping[TableName, Table]
+        self, state: CapturedState, server: Server, tables: Mapping[TableName, SourceTable]
     ) -> CapturedState:
         settings = self._settings
         if (state.system_id, state.database) != (server.system_id, server.database):
@@ -101,7 +101,7 @@ class Start:
         publish(self._connection, settings.slot, settings.tables)
         return replace(state, tables=states)
 
-    def _new_table(self, table: Table, state: CapturedState, *, again: bool) -> TableState:
+    def _new_table(self, table: SourceTable, state: CapturedState, *, again: bool) -> TableState:
         """A table whose snapshot begins now, and its topic. Raises ConfigError for a topic with records of others."""
         topic = self._settings.topic_of(table.name)
         self._make_topic(topic, leaves_out=table.identity != "f" and any(each.is_out_of_line for each in table.columns))

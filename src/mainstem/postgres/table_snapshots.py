@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 from mainstem.errors import ConfigError
 from mainstem.pipelines.definitions import CaptureSettings
 from mainstem.postgres.captured_state import TableState
-from mainstem.postgres.changes import Changes
-from mainstem.postgres.log_writer import LogWriter
+from mainstem.postgres.changes import TableChanges
 from mainstem.postgres.rows import RowEncoder
 from mainstem.postgres.server.catalog import Types, rows_of
 from mainstem.postgres.server.chunks import MARK, ChunkReader, ChunkRows, SnapshotXids
 from mainstem.postgres.server.pgoutput import UNCHANGED, LogicalMessage, Values
 from mainstem.postgres.table_writer import CapturedTable, TableWriter
 from mainstem.postgres.topic_values import live_keys
+from mainstem.postgres.transaction_writer import TransactionWriter
 from mainstem.postgres.windows import SeenXids, Window
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ class TableSnapshots:
         self,
         settings: CaptureSettings,
         log: Log,
-        log_writer: LogWriter,
+        log_writer: TransactionWriter,
         writer: TableWriter,
-        changes: Changes,
+        changes: TableChanges,
         connection: Any,
     ) -> None:
         """To be made before the stream begins, and after the last change of the publication."""
@@ -124,7 +124,7 @@ class TableSnapshots:
         return CapturedTable(name, state.topic, RowEncoder(name, types, state.key), leaves_out)
 
     def _end_what_is_gone(self, table: CapturedTable, state: TableState) -> None:
-        """Tombstones for keys that the topic had before the snapshot began, and that the table has no more."""
+        """Tombstones for keys that the topic had before the snapshot began, and that the table does not have."""
         if any(state.began_at.values()):
             for key in live_keys(self._log, table.topic, self._writer.open_values, before=state.began_at):
                 self._writer.write(table, key, None, "d")

@@ -12,10 +12,10 @@ from mainstem.client.values import json_text, time_text
 from mainstem.errors import MainstemError
 from mainstem.model import lsn_text
 from mainstem.pipelines.definitions import Envelope, TableName
-from mainstem.postgres.log_writer import Headers, LogWriter
 from mainstem.postgres.rows import RowEncoder
 from mainstem.postgres.server.pgoutput import Begin, Values
 from mainstem.postgres.topic_values import OpenValues
+from mainstem.postgres.transaction_writer import Headers, TransactionWriter
 from mainstem.postgres.windows import Window
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1)
@@ -37,7 +37,7 @@ class CapturedTable:
 class TableWriter:
     """Writes rows, and notes them for those who need them later. ``window`` is that of the chunk being read, if any."""
 
-    def __init__(self, log_writer: LogWriter, envelope: Envelope) -> None:
+    def __init__(self, log_writer: TransactionWriter, envelope: Envelope) -> None:
         self.open_values = OpenValues()
         self.window: Window | None = None
         self.has_rows = False

@@ -1,4 +1,4 @@
-"""What a topic of a capture holds: the latest value of a key, and the keys that are alive.
+"""The latest value of a key in a capture's topic, and the keys that are alive.
 
 Both are asked of the log, and of the transaction that is still open: its records are not readable yet, so they are
 noted here while they are written. Notes go to a file when they are many. Used by one thread.

@@ -1,4 +1,4 @@
-"""What the stream changes while a chunk of a table is read: these rows are newer than the chunk's.
+"""Rows that the stream changes while a chunk of a table is read: they are newer than the chunk's.
 
 The order that is relied on (after Andreakis and Papapanagiotou, "DBLog: A Watermark Based Change-Data-Capture
 Framework"):

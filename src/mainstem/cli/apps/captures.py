@@ -44,7 +44,7 @@ def postgres(
     partitions: Annotated[int, typer.Option("--partitions", help="Of each topic that is created.")] = 1,
     snapshot: Annotated[
         str | None,
-        typer.Option("--snapshot", metavar="again", help="again: replace the slot, and read all tables anew."),
+        typer.Option("--snapshot", metavar="again", help="again: replace the slot, and read all tables again."),
     ] = None,
     bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP,
 ) -> None:

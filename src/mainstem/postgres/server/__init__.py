@@ -1,4 +1,4 @@
-"""What talks to the PostgreSQL server, and reads what it says.
+"""Talks to the PostgreSQL server, and reads its answers.
 
 * ``catalog``: the server, its tables and its types; refusals
 * ``slot``: the publication and the replication slot

@@ -1,4 +1,4 @@
-"""What a database says of itself: its server, its tables and its types. Refuses what cannot be captured.
+"""The catalog of a database: its server, its tables and its types. Refuses what cannot be captured.
 
 Every refusal says what to do, if need be as the statement to run.
 """
@@ -41,7 +41,7 @@ class TableColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class SourceTable:
     """A table that can be captured. ``key``: the columns of its primary key, or of the index of its identity."""
 
     oid: int
@@ -164,7 +164,7 @@ def check_server(connection: Any) -> Server:
 
 
 def warnings_of(connection: Any) -> list[str]:
-    """What is allowed and may fill the database's disk, a line each."""
+    """Warnings of settings that are allowed and may fill the database's disk, a line each."""
     ((kept,),) = rows_of(connection, "SELECT current_setting('max_slot_wal_keep_size')")
     if kept != "-1":
         return []
@@ -193,7 +193,7 @@ WHERE i.indexrelid = %s AND k.place <= i.indnkeyatts ORDER BY k.place
 """
 
 
-def find_table(connection: Any, name: TableName) -> Table:
+def find_table(connection: Any, name: TableName) -> SourceTable:
     """A table as it is now. Raises ConfigError for one that cannot be captured, with what to do."""
     found = rows_of(connection, _TABLES, (name.schema, name.name))
     if not found:
@@ -228,7 +228,7 @@ def find_table(connection: Any, name: TableName) -> Table:
     ]
     if not set(key) <= {column.name for column in columns}:
         raise ConfigError(f"the key of table {name} has a generated column, whose changes PostgreSQL does not stream")
-    return Table(oid, name, identity, key, tuple(columns))
+    return SourceTable(oid, name, identity, key, tuple(columns))
 
 
 def _quoted(connection: Any, name: TableName) -> str:

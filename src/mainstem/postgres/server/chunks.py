@@ -21,7 +21,7 @@ from psycopg2 import sql
 from mainstem.background import failed
 from mainstem.errors import MachineError, MainstemError
 from mainstem.pipelines.definitions import TableName
-from mainstem.postgres.server.catalog import Table, connect, explained, find_table, rows_of
+from mainstem.postgres.server.catalog import SourceTable, connect, explained, find_table, rows_of
 
 MARK: Final = "mainstem"
 """The prefix of marks in the stream."""
@@ -35,7 +35,7 @@ _ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "
 
 @dataclass(frozen=True, slots=True)
 class SnapshotXids:
-    """What a snapshot does not see: transactions from ``xmax`` on, and those that were ``running``."""
+    """The transactions that a snapshot does not see: those from ``xmax`` on, and those that were ``running``."""
 
     xmax: int
     running: frozenset[int]
@@ -57,7 +57,7 @@ class ChunkRows:
     """Rows as PostgreSQL's texts, with the table as it was read. ``mark`` stands in the stream behind them."""
 
     mark: bytes
-    table: Table
+    table: SourceTable
     rows: Sequence[list[str | None]]
     xids: SnapshotXids
     is_last: bool
@@ -132,7 +132,7 @@ class ChunkReader:
     def _run(self, name: TableName, after: Sequence[str] | None) -> None:
         try:
             self._result = self._read_smaller(name, after)
-        except Exception as error:  # noqa: BLE001 - whoever asked must learn of it
+        except Exception as error:  # noqa: BLE001 - the capture must learn of it
             if not isinstance(error, MainstemError | psycopg2.Error):
                 failed("snapshot", error)
             self._result = explained(error)
@@ -171,7 +171,7 @@ class ChunkReader:
         return ChunkRows(self.mark, table, rows.rows, xids, len(rows.rows) < self._limit, rows.size_bytes)
 
 
-def _copy(connection: Any, table: Table, after: Sequence[str] | None, limit: int) -> str:
+def _copy(connection: Any, table: SourceTable, after: Sequence[str] | None, limit: int) -> str:
     columns = sql.SQL(", ").join(sql.Identifier(column.name) for column in table.columns)
     key = sql.SQL(", ").join(sql.Identifier(name) for name in table.key)
     where = sql.SQL("")
@@ -196,7 +196,7 @@ def _type_text(connection: Any, oid: int) -> str:
 
 
 class _Rows:
-    """What COPY writes to: one call for each row, in PostgreSQL's text format."""
+    """The file that COPY writes to: one call for each row, in PostgreSQL's text format."""
 
     def __init__(self) -> None:
         self.rows: list[list[str | None]] = []

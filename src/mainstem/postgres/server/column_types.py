@@ -1,7 +1,7 @@
 """PostgreSQL's types as columns of a topic, and its text of a value as JSON.
 
 A value without a form in its column's type (``NaN`` in a numeric, ``infinity`` and years before Christ in times) has no
-JSON here: ``to_json`` gives None. Whoever writes the row keeps PostgreSQL's text beside it.
+JSON here: ``to_json`` gives None, and ``rows`` keeps PostgreSQL's text beside the row.
 
 The text is that of a session with ``SESSION`` set. Pure functions; safe from any thread.
 """
@@ -28,7 +28,7 @@ SESSION: Final = {
 """The settings that decide how PostgreSQL writes values."""
 _PRECISION_MAX: Final = 38
 _HEADER: Final = 4
-"""What PostgreSQL adds to a type modifier (VARHDRSZ)."""
+"""PostgreSQL adds it to a type modifier (VARHDRSZ)."""
 _AROUND: Final = "[[["
 """How deep a value lies in its record, envelope included."""
 

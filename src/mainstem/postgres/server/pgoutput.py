@@ -77,7 +77,7 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True)
-class Insert:
+class RowInsert:
     """A new row."""
 
     relation: int
@@ -85,7 +85,7 @@ class Insert:
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class RowUpdate:
     """A changed row. ``old``: the row before (O), or the columns of its identity (K) when these changed; or None."""
 
     relation: int
@@ -95,7 +95,7 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class RowDelete:
     """A row that is gone: the row before (O), or the columns of its identity (K)."""
 
     relation: int
@@ -118,7 +118,7 @@ class LogicalMessage:
     content: bytes
 
 
-Message = Begin | Commit | Relation | Insert | Update | Delete | Truncate | LogicalMessage
+Message = Begin | Commit | Relation | RowInsert | RowUpdate | RowDelete | Truncate | LogicalMessage
 
 
 def decode(payload: bytes) -> Message | None:
@@ -160,27 +160,27 @@ def _relation(payload: bytes) -> Relation:
     return Relation(oid, schema or "pg_catalog", name, identity, tuple(columns))
 
 
-def _insert(payload: bytes) -> Insert:
+def _insert(payload: bytes) -> RowInsert:
     (oid,) = _OID.unpack_from(payload, 1)
     new, _ = _tuple(payload, 6)
-    return Insert(oid, new)
+    return RowInsert(oid, new)
 
 
-def _update(payload: bytes) -> Update:
+def _update(payload: bytes) -> RowUpdate:
     (oid,) = _OID.unpack_from(payload, 1)
     kind = chr(payload[5])
     if kind == "N":
         new, _ = _tuple(payload, 6)
-        return Update(oid, "", None, new)
+        return RowUpdate(oid, "", None, new)
     old, at = _tuple(payload, 6)
     new, _ = _tuple(payload, at + 1)
-    return Update(oid, kind, old, new)
+    return RowUpdate(oid, kind, old, new)
 
 
-def _delete(payload: bytes) -> Delete:
+def _delete(payload: bytes) -> RowDelete:
     (oid,) = _OID.unpack_from(payload, 1)
     old, _ = _tuple(payload, 6)
-    return Delete(oid, chr(payload[5]), old)
+    return RowDelete(oid, chr(payload[5]), old)
 
 
 def _truncate(payload: bytes) -> Truncate:

@@ -96,13 +96,13 @@ class ReplicationStream:
         try:
             while not self._stopping.is_set():
                 self._hand_on(self._read())
-        except Exception as error:  # noqa: BLE001 - whoever takes the chunks must learn of it
+        except Exception as error:  # noqa: BLE001 - the reader of the chunks must learn of it
             if not isinstance(explained(error), DatabaseUnavailableError):
                 failed("replication stream", error)
             self._hand_on_end(explained(error))
 
     def _read(self) -> list[bytes | int]:
-        """What has come; waits a little when nothing has."""
+        """The messages that have come; waits a little when none has."""
         chunk: list[bytes | int] = []
         size = 0
         while size < _CHUNK_BYTES:

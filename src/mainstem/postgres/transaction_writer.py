@@ -52,7 +52,7 @@ class _Gathered:
     size_bytes: int = 0
 
 
-class LogWriter:
+class TransactionWriter:
     """Appends rows, and commits them with the state. A context manager: an error aborts what is open."""
 
     def __init__(self, log: Log, name: str) -> None:
@@ -166,7 +166,7 @@ class LogWriter:
             raise self._producer.explained(error) from error
         return base + read_header(batch).record_count
 
-    def __enter__(self) -> LogWriter:
+    def __enter__(self) -> TransactionWriter:
         return self
 
     def __exit__(

@@ -68,3 +68,7 @@ def _stop_at_end_of_input(connector: Connector) -> None:
     while os.read(sys.stdin.fileno(), 4096):
         continue
     connector.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

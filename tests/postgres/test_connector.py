@@ -116,6 +116,7 @@ def test_the_state_tells_the_slot_and_the_snapshots(shop: Shop, capsys: pytest.C
             "public.orders": {"topic": f"{shop.name}.orders", "snapshot_rows": 30, "snapshot_done": True}
         }
         assert database["lag_bytes"] < 1 << 20
+        assert database["snapshots_pending"] == 0
         assert execute(["connect", "status", "--bootstrap", shop.log.bootstrap, "--json"]) == 0
         assert shop.name in [each["name"] for each in json.loads(capsys.readouterr().out)["captures"]]
         assert execute(["connect", "status", "--bootstrap", shop.log.bootstrap]) == 0

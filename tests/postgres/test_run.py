@@ -48,6 +48,7 @@ def test_an_app_with_a_captured_database_runs_and_goes_on(shop: Shop, tmp_path: 
                 assert answer.json()["rows"] == [{"n": 100, "total": "1262.50", "u": 0}]
                 (state,) = client.get("/pipelines").json()["pipelines"]
                 assert (state["name"], state["outputs"]) == ("shop", ["shop.orders"])
+                assert 'mainstem_capture_snapshots_pending{capture="shop"} 0' in client.get("/metrics").text
                 refused = client.get("/views/orders/keys/7", params={"at_least": "pg:bank:0/1"})
                 assert refused.status_code == 400
         finally:

@@ -280,7 +280,7 @@ class App:
     def _find_input(self, entry: Input | str, where: str) -> Input:
         if isinstance(entry, Table):
             topic = self._find_topic(entry.topic, where)
-            if not topic.key:
+            if not topic.key and not topic.captured:
                 raise DefinitionError(f"{where}: topic {topic.name} has no key, so it cannot be read as a table")
             return topic.table()
         return self._find_topic(entry, where)

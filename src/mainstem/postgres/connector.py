@@ -177,7 +177,13 @@ class _States:
             name: {"topic": table.topic, "snapshot_rows": table.rows, "snapshot_done": table.is_done}
             for name, table in self._counts.tables.items()
         }
-        return {"lsn": lsn_text(self._counts.lsn), "slot": self._settings.slot, **self._slot, "tables": tables}
+        return {
+            "lsn": lsn_text(self._counts.lsn),
+            "slot": self._settings.slot,
+            **self._slot,
+            "snapshots_pending": sum(not table.is_done for table in self._counts.tables.values()),
+            "tables": tables,
+        }
 
     def _ask_for_slot(self) -> None:
         """Where the slot is, by a connection for this look alone: the capture's own may wait."""

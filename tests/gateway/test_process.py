@@ -72,7 +72,7 @@ def test_a_taken_port_is_one_clear_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         line = failed(gateway("--bootstrap", "127.0.0.1:1", "--http", f"127.0.0.1:{port}"), code=4)
-    assert line == f"error: 127.0.0.1:{port} is in use by another process; choose another address (--http)"
+    assert line == f"error: 127.0.0.1:{port} is in use by another process; choose another address"
 
 
 def test_an_address_that_is_not_loopback_is_refused() -> None:

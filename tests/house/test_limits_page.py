@@ -42,6 +42,7 @@ CONSTANTS = {
         "gateway.registry.registry_query:SCHEMAS_MAX",
         "gateway.registry.registry_query:SUBJECTS_MAX",
     ],
+    "texts of a list of schemas": ["gateway.registry.registry_json:LIST_CHARACTERS_MAX"],
     "JSON values": ["gateway.http.bodies:VALUES_MAX", "gateway.http.bodies:RECORD_VALUES_MAX"],
     "time in which a client takes": [
         "gateway.access.request_limits:PIECE_BYTES",

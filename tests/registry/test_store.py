@@ -119,6 +119,12 @@ def test_a_topic_of_several_partitions_is_refused(registry_log: Log, topic: str)
         registry.register("a", avro("A"))
 
 
+def test_a_topic_that_would_forget_schemas_is_refused(registry_log: Log, topic: str) -> None:
+    registry_log.create_topic(topic, partitions=1, configs={"cleanup.policy": "compact,delete"})
+    with pytest.raises(ConfigError, match="set it to compact"):
+        Registry(registry_log, topic).register("a", avro("A"))
+
+
 def test_a_write_that_another_registry_interrupts_is_made_whole(registry_log: Log, topic: str) -> None:
     """Another producer takes over the transactional id between reading and writing: the step is taken again."""
     registry, calls = Registry(registry_log, topic), []

@@ -64,6 +64,7 @@ class Store:
         self._lock = threading.Lock()
         self._reading = threading.Lock()
         self._writing = threading.Lock()
+        self._is_compacted = False
         self._state = RegistryState()
         self._position: Position | None = None
         """How far the state goes; None before the topic was read."""
@@ -154,6 +155,14 @@ class Store:
         self._position = reader.position
 
     def _ensure_topic(self) -> None:
-        if self._position is not None:
+        """Make the topic. Raises ConfigError for one that would forget schemas."""
+        if self._position is None:
+            self._log.create_topic(self._topic, partitions=1, configs={"cleanup.policy": "compact"}, exist_ok=True)
+        if self._is_compacted:
             return
-        self._log.create_topic(self._topic, partitions=1, configs={"cleanup.policy": "compact"}, exist_ok=True)
+        policy = self._log.describe_topic(self._topic).configs.get("cleanup.policy")
+        if policy != "compact":
+            raise ConfigError(
+                f"topic {self._topic} has cleanup.policy={policy}, which removes schemas in time: set it to compact"
+            )
+        self._is_compacted = True

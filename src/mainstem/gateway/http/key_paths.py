@@ -12,16 +12,22 @@ from typing import Final
 from starlette.convertors import Convertor, register_url_convertor
 
 
-class _KeyConvertor(Convertor[str]):
-    """Any text up to the very end of the path."""
+class TextConvertor(Convertor[str]):
+    """Any text, slashes and line breaks included, as far as ``regex`` goes."""
 
-    regex = r"[\s\S]*\Z"
+    regex = r"[\s\S]+"
 
     def convert(self, value: str) -> str:
         return value
 
     def to_string(self, value: str) -> str:
         return value
+
+
+class _KeyConvertor(TextConvertor):
+    """Any text up to the very end of the path."""
+
+    regex = r"[\s\S]*\Z"
 
 
 register_url_convertor("record_key", _KeyConvertor())

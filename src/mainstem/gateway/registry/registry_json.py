@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from mainstem.client.values import json_text
+from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.http.problem_responses import HttpError
 from mainstem.json_depth import is_too_deep
 from mainstem.registry.errors import RegistryError
@@ -32,6 +34,7 @@ _MEDIA_TYPES: Final = (
 )
 _ANY_TYPE: Final = ("*/*", "application/*")
 _QUICK_BYTES: Final = 64 << 10
+LIST_CHARACTERS_MAX: Final = 16 << 20
 
 
 def answer(request: Request, document: Any, *, status: int = 200) -> Response:
@@ -39,9 +42,24 @@ def answer(request: Request, document: Any, *, status: int = 200) -> Response:
     return Response(json_text(document).encode(errors="replace"), status, media_type=_accepted(request))
 
 
-def text_answer(request: Request, text: str) -> Response:
-    """A schema's bare text."""
-    return Response(text.encode(errors="replace"), media_type=_accepted(request))
+async def answer_of(workers: Workers, request: Request, read: Callable[[], Any]) -> Response:
+    """The answer with what ``read`` returns. Both are made in a thread: a list may have many megabytes."""
+    return await workers.run(lambda: answer(request, read()))
+
+
+async def text_answer_of(workers: Workers, request: Request, read: Callable[[], str]) -> Response:
+    """The answer with a schema's bare text, which ``read`` returns."""
+    return await workers.run(lambda: Response(read().encode(errors="replace"), media_type=_accepted(request)))
+
+
+def of_bounded_length(schemas: Iterable[StoredSchema]) -> Iterator[StoredSchema]:
+    """The first of the schemas, and those behind it while the texts have at most LIST_CHARACTERS_MAX characters."""
+    size = 0
+    for number, each in enumerate(schemas):
+        size += len(each.content.text)
+        if number and size > LIST_CHARACTERS_MAX:
+            return
+        yield each
 
 
 def _accepted(request: Request) -> str:
@@ -103,6 +121,12 @@ def schema_text(registry: Registry, stored: StoredSchema, wanted: str) -> str:
     if wanted == "resolved":
         return registry.parsed(stored.content).resolved()
     return stored.content.text
+
+
+def stored_json(request: Request, registry: Registry, find: Callable[[], StoredSchema], wanted: str) -> Document:
+    """The version that ``find`` returns, with its text in the form ``wanted``."""
+    stored = find()
+    return version_json(request, stored, schema_text(registry, stored, wanted))
 
 
 def version_json(request: Request, stored: StoredSchema, text: str | None = None) -> Document:

@@ -13,10 +13,11 @@ import json
 import re
 from typing import Any, Final
 
-from starlette.convertors import Convertor, register_url_convertor
+from starlette.convertors import register_url_convertor
 
 from mainstem.client.values import json_text
 from mainstem.gateway.access.request_limits import AsgiApp, Message, Receive, Scope, Send
+from mainstem.gateway.http.key_paths import TextConvertor
 from mainstem.gateway.registry.registry_json import CONTEXT, MEDIA_TYPE
 from mainstem.problems import CONTENT_TYPE
 from mainstem.registry.errors import RegistryError
@@ -30,19 +31,7 @@ _STORE_ERROR: Final = 50001
 _OF_THE_STORE: Final = (502, 503, 504)
 
 
-class _SubjectConvertor(Convertor[str]):
-    """A subject in a path: any text, slashes included."""
-
-    regex = r"[\s\S]+"
-
-    def convert(self, value: str) -> str:
-        return value
-
-    def to_string(self, value: str) -> str:
-        return value
-
-
-register_url_convertor("subject", _SubjectConvertor())
+register_url_convertor("subject", TextConvertor())
 SUBJECT: Final = "{subject:subject}"
 
 

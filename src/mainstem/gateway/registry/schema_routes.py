@@ -15,10 +15,12 @@ from mainstem.gateway.access.routes import Routes
 from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.registry.registry_json import (
     answer,
+    answer_of,
     content_json,
     context_of,
+    of_bounded_length,
     schema_text,
-    text_answer,
+    text_answer_of,
     version_json,
 )
 from mainstem.gateway.registry.registry_query import (
@@ -58,7 +60,7 @@ def _add_ids(router: Routes, prefix: str, registry: Registry, workers: Workers) 
             document = content_json(request, stored, schema_text(registry, stored, query.format))
             return {**document, "maxId": registry.settings.greatest_id(context)} if query.fetchMaxId else document
 
-        return answer(request, await workers.run(read))
+        return await answer_of(workers, request, read)
 
     @router.declare_hidden("GET", f"{prefix}/schemas/ids/{{schema_id}}/schema", READ_ALL)
     async def read_text(request: Request, schema_id: str, query: Annotated[SchemaQuery, Query()]) -> Response:
@@ -67,7 +69,7 @@ def _add_ids(router: Routes, prefix: str, registry: Registry, workers: Workers) 
         def read() -> str:
             return schema_text(registry, registry.with_id(context, number)[0], query.format)
 
-        return text_answer(request, await workers.run(read))
+        return await text_answer_of(workers, request, read)
 
     @router.declare_hidden("GET", f"{prefix}/schemas/guids/{{guid}}", READ_ALL)
     async def read_by_guid(request: Request, guid: str, query: Annotated[SchemaQuery, Query()]) -> Response:
@@ -75,18 +77,21 @@ def _add_ids(router: Routes, prefix: str, registry: Registry, workers: Workers) 
             stored = registry.with_guid(guid.lower())[0]
             return content_json(request, stored, schema_text(registry, stored, query.format))
 
-        return answer(request, await workers.run(read))
+        return await answer_of(workers, request, read)
 
     @router.declare_hidden("GET", f"{prefix}/schemas/guids/{{guid}}/ids", READ_ALL)
     async def read_ids(request: Request, guid: str, _: Annotated[RegistryQuery, Query()]) -> Response:
-        found = await workers.run(registry.with_guid, guid.lower())
-        ids = sorted({(split_subject(each.subject)[0], each.id) for each in found})
-        return answer(request, [{"context": context, "id": number} for context, number in ids])
+        def read() -> list[dict[str, Any]]:
+            found = registry.with_guid(guid.lower())
+            ids = sorted({(split_subject(each.subject)[0], each.id) for each in found})
+            return [{"context": context, "id": number} for context, number in ids]
+
+        return await answer_of(workers, request, read)
 
 
 def _add_users(router: Routes, prefix: str, registry: Registry, workers: Workers) -> None:
-    async def users(request: Request, schema_id: str, query: UsesQuery) -> list[StoredSchema]:
-        found = await workers.run(registry.users_of, context_of(request, query.subject), _id_of(schema_id))
+    def users(request: Request, schema_id: str, query: UsesQuery) -> list[StoredSchema]:
+        found = registry.users_of(context_of(request, query.subject), _id_of(schema_id))
         users = [each for each in found if query.deleted or not each.is_deleted]
         if not users:
             raise schema_not_found(schema_id)
@@ -95,22 +100,31 @@ def _add_users(router: Routes, prefix: str, registry: Registry, workers: Workers
 
     @router.declare_hidden("GET", f"{prefix}/schemas/ids/{{schema_id}}/subjects", READ_ALL)
     async def read_subjects(request: Request, schema_id: str, query: Annotated[UsesQuery, Query()]) -> Response:
-        found = await users(request, schema_id, query)
-        return answer(request, query.page(list(dict.fromkeys(each.subject for each in found)), SUBJECTS_MAX))
+        def read() -> list[str]:
+            found = dict.fromkeys(each.subject for each in users(request, schema_id, query))
+            return query.page(list(found), SUBJECTS_MAX)
+
+        return await answer_of(workers, request, read)
 
     @router.declare_hidden("GET", f"{prefix}/schemas/ids/{{schema_id}}/versions", READ_ALL)
     async def read_versions(request: Request, schema_id: str, query: Annotated[UsesQuery, Query()]) -> Response:
-        found = await users(request, schema_id, query)
-        places = [{"subject": each.subject, "version": each.version} for each in found]
-        return answer(request, query.page(places, SUBJECTS_MAX))
+        def read() -> list[dict[str, Any]]:
+            found = query.page(users(request, schema_id, query), SUBJECTS_MAX)
+            return [{"subject": each.subject, "version": each.version} for each in found]
+
+        return await answer_of(workers, request, read)
 
 
 def _add_lists(router: Routes, prefix: str, registry: Registry, workers: Workers) -> None:
     @router.declare_hidden("GET", f"{prefix}/schemas", READ_ALL)
     async def list_schemas(request: Request, query: Annotated[SchemasQuery, Query()]) -> Response:
         context, name = subjects_asked_for(query, request)
-        found = await workers.run(registry.schemas, context, name, deleted=query.deleted, latest_only=query.latestOnly)
-        return answer(request, [version_json(request, each) for each in query.page(found, SCHEMAS_MAX)])
+
+        def read() -> list[dict[str, Any]]:
+            found = registry.schemas(context, name, deleted=query.deleted, latest_only=query.latestOnly)
+            return [version_json(request, each) for each in of_bounded_length(query.page(found, SCHEMAS_MAX))]
+
+        return await answer_of(workers, request, read)
 
     @router.declare_hidden("GET", f"{prefix}/schemas/types", READ_ALL)
     async def list_types(request: Request, _: Annotated[RegistryQuery, Query()]) -> Response:
@@ -118,7 +132,7 @@ def _add_lists(router: Routes, prefix: str, registry: Registry, workers: Workers
 
     @router.declare_hidden("GET", f"{prefix}/contexts", READ_ALL)
     async def list_contexts(request: Request, query: Annotated[PageQuery, Query()]) -> Response:
-        return answer(request, query.page(await workers.run(registry.settings.contexts), SUBJECTS_MAX))
+        return await answer_of(workers, request, lambda: query.page(registry.settings.contexts(), SUBJECTS_MAX))
 
     @router.declare_hidden("DELETE", f"{prefix}/contexts/{{context}}", ADMIN_ALL)
     async def delete_context(context: str, _: Annotated[RegistryQuery, Query()]) -> Response:

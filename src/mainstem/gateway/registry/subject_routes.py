@@ -5,6 +5,7 @@ The paths and answers are those of Confluent's Schema Registry, version 1 of its
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import Query
@@ -17,12 +18,13 @@ from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.registry.registry_json import (
     accepts_unknown,
     answer,
+    answer_of,
     context_of,
     read_body,
     schema_text,
+    stored_json,
     subject_of,
-    text_answer,
-    version_json,
+    text_answer_of,
 )
 from mainstem.gateway.registry.registry_paths import SUBJECT
 from mainstem.gateway.registry.registry_query import (
@@ -36,7 +38,6 @@ from mainstem.gateway.registry.registry_query import (
 )
 from mainstem.gateway.registry.registry_query import subjects_asked_for as asked_for
 from mainstem.registry.names import split_subject
-from mainstem.registry.records import StoredSchema
 from mainstem.registry.registry import Registry
 from mainstem.registry.requests import read_schema_request, read_version
 
@@ -54,24 +55,34 @@ def _add_lists(router: Routes, prefix: str, registry: Registry, workers: Workers
     @router.declare_hidden("GET", f"{prefix}/subjects", READ_ALL)
     async def list_subjects(request: Request, query: Annotated[SubjectsQuery, Query()]) -> Response:
         context, name = asked_for(query, request)
-        subjects = await workers.run(
-            registry.subjects, context, name, deleted=query.deleted, deleted_only=query.deletedOnly
-        )
-        return answer(request, query.page(subjects, SUBJECTS_MAX))
+
+        def read() -> list[str]:
+            found = registry.subjects(context, name, deleted=query.deleted, deleted_only=query.deletedOnly)
+            return query.page(found, SUBJECTS_MAX)
+
+        return await answer_of(workers, request, read)
 
     @router.declare_hidden("GET", f"{prefix}/subjects/{SUBJECT}/versions", READ_ALL)
     async def list_versions(request: Request, subject: str, query: Annotated[DeletedQuery, Query()]) -> Response:
         name = subject_of(request, subject)
-        versions = await workers.run(registry.versions, name, deleted=query.deleted, deleted_only=query.deletedOnly)
-        return answer(request, query.page(versions, SUBJECTS_MAX))
+
+        def read() -> list[int]:
+            found = registry.versions(name, deleted=query.deleted, deleted_only=query.deletedOnly)
+            return query.page(found, SUBJECTS_MAX)
+
+        return await answer_of(workers, request, read)
 
     @router.declare_hidden("GET", f"{prefix}/subjects/{SUBJECT}/versions/{{version}}/referencedby", READ_ALL)
     async def list_referrers(
         request: Request, subject: str, version: str, query: Annotated[DeletedQuery, Query()]
     ) -> Response:
         name, number = subject_of(request, subject), read_version(version)
-        found = await workers.run(registry.referrers, name, number, deleted=query.deleted)
-        return answer(request, query.page(sorted({each.id for each in found}), SUBJECTS_MAX))
+
+        def read() -> list[int]:
+            found = registry.referrers(name, number, deleted=query.deleted)
+            return query.page(sorted({each.id for each in found}), SUBJECTS_MAX)
+
+        return await answer_of(workers, request, read)
 
 
 def _add_versions(router: Routes, prefix: str, registry: Registry, workers: Workers) -> None:
@@ -84,7 +95,7 @@ def _add_versions(router: Routes, prefix: str, registry: Registry, workers: Work
         def read() -> str:
             return schema_text(registry, registry.version(name, number, deleted=query.deleted), query.format)
 
-        return text_answer(request, await workers.run(read))
+        return await text_answer_of(workers, request, read)
 
     @router.declare_hidden("GET", f"{prefix}/subjects/{SUBJECT}/versions/{{version}}", READ_ALL)
     async def read_one(
@@ -92,22 +103,16 @@ def _add_versions(router: Routes, prefix: str, registry: Registry, workers: Work
     ) -> Response:
         name, number = subject_of(request, subject), read_version(version)
 
-        def read() -> tuple[StoredSchema, str]:
-            stored = registry.version(name, number, deleted=query.deleted)
-            return stored, schema_text(registry, stored, query.format)
-
-        return answer(request, version_json(request, *await workers.run(read)))
+        find = partial(registry.version, name, number, deleted=query.deleted)
+        return await answer_of(workers, request, partial(stored_json, request, registry, find, query.format))
 
     @router.declare_hidden("GET", f"{prefix}/subjects/{SUBJECT}/metadata", READ_ALL)
     async def read_by_metadata(request: Request, subject: str, query: Annotated[MetadataQuery, Query()]) -> Response:
         wanted = dict(zip(query.key, query.value, strict=False))
         name = subject_of(request, subject)
 
-        def read() -> tuple[StoredSchema, str]:
-            stored = registry.latest_with(name, wanted, deleted=query.deleted)
-            return stored, schema_text(registry, stored, query.format)
-
-        return answer(request, version_json(request, *await workers.run(read)))
+        find = partial(registry.latest_with, name, wanted, deleted=query.deleted)
+        return await answer_of(workers, request, partial(stored_json, request, registry, find, query.format))
 
 
 def _add_registration(router: Routes, prefix: str, registry: Registry, workers: Workers) -> None:
@@ -126,11 +131,8 @@ def _add_registration(router: Routes, prefix: str, registry: Registry, workers: 
         name = subject_of(request, subject)
         wanted = read_schema_request(await read_body(request), split_subject(name)[0])
 
-        def find() -> tuple[StoredSchema, str]:
-            stored = registry.look_up(name, wanted, normalize=query.normalize, deleted=query.deleted)
-            return stored, schema_text(registry, stored, query.format)
-
-        return answer(request, version_json(request, *await workers.run(find)))
+        find = partial(registry.look_up, name, wanted, normalize=query.normalize, deleted=query.deleted)
+        return await answer_of(workers, request, partial(stored_json, request, registry, find, query.format))
 
 
 def _add_deletion(router: Routes, prefix: str, registry: Registry, workers: Workers) -> None:

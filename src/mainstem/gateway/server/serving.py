@@ -122,9 +122,7 @@ def listen_tcp(address: str, *, insecure: bool, is_secured: bool = False) -> soc
         listening.bind(target)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise AddressInUseError(
-                f"{address} is in use by another process; choose another address (--http)"
-            ) from error
+            raise AddressInUseError(f"{address} is in use by another process; choose another address") from error
         raise ConfigError(
             f"cannot listen on {address}: {error.strerror or error}; use an address of this machine"
         ) from error

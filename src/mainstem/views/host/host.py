@@ -86,7 +86,7 @@ class ViewHost:
         self._views: Mapping[str, View] = {
             definition.name: View(definition, directory / definition.name, around) for definition in views
         }
-        samplers = [view.sampler for view in self._views.values()]
+        samplers = [view.sampler for view in self._views.values() if view.definition.kind.verified_in_background]
         self._sampling = None if sampling is None else SamplingThread(samplers)
         self._ends_client = around.wire_client("ends")
         self._samples = EndSamples(partial(committed_ends, self._ends_client), self._coverage.upstream, self._clock)

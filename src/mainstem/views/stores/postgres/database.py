@@ -16,7 +16,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from mainstem.errors import DefinitionError, MainstemError, MissingDependencyError, StorageError, ViewStoppedError
 from mainstem.views.stores.store import StoreUnavailableError
@@ -27,6 +27,7 @@ try:
 except ImportError:  # the extra is not installed: `Database` says so
     psycopg2 = None
 
+T = TypeVar("T")
 DSN_VARIABLE: Final = "MAINSTEM_POSTGRES_DSN"
 Session: TypeAlias = Any
 """A connection of psycopg2."""
@@ -95,24 +96,27 @@ class Database:
             _read_any_date(session)
             return session
 
-    @contextmanager
-    def reading(self) -> Iterator[Session]:
-        """A connection whose transaction reads one state of the database. Raises StoreUnavailableError."""
-        session = self.take_reader()
-        try:
-            yield session
-        except BaseException:
-            close(session)
-            raise
-        self.give_back(session)
+    def begin_reading(self, read: Callable[[Any], T]) -> tuple[Session, T]:
+        """A connection whose transaction sees one state of the database, and what ``read`` reads of it first.
 
-    def take_reader(self) -> Session:
-        """A connection for one reader, the caller's until ``give_back``. Raises StoreUnavailableError."""
-        with self._lock:
-            while self._idle:
-                session = self._idle.pop()
-                if not session.closed:
-                    return session
+        It is the caller's until ``give_back``. Raises StoreUnavailableError, and as ``read`` does.
+        """
+        while True:
+            with self._lock:
+                idle = self._idle.pop() if self._idle else None
+            session = idle or self._reader()
+            try:
+                with self.translated(), session.cursor() as cursor:
+                    return session, read(cursor)
+            except StoreUnavailableError:
+                close(session)
+                if idle is None:
+                    raise  # a connection that was idle may have been broken for long: the next one is tried
+            except BaseException:
+                close(session)
+                raise
+
+    def _reader(self) -> Session:
         session = self.connect()
         session.set_session(isolation_level="REPEATABLE READ", readonly=True)
         return session

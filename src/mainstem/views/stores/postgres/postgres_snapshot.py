@@ -37,14 +37,9 @@ class PostgresSnapshot(Snapshot):
         self._database = database
         self._sink = sink
         self._columns = sink.columns
-        self._session: Session | None = database.take_reader()
         self._walks = 0
-        try:
-            with database.translated(), self._session.cursor() as cursor:
-                name, self.bookmark = sink.read_table(cursor, generation)
-        except BaseException:
-            self.close()
-            raise
+        self._session: Session | None
+        self._session, (name, self.bookmark) = database.begin_reading(lambda c: sink.read_table(c, generation))
         self._table = sink.identifier(name)
         self._identity = sql.SQL(self._columns.identity_sql())
 

@@ -2,8 +2,8 @@
 
 A sink's content is a **generation**: a table with a row in ``mainstem_sinks``. One generation serves: it has the name
 that the App declares. A rebuild fills another one beside it, a shadow, which then takes its place; a verification fills
-one that no reader sees and drops it. The row holds the generation's bookmark, so a transaction that changes rows changes
-their position with them. Invariants:
+one that no reader sees and drops it. The row holds the generation's bookmark, so a transaction that changes rows
+changes their position with them. Invariants:
 
 1. *One serves.* Which one is decided by the database alone, in one transaction; a kill leaves the one or the other.
 2. *One writes.* ``take`` writes the caller's name into the row; a transaction of anyone who took it before fails.

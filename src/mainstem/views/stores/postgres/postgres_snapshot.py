@@ -31,15 +31,18 @@ _MODULUS: Final = 1 << 128
 class PostgresSnapshot(Snapshot):
     """One state of a generation of a sink."""
 
-    def __init__(self, database: Database, sink: SinkTable, generation: str, reader: RowReader) -> None:
-        """Raises StoreUnavailableError, and ViewStoppedError when the generation is gone."""
+    def __init__(self, database: Database, sink: SinkTable, generation: str | None, reader: RowReader) -> None:
+        """``generation``: one that does not serve; None: what serves.
+
+        Raises StoreUnavailableError, and ViewStoppedError when it is gone.
+        """
         self._reader = reader
         self._database = database
         self._sink = sink
         self._columns = sink.columns
         self._walks = 0
         self._session: Session | None
-        self._session, (name, self.bookmark) = database.begin_reading(lambda c: sink.read_table(c, generation))
+        self._session, (name, self.bookmark) = database.begin_reading(lambda c: sink.see(c, generation))
         self._table = sink.identifier(name)
         self._identity = sql.SQL(self._columns.identity_sql())
 
@@ -121,6 +124,7 @@ class PostgresSnapshot(Snapshot):
 
     def _one(self, query: str, *parts: Any) -> tuple[Any, ...]:
         with self._database.translated(), self._live.cursor() as cursor:
+            run(cursor, "SET LOCAL statement_timeout = 0")  # the whole table is read
             run(cursor, query, *parts)
             row: tuple[Any, ...] = cursor.fetchone()
             return row

@@ -135,6 +135,18 @@ class SinkTable:
         name, bookmark = self._row(cursor)
         return str(name), Bookmark.from_text(bookmark)
 
+    def see(self, cursor: Any, generation: str | None) -> tuple[str, Bookmark]:
+        """As ``read_table``, in the first statements of a transaction that sees one state; None: what serves.
+
+        The table cannot be replaced from here to the transaction's end, so what is read of it belongs to the bookmark.
+        """
+        name = self.name if generation is None else self.shadow_name(generation)
+        run(cursor, "LOCK TABLE {} IN ACCESS SHARE MODE", self.identifier(name))
+        query = "SELECT table_name, bookmark FROM {} WHERE name = {} AND table_name = {}"
+        run(cursor, query, self.registry, self.name, name)
+        found, bookmark = self._row(cursor)
+        return str(found), Bookmark.from_text(bookmark)
+
     def move(self, cursor: Any, generation: str, owner: str, bookmark: Bookmark) -> str:
         """Write the bookmark of a generation; the name of its table. Locks the row: another writer waits.
 

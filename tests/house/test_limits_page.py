@@ -85,7 +85,10 @@ CONSTANTS = {
     "time that a SQL query goes on": ["views.stores.sql.query_watch:OVERRUN_S"],
     "levels of JSON in a record": ["json_depth:DEPTH_MAX"],
     "bytes of a key in a view": ["views.stores.json_reader:KEY_BYTES_MAX"],
-    "bytes of a key in a [sink]": ["views.stores.postgres.table_rows:KEY_BYTES_MAX", "pipelines.kinds:_TABLE_BYTES_MAX"],
+    "bytes of a key in a [sink]": [
+        "views.stores.postgres.table_rows:KEY_BYTES_MAX",
+        "pipelines.kinds:_TABLE_BYTES_MAX",
+    ],
     "time that a sink waits": [
         "views.stores.postgres.database:LOCK_TIMEOUT_MS",
         "views.stores.postgres.database:STATEMENT_TIMEOUT_MS",

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import threading
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mainstem.errors import DefinitionError, StorageError, ViewStoppedError
+from mainstem.errors import DefinitionError, MissingDependencyError, StorageError, ViewStoppedError
 from mainstem.model import Position
 from mainstem.schema.infer import schema_of
 from mainstem.views.requests import GetQuery, RangeQuery
+from mainstem.views.stores.postgres import database
 from mainstem.views.stores.store import Bookmark, StoreUnavailableError, no_dead_letters
 from mainstem.views.stores.store_kinds import open_store
 from tests.sinks.support import definition, serving, table
+from tests.support.eventually import eventually
 from tests.support.postgres import PostgresDatabase
 from tests.views.support import TOPIC, KeyAndValue, apply, arrow_batch
 
@@ -325,6 +328,73 @@ def test_a_step_that_fails_is_repeated_and_letters_are_sent_once(
         blocking.close()
         store.apply(batch, bookmark, letters.extend)
         assert ([row[0] for row in table(postgres_database)], len(letters)) == ([1, 2], 1)
+
+
+def test_a_deadlock_with_a_transaction_of_the_users_is_repeated(
+    postgres_database: PostgresDatabase, tmp_path: Path
+) -> None:
+    with serving(tmp_path / "store", definition(postgres_database.dsn)) as store:
+        apply(store, [order(1), order(2)])
+        users = postgres_database.connect()
+        users.autocommit = False
+        with users.cursor() as cursor:
+            cursor.execute("SET deadlock_timeout = '60s'")  # so that the sink's transaction is the one that is ended
+            cursor.execute("UPDATE orders SET name = 'mine' WHERE id = 2")
+        failed: list[Exception] = []
+        batch, bookmark = arrow_batch([order(1, "b"), order(2, "b")], 2), Bookmark(Position.of(TOPIC, 0, 4))
+
+        def go_on() -> None:
+            try:
+                store.apply(batch, bookmark, no_dead_letters)
+            except StoreUnavailableError as error:
+                failed.append(error)
+
+        sink = threading.Thread(target=go_on)
+        sink.start()
+        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+        eventually(lambda: postgres_database.execute(waiting) == [(1,)], "the sink waits for row 2")
+        with users.cursor() as cursor:
+            cursor.execute("UPDATE orders SET name = 'mine' WHERE id = 1")
+        users.commit()
+        users.close()
+        sink.join()
+        assert "deadlock detected" in str(failed[0])
+        store.apply(batch, bookmark, no_dead_letters)
+        assert [row[1] for row in table(postgres_database)] == ["b", "b"]
+
+
+def test_a_users_own_column_stays_when_the_row_is_replaced(postgres_database: PostgresDatabase, tmp_path: Path) -> None:
+    postgres_database.execute("CREATE TABLE orders (id bigint PRIMARY KEY, name text, price numeric(10,2), note text)")
+    with serving(tmp_path / "store", definition(postgres_database.dsn)) as store:
+        apply(store, [order(1)])
+        postgres_database.execute("UPDATE orders SET note = 'mine'")
+        apply(store, [order(1, "b")], 1)
+        assert table(postgres_database) == [(1, "b", Decimal("1.50"), "mine")]
+
+
+def test_a_partitioned_table_is_kept_in_step_and_not_replaced(
+    postgres_database: PostgresDatabase, tmp_path: Path
+) -> None:
+    of = definition(postgres_database.dsn)
+    postgres_database.execute(
+        "CREATE TABLE orders (id bigint PRIMARY KEY, name text, price numeric(10,2)) PARTITION BY HASH (id)"
+    )
+    for n in range(3):
+        postgres_database.execute(f"CREATE TABLE p{n} PARTITION OF orders FOR VALUES WITH (MODULUS 3, REMAINDER {n})")
+    with serving(tmp_path / "v1", of) as store:
+        assert apply(store, [order(n) for n in range(30)]) == []
+        assert apply(store, [gone(7), order(8, "b")], 30) == []
+        assert [row[0] for row in table(postgres_database)] == [n for n in range(30) if n != 7]
+        new = open_store(tmp_path / "v2", of, for_users=True)
+        with pytest.raises(StorageError, match="the table orders is partitioned"):
+            apply(new, [order(3)])
+        new.close()
+
+
+def test_the_missing_driver_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "psycopg2", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'mainstem\[postgres\]'"):
+        open_store(tmp_path / "store", definition("host=db"))
 
 
 def test_the_database_may_be_away(postgres_database: PostgresDatabase, tmp_path: Path) -> None:

@@ -196,6 +196,43 @@ def test_two_hosts_do_not_keep_one_table(setting: SinkSetting, tmp_path: Path) -
             assert setting.rows() == setting.fold()
 
 
+def test_a_database_that_lost_commits_gets_them_again(setting: SinkSetting) -> None:
+    database = setting.database
+    with setting.host() as host:
+        setting.reached(host, setting.append(1))
+        database.execute("CREATE TABLE saved AS SELECT * FROM mainstem_sinks")
+        setting.reached(host, setting.append(2))
+        setting.reached(host, setting.append(1, "b"))
+        # What a failover to a copy that lags does: rows and position go back together, connections end.
+        database.execute(
+            "DELETE FROM orders; INSERT INTO orders VALUES (1, 'a'); "
+            "UPDATE mainstem_sinks SET bookmark = saved.bookmark, position = saved.position FROM saved"
+        )
+        database.terminate_backends()
+        setting.reached(host, setting.append(3))
+        assert setting.rows() == setting.fold()
+        assert host.verify("orders").equal
+
+
+def test_a_rebuild_waits_for_a_reader_of_the_old_table(setting: SinkSetting) -> None:
+    with setting.host() as host:
+        setting.reached(host, setting.append(1))
+        reader = setting.database.connect()
+        reader.autocommit = False
+        with reader.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM orders")
+        rebuild = threading.Thread(target=host.rebuild, args=("orders",))
+        rebuild.start()
+        status = host.wait("orders", lambda status: status.state == "waiting")
+        assert "lock timeout" in status.detail
+        assert host.query("orders", GetQuery("1")).rows
+        reader.close()
+        rebuild.join()
+        setting.reached(host, setting.append(2))
+        assert setting.rows() == setting.fold()
+        assert host.status("orders")[0].state == "live"
+
+
 def test_a_reader_sees_one_state_while_the_table_is_replaced(setting: SinkSetting) -> None:
     with setting.host() as host:
         for number in range(200):

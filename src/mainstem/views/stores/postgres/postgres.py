@@ -21,12 +21,13 @@ from __future__ import annotations
 
 import io
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mainstem.durable_files import LOCAL_FILES, replace_file
 from mainstem.errors import MainstemError
@@ -114,15 +115,15 @@ class PostgresStore(ViewStore):
             return
         read = self._reader.read(arrow_batch)
         with self._committing(session) as cursor:
-            poisons = [*read.poisons, *self._stage(cursor, read.rows)]
+            staged, refused = self._stage(cursor, read.rows)
+            poisons = [*read.poisons, *refused]
             if poisons and self._sent != bookmark.to_text():
                 dead_letters(poisons)
                 self._sent = bookmark.to_text()
             wanted = bookmark.after(self._bookmark, poisons)
             table = self._sink.identifier(self._sink.move(cursor, self._generation, self._owner, wanted))
-            if len(read.rows):
-                for statement in self._statements.merging(table):
-                    cursor.execute(statement)
+            for statement in self._statements.merging(table, staged):
+                cursor.execute(statement)
         self._bookmark, self._is_in_doubt = wanted, False
 
     def snapshot(self) -> Snapshot:
@@ -223,19 +224,19 @@ class PostgresStore(ViewStore):
         finally:
             close(session)
 
-    def _stage(self, cursor: Any, rows: pa.Table) -> list[Poison]:
-        """Put the last row of each key into the temporary table; the records whose values PostgreSQL refused."""
+    def _stage(self, cursor: Any, rows: pa.Table) -> tuple[pa.Table, list[Poison]]:
+        """Put the last row of each key into the temporary table; these, and the records that PostgreSQL refused."""
         poisons: list[Poison] = []
         while len(rows):
             staged = latest(rows)
             refused = _refused(cursor, staged, self._copy)
             if not refused:
-                break
+                return staged, sorted(poisons, key=lambda poison: (poison.partition, poison.offset))
             poisons += [poison_of(staged, index, error) for index, error in refused.items()]
             places = {(poison.partition, poison.offset) for poison in poisons}
             origin = zip(rows.column("partition").to_pylist(), rows.column("offset").to_pylist(), strict=True)
             rows = rows.filter(pa.array([place not in places for place in origin], pa.bool_()))
-        return sorted(poisons, key=lambda poison: (poison.partition, poison.offset))
+        return rows, poisons
 
     def _copy(self, cursor: Any, rows: pa.Table) -> None:
         cursor.copy_expert(self._statements.copy, io.BytesIO(as_csv(rows, self._sink.columns)), 1 << 20)
@@ -252,39 +253,41 @@ class _Statements:
         )
         self.copy = f"COPY pg_temp.{_STAGED} FROM STDIN WITH (FORMAT csv)"
 
-    def merging(self, table: Any) -> Sequence[Any]:
+    def merging(self, table: Any, rows: pa.Table) -> Iterator[Any]:
         """Delete and upsert what was staged; both lock rows in the order of their keys."""
-        names = self._columns.names
-        cells = [sql.Identifier(cell(number)) for number in range(len(names))]
-        key = list(
-            zip(map(sql.Identifier, self._columns.key), (cells[n] for n in self._columns.key_numbers), strict=True)
-        )
-        same = sql.SQL(" AND ").join([sql.SQL("t.{} = b.{}").format(name, number) for name, number in key])
+        deleted = rows.column(DELETED) if len(rows) else pa.array([], pa.bool_())
+        if pc.any(deleted).as_py():
+            yield from self._deletions(table)
+        if not pc.all(deleted).as_py():
+            yield self._upsert(table)
+
+    def _deletions(self, table: Any) -> Iterator[Any]:
+        """Lock the rows in order, then delete them: a DELETE alone has an order of its own."""
+        numbers = [sql.Identifier(cell(number)) for number in self._columns.key_numbers]
+        names = [sql.Identifier(name) for name in self._columns.key]
+        same = [sql.SQL("t.{} = b.{}").format(*each) for each in zip(names, numbers, strict=True)]
         staged = sql.Identifier("pg_temp", _STAGED)
-        delete = sql.SQL(
-            "DELETE FROM {0} WHERE ctid = ANY (ARRAY (SELECT t.ctid FROM {0} t JOIN {1} b ON {2} WHERE b.{3} "
-            "ORDER BY {4} FOR UPDATE OF t))"
-        ).format(
-            table,
-            staged,
-            same,
-            sql.Identifier(DELETED),
-            sql.SQL(", ").join([sql.SQL("t.{}").format(n) for n, _ in key]),
-        )
+        condition = sql.SQL("{} AND b.{}").format(sql.SQL(" AND ").join(same), sql.Identifier(DELETED))
+        order = sql.SQL(", ").join([sql.SQL("b.{}").format(number) for number in numbers])
+        yield sql.SQL(
+            "SELECT count(*) FROM (SELECT FROM {} t JOIN {} b ON {} ORDER BY {} FOR UPDATE OF t) locked"
+        ).format(table, staged, condition, order)
+        yield sql.SQL("DELETE FROM {} t USING {} b WHERE {}").format(table, staged, condition)
+
+    def _upsert(self, table: Any) -> Any:
+        names = self._columns.names
         others = [sql.Identifier(name) for name in names if name not in self._columns.key]
         sets = sql.SQL(", ").join([sql.SQL("{0} = excluded.{0}").format(name) for name in others])
-        action = sql.SQL("UPDATE SET {}").format(sets) if others else sql.SQL("NOTHING")
         # The rows were copied in the order of their keys, and a temporary table is read in the order of its rows.
-        upsert = sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {} WHERE NOT {} ON CONFLICT ({}) DO {}").format(
+        return sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {} WHERE NOT {} ON CONFLICT ({}) DO {}").format(
             table,
             sql.SQL(", ").join(map(sql.Identifier, names)),
-            sql.SQL(", ").join(cells),
-            staged,
+            sql.SQL(", ").join([sql.Identifier(cell(number)) for number in range(len(names))]),
+            sql.Identifier("pg_temp", _STAGED),
             sql.Identifier(DELETED),
             sql.SQL(", ").join(map(sql.Identifier, self._columns.key)),
-            action,
+            sql.SQL("UPDATE SET {}").format(sets) if others else sql.SQL("NOTHING"),
         )
-        return delete, upsert
 
 
 def _is_at(stored: Bookmark, wanted: Bookmark) -> bool:

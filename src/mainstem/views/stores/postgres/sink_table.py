@@ -304,7 +304,10 @@ class SinkTable:
             )
 
     def _refuse_dependents(self, cursor: Any) -> None:
-        """Raises StorageError when other objects need the very table that serves, so that it cannot be replaced."""
+        """Raises StorageError when other objects need the very table that serves, or when it is partitioned."""
+        run(cursor, "SELECT relkind FROM pg_class WHERE oid = {}::regclass", self._text(self.name))
+        if cursor.fetchone()[0] != "r":
+            raise StorageError(f"the table {self.name} is partitioned, so it cannot be replaced by another one")
         run(cursor, _DEPENDENTS, self._text(self.name))
         if found := [each for (each,) in cursor.fetchall()]:
             raise StorageError(

@@ -12,9 +12,9 @@ import pytest
 from mainstem.client.log import Log
 from mainstem.errors import DefinitionError, UnavailableError, ViewStoppedError
 from mainstem.pipelines.app import App
-from mainstem.pipelines.kinds import SQL, Postgres
+from mainstem.pipelines.kinds import SQL, Lake, Postgres
 from mainstem.views.read_options import ReadOptions
-from mainstem.views.requests import GetQuery, RangeQuery
+from mainstem.views.requests import GetQuery, RangeQuery, SqlQuery
 from tests.sinks.hosting import SinkSetting
 from tests.support.eventually import eventually
 from tests.support.postgres import PostgresDatabase
@@ -157,6 +157,50 @@ def test_other_columns_stop_the_sink_until_it_is_rebuilt(setting: SinkSetting) -
         assert host.verify("orders").equal
 
 
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        ("DROP TABLE orders", 'relation "orders" does not exist'),
+        ("ALTER TABLE orders DROP COLUMN name", 'column "name" of relation "orders" does not exist'),
+        ("ALTER TABLE orders DROP CONSTRAINT orders_pkey", "there is no unique or exclusion constraint matching"),
+        ("ALTER TABLE orders ALTER name TYPE varchar(1)", "value too long for type character varying"),
+        ("ALTER TABLE orders ALTER name TYPE date USING NULL", 'column "name" is of type date but expression is of'),
+    ],
+)
+def test_a_table_that_was_changed_stops_the_sink_and_a_rebuild_repairs_it(
+    setting: SinkSetting, statement: str, why: str
+) -> None:
+    with setting.host() as host:
+        setting.reached(host, setting.append(1, "a"))
+        setting.database.execute(statement)
+        setting.append(2, "long")
+        status = host.wait("orders", lambda status: status.state == "stopped")
+        assert why in status.detail
+        assert "rebuild the sink" in status.detail
+        host.rebuild("orders")
+        assert setting.rows() == setting.fold()
+        setting.reached(host, setting.append(3))
+        assert host.verify("orders").equal
+
+
+def test_a_sink_is_rebuilt_from_the_lake(
+    mainstem_log: Log, tmp_path: Path, postgres_database: PostgresDatabase
+) -> None:
+    setting = SinkSetting(mainstem_log, tmp_path, postgres_database)
+    setting.app.view("archive", setting.topic, Lake())
+    with setting.host() as host:
+        for number in range(20):
+            setting.append(number)
+        setting.reached(host, setting.append(3, None))
+        host.query("archive", SqlQuery("SELECT 1"), ReadOptions(at_least=setting.log.end(setting.topic)))
+    setting.database.execute("DELETE FROM orders WHERE id < 5")
+    with setting.host() as host:  # a lake writes what it has gathered when it is closed
+        host.wait("orders", lambda status: status.state == "live")
+        result = host.rebuild("orders", "lake")
+        assert result.built_from.source == "lake"
+        assert setting.rows() == setting.fold()
+
+
 def test_a_deleted_view_leaves_its_table_which_goes_on(setting: SinkSetting) -> None:
     with setting.host() as host:
         setting.reached(host, setting.append(1))
@@ -212,6 +256,24 @@ def test_a_database_that_lost_commits_gets_them_again(setting: SinkSetting) -> N
         setting.reached(host, setting.append(3))
         assert setting.rows() == setting.fold()
         assert host.verify("orders").equal
+
+
+def test_a_host_stops_while_its_sink_waits_for_a_lock(setting: SinkSetting) -> None:
+    with setting.host() as host:
+        setting.reached(host, setting.append(1))
+        other = setting.database.connect()
+        other.autocommit = False
+        with other.cursor() as cursor:
+            cursor.execute("LOCK TABLE orders")
+        setting.append(2)
+        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+        eventually(lambda: setting.database.execute(waiting) == [(1,)], "the sink waits for the lock")
+        host.stop()
+        assert setting.database.execute(waiting) == [(0,)]
+        other.close()
+    with setting.host() as host:
+        setting.reached(host, setting.append(3))
+        assert setting.rows() == setting.fold()
 
 
 def test_a_rebuild_waits_for_a_reader_of_the_old_table(setting: SinkSetting) -> None:

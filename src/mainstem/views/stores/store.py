@@ -340,6 +340,10 @@ class ViewStore(ABC):
         The version is named as the current one by then. Idempotent. Raises StorageError, StoreUnavailableError.
         """
 
+    # Most stores wait for nothing.
+    def interrupt(self) -> None:  # noqa: B027
+        """End an ``apply`` that waits for another server, with StoreUnavailableError. From any thread, at once."""
+
     # Most stores put nothing off.
     def settle(self) -> None:  # noqa: B027
         """Do some of what was put off: called by the applier between its steps, also when no records come.

@@ -133,8 +133,9 @@ class Version:
             self.past.forget()
 
     def interrupt(self) -> None:
-        """End a step that waits, with LogUnavailableError, and all that come after."""
+        """End a step that waits, with an UnavailableError, and all that come after."""
         self._feed.close()
+        self._store.interrupt()
 
     @contextmanager
     def lease(self) -> Iterator[ViewStore]:

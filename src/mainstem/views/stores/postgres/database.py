@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeAlias, TypeVar
 
 from mainstem.errors import DefinitionError, MainstemError, MissingDependencyError, StorageError, ViewStoppedError
+from mainstem.pipelines.kinds import SINKS_TABLE
 from mainstem.views.stores.store import StoreUnavailableError
 
 try:
@@ -31,6 +32,7 @@ T = TypeVar("T")
 DSN_VARIABLE: Final = "MAINSTEM_POSTGRES_DSN"
 Session: TypeAlias = Any
 """A connection of psycopg2."""
+_VERSION_MIN: Final = 12
 _CONNECT_S: Final = 10
 LOCK_TIMEOUT_MS: Final = 10_000
 STATEMENT_TIMEOUT_MS: Final = 300_000
@@ -50,6 +52,8 @@ _KEEPALIVES: Final = {
 _LATER: Final = frozenset({"25006", "25P03", "40001", "40P01", "55006", "55P03", "57014"})
 """SQLSTATEs of what may work later, beside the classes below."""
 _LATER_CLASSES: Final = frozenset({"08", "28", "3D", "53", "57", "58"})
+_CHANGED: Final = frozenset({"42P01", "42703", "42P10", "42804", "428C9", "22001", "0A000"})
+"""A table or column that is not there, no unique key, other types, a generated column, a text that is too long."""
 _DATES: Final = (1082, 1114, 1184)
 _IDLE_MAX: Final = 2
 
@@ -87,6 +91,7 @@ class Database:
             options = {**_KEEPALIVES, "connect_timeout": _CONNECT_S, "application_name": "mainstem-sink"}
             session = psycopg2.connect(self._dsn, **{n: v for n, v in options.items() if n not in parts})
             try:
+                self._check_version(session.server_version)
                 with session.cursor() as cursor:
                     cursor.execute(_SETTINGS)
                 session.commit()
@@ -164,11 +169,22 @@ class Database:
                 f"the database at {self.address} refused: {said}; the sink's user needs CREATE and USAGE on the "
                 "schema, TEMPORARY on the database, and to own the table"
             )
+        if code in _CHANGED:
+            return ViewStoppedError(
+                f"the database at {self.address} refused: {said}; the sink's table or {SINKS_TABLE} was changed by "
+                "another program: rebuild the sink"
+            )
         if code[:2] == "23":
             return StorageError(
                 f"the database at {self.address} refused rows: {said}; take the constraint away, or correct the topic"
             )
         return StorageError(f"the database at {self.address} refused: {said}")
+
+    def _check_version(self, number: int) -> None:
+        if number < _VERSION_MIN * 10_000:
+            raise StorageError(
+                f"the server at {self.address} is PostgreSQL {number // 10_000}: a sink needs {_VERSION_MIN} or newer"
+            )
 
     def _scrubbed(self, text: str) -> str:
         return text.replace(self._password, "***") if self._password else text
@@ -186,6 +202,19 @@ def run(cursor: Any, statement: str, *parts: Any) -> None:
 def is_data_error(error: Any) -> bool:
     """Whether the database refused a value, as it does at each repeat."""
     return (error.pgcode or "")[:2] == "22" or error.pgcode in ("54000", "54001")
+
+
+def cancel(session: Session) -> None:
+    """Ask the server to end the statement of a connection that another thread uses. Returns at once.
+
+    The request is a connection of its own: a server that does not answer holds up a thread that nothing waits for.
+    """
+
+    def ask() -> None:
+        with suppress(psycopg2.Error):
+            session.cancel()
+
+    threading.Thread(target=ask, name="sink-cancel", daemon=True).start()
 
 
 def close(session: Session) -> None:

@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 from mainstem.durable_files import LOCAL_FILES, replace_file
 from mainstem.errors import MainstemError
 from mainstem.pipelines.kinds import Postgres
-from mainstem.views.stores.postgres.database import Database, Session, close, is_data_error, run
+from mainstem.views.stores.postgres.database import Database, Session, cancel, close, is_data_error, run
 from mainstem.views.stores.postgres.postgres_snapshot import PostgresSnapshot
 from mainstem.views.stores.postgres.sink_table import SinkTable
 from mainstem.views.stores.postgres.table_columns import TableColumns
@@ -125,6 +125,11 @@ class PostgresStore(ViewStore):
             for statement in self._statements.merging(table, staged):
                 cursor.execute(statement)
         self._bookmark, self._is_in_doubt = wanted, False
+
+    def interrupt(self) -> None:
+        session = self._session
+        if session is not None:
+            cancel(session)
 
     def snapshot(self) -> Snapshot:
         self._open()

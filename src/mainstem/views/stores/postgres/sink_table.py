@@ -178,17 +178,16 @@ class SinkTable:
         self._insert(cursor, generation, self.name, is_serving=True)
 
     def create_shadow(self, cursor: Any, generation: str, *, is_scratch: bool) -> None:
-        """Make a table beside the one that serves; like that one, if the columns are the same.
+        """Make a table beside the one that serves; like that one, if it can hold the topic.
 
         ``is_scratch``: of a verification; it does not survive a crash of the server. Raises StorageError when the table
         that serves could not be replaced.
         """
         name = self.shadow_name(generation)
-        serving = next((each for each in self.generations(cursor) if each.is_serving), None)
-        is_there = serving is not None and self._exists(cursor, self.name)
-        if is_there and not is_scratch:
+        has_served = any(each.is_serving for each in self.generations(cursor)) and self._exists(cursor, self.name)
+        if has_served and not is_scratch:
             self._refuse_dependents(cursor)
-        if is_there and not is_scratch and serving is not None and serving.definition == self.columns.to_text():
+        if has_served and not is_scratch and not self._faults(cursor):
             run(cursor, "CREATE TABLE {} (LIKE {} INCLUDING ALL)", self.identifier(name), self.identifier(self.name))
         else:
             self._create(cursor, name, "UNLOGGED TABLE" if is_scratch else "TABLE")
@@ -283,17 +282,7 @@ class SinkTable:
 
     def _check_users_table(self, cursor: Any) -> None:
         """Raises StorageError unless the table of the user's is empty and can hold the topic."""
-        run(cursor, _COLUMNS, self._text(self.name))
-        found = {name: (kind, required, has_default) for name, kind, required, has_default in cursor.fetchall()}
-        faults = [fault for column in self.columns.columns if (fault := _fault(column, found.get(column.name)))]
-        others = sorted(found.keys() - set(self.columns.names))
-        faults += [
-            f"its column {name} is NOT NULL without a default" for name in others if found[name][1:] == (True, False)
-        ]
-        run(cursor, _PRIMARY_KEY, self._text(self.name))
-        key = cursor.fetchone()[0] or []
-        if sorted(key) != sorted(self.columns.key):
-            faults.append(f"its primary key is ({', '.join(key)}), not ({', '.join(self.columns.key)})")
+        faults = self._faults(cursor)
         run(cursor, "SELECT EXISTS (SELECT FROM {})", self.identifier(self.name))
         if cursor.fetchone()[0]:
             faults.append("it has rows, which no sink wrote")
@@ -302,6 +291,20 @@ class SinkTable:
                 f"the table {self.name} is there and cannot be the sink's: {'; '.join(faults)}; name another table, or "
                 "drop this one"
             )
+
+    def _faults(self, cursor: Any) -> list[str]:
+        """Why the table of the sink's name cannot hold the topic."""
+        run(cursor, _COLUMNS, self._text(self.name))
+        found = {name: (kind, required, has_default) for name, kind, required, has_default in cursor.fetchall()}
+        faults = [fault for column in self.columns.columns if (fault := _fault(column, found.get(column.name)))]
+        for name in sorted(found.keys() - set(self.columns.names)):
+            if found[name][1:] == (True, False):
+                faults.append(f"its column {name} is NOT NULL without a default")
+        run(cursor, _PRIMARY_KEY, self._text(self.name))
+        key = cursor.fetchone()[0] or []
+        if sorted(key) != sorted(self.columns.key):
+            faults.append(f"its primary key is ({', '.join(key)}), not ({', '.join(self.columns.key)})")
+        return faults
 
     def _refuse_dependents(self, cursor: Any) -> None:
         """Raises StorageError when other objects need the very table that serves, or when it is partitioned."""

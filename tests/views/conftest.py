@@ -16,9 +16,7 @@ def kind(request: pytest.FixtureRequest) -> KindUnderTest:
     chosen: KindUnderTest = request.param
     if chosen.keeps_everything and request.node.get_closest_marker("latest_values"):
         pytest.skip("an archive keeps every record")
-    if chosen.name == "postgres":
-        database = request.getfixturevalue("postgres_database")
-        request.getfixturevalue("monkeypatch").setenv("MAINSTEM_POSTGRES_DSN", database.dsn)
+    chosen.prepare(request)
     return chosen
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from mainstem.model import Position
 from mainstem.pipelines.folds import FoldRecord
@@ -20,6 +21,7 @@ from mainstem.record.arrow_columns import SCHEMA as SCHEMA_OF_RECORDS
 from mainstem.schema.types import Column, TopicSchema
 from mainstem.views.requests import MetricsQuery, NeighborsQuery, RangeQuery, Request, SearchQuery, SqlQuery
 from mainstem.views.stores.lake.lake import LakeStore
+from mainstem.views.stores.postgres.database import DSN_VARIABLE
 from mainstem.views.stores.sql.query_process import QueryChild
 from mainstem.views.stores.store import Bookmark, Poison, Snapshot, StoreDefinition, ViewStore, no_dead_letters
 from mainstem.views.stores.store_kinds import open_store
@@ -58,6 +60,12 @@ class KindUnderTest:
         if self.keyed:
             return snapshot.count()
         return sum(int(row["records"]) for row in snapshot.query(self.everything))
+
+    def prepare(self, request: pytest.FixtureRequest) -> None:
+        """See that what the kind needs is there: a database."""
+        if isinstance(self.kind, Postgres):
+            database = request.getfixturevalue("postgres_database")
+            request.getfixturevalue("monkeypatch").setenv(DSN_VARIABLE, database.dsn)
 
     def open(self, path: Path) -> ViewStore:
         kind = self.kind

@@ -25,6 +25,7 @@ HUGE = 1 << 40  # bytes applied: as many as any copy takes
 @pytest.fixture(params=WITH_PAST, ids=lambda kind: kind.name)
 def kind(request: pytest.FixtureRequest) -> KindUnderTest:
     chosen: KindUnderTest = request.param
+    chosen.prepare(request)
     return chosen
 
 

@@ -454,6 +454,32 @@ def test_a_missing_privilege_stops_with_what_is_needed(postgres_database: Postgr
     postgres_database.execute("DROP ROLE guest")
 
 
+def test_a_table_that_was_changed_meanwhile_is_refused_at_the_start(
+    postgres_database: PostgresDatabase, tmp_path: Path
+) -> None:
+    of = definition(postgres_database.dsn)
+    with serving(tmp_path / "store", of) as store:
+        apply(store, [order(1)])
+    postgres_database.execute("ALTER TABLE orders ALTER price TYPE text")
+    other = open_store(tmp_path / "store", of, for_users=True)
+    with pytest.raises(ViewStoppedError, match=r"its column price is text, not numeric\(10,2\): rebuild the sink"):
+        other.serve()
+    other.close()
+
+
+def test_a_foreign_key_waits_for_the_row_that_it_names(postgres_database: PostgresDatabase, tmp_path: Path) -> None:
+    postgres_database.execute("CREATE TABLE names (name text PRIMARY KEY)")
+    postgres_database.execute(
+        "CREATE TABLE orders (id bigint PRIMARY KEY, name text REFERENCES names, price numeric(10,2))"
+    )
+    with serving(tmp_path / "store", definition(postgres_database.dsn)) as store:
+        with pytest.raises(StoreUnavailableError, match="violates foreign key constraint"):
+            apply(store, [order(1)])
+        postgres_database.execute("INSERT INTO names VALUES ('a')")
+        apply(store, [order(1)])
+        assert store.count() == 1
+
+
 def test_a_missing_schema_is_named(postgres_database: PostgresDatabase, tmp_path: Path) -> None:
     store = open_store(tmp_path / "store", definition(postgres_database.dsn, table="shop.orders"), for_users=True)
     with pytest.raises(StorageError, match="there is no schema shop in the database"):

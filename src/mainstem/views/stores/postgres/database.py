@@ -49,8 +49,8 @@ _KEEPALIVES: Final = {
     "keepalives_count": 3,
     "tcp_user_timeout": 60_000,
 }
-_LATER: Final = frozenset({"25006", "25P03", "40001", "40P01", "55006", "55P03", "57014"})
-"""SQLSTATEs of what may work later, beside the classes below."""
+_LATER: Final = frozenset({"23503", "25006", "25P03", "40001", "40P01", "55006", "55P03", "57014"})
+"""SQLSTATEs of what may work later, beside the classes below. 23503: the row of a foreign key may still come."""
 _LATER_CLASSES: Final = frozenset({"08", "28", "3D", "53", "57", "58"})
 _CHANGED: Final = frozenset({"42P01", "42703", "42P10", "42804", "428C9", "22001", "0A000"})
 """A table or column that is not there, no unique key, other types, a generated column, a text that is too long."""

@@ -224,8 +224,14 @@ class SinkTable:
             )
         if not self._exists(cursor, self.name):
             raise ViewStoppedError(f"the table {self.name} was dropped: rebuild the sink")
-        if serving.definition == self.columns.to_text():
-            return
+        if serving.definition != self.columns.to_text():
+            self._grow(cursor, serving)
+        if faults := self._faults(cursor):
+            raise ViewStoppedError(
+                f"the table {self.name} was changed by another program: {'; '.join(faults)}: rebuild the sink"
+            )
+
+    def _grow(self, cursor: Any, serving: Generation) -> None:
         stored, wanted = json.loads(serving.definition), self.columns.to_json()
         before = stored["columns"]
         added = [column for column in wanted["columns"] if column not in before]
@@ -236,8 +242,8 @@ class SinkTable:
                 f"({_shown(stored)} → {_shown(wanted)}): rebuild the sink"
             )
         for name, sql_type, _ in added:
-            target = self.identifier(self.name)
-            run(cursor, "ALTER TABLE {} ADD COLUMN {} {}", target, sql.Identifier(name), sql.SQL(sql_type))
+            query = "ALTER TABLE {} ADD COLUMN IF NOT EXISTS {} {}"
+            run(cursor, query, self.identifier(self.name), sql.Identifier(name), sql.SQL(sql_type))
         query = "UPDATE {} SET definition = {} WHERE generation = {}"
         run(cursor, query, self.registry, self.columns.to_text(), serving.id)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,16 @@ def test_a_new_directory_goes_on_with_the_table(postgres_database: PostgresDatab
         digest, bookmark = store.digest(), store.bookmark
     with serving(tmp_path / "there", of) as store:
         assert (store.digest(), store.bookmark) == (digest, bookmark)
+
+
+def test_a_table_of_another_topic_is_refused(postgres_database: PostgresDatabase, tmp_path: Path) -> None:
+    of = definition(postgres_database.dsn)
+    with serving(tmp_path / "store", of) as store:
+        apply(store, [order(1)])
+    other = open_store(tmp_path / "other", replace(of, topic="refunds"), for_users=True)
+    with pytest.raises(ViewStoppedError, match="orders is kept in step with topic routes, not with refunds"):
+        other.serve()
+    other.close()
 
 
 def test_one_process_writes(postgres_database: PostgresDatabase, tmp_path: Path) -> None:

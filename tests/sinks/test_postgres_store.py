@@ -259,6 +259,37 @@ def test_a_shadow_takes_the_place_of_the_table(postgres_database: PostgresDataba
     postgres_database.execute("DROP ROLE reader")
 
 
+def test_columns_of_the_users_that_count_go_on_counting_after_a_rebuild(
+    postgres_database: PostgresDatabase, tmp_path: Path
+) -> None:
+    of = definition(postgres_database.dsn)
+    postgres_database.execute(
+        "CREATE TABLE orders (id bigint PRIMARY KEY, name text, price numeric(10,2), a serial, "
+        "b int GENERATED ALWAYS AS IDENTITY)"
+    )
+    with serving(tmp_path / "v1", of) as old:
+        apply(old, [order(1), order(2)])
+        new = open_store(tmp_path / "v2", of, for_users=True)
+        apply(new, [order(3)])
+        new.serve()
+        apply(new, [order(4)], 1)
+        new.close()
+    assert postgres_database.execute("SELECT id, a, b FROM orders ORDER BY id") == [(3, 3, 1), (4, 4, 2)]
+
+
+def test_a_walk_that_is_left_harms_no_other_reader(postgres_database: PostgresDatabase, tmp_path: Path) -> None:
+    with serving(tmp_path / "store", definition(postgres_database.dsn)) as store:
+        apply(store, [order(number) for number in range(5_000)])
+        with store.snapshot() as snapshot:
+            left = snapshot.entries()
+            next(left)
+        with store.snapshot() as other:
+            rows = other.entries()
+            next(rows)
+            del left
+            assert len(list(rows)) == 4_999
+
+
 def test_a_table_that_a_view_needs_is_not_replaced(postgres_database: PostgresDatabase, tmp_path: Path) -> None:
     of = definition(postgres_database.dsn)
     with serving(tmp_path / "v1", of) as old:

@@ -6,12 +6,13 @@ view (`views.stores.rows`), with their record's key as ``_key``.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from mainstem.errors import QueryError
 from mainstem.views.requests import GetQuery, RangeQuery, Request, wrong_kind
-from mainstem.views.stores.postgres.database import Database, Session, run
+from mainstem.views.stores.postgres.database import Database, Session, close, run
 from mainstem.views.stores.postgres.sink_table import SinkTable
 from mainstem.views.stores.postgres.table_columns import KEY
 from mainstem.views.stores.postgres.table_rows import RowReader
@@ -41,6 +42,7 @@ class PostgresSnapshot(Snapshot):
         self._sink = sink
         self._columns = sink.columns
         self._walks = 0
+        """How many walks over rows are under way."""
         self._session: Session | None
         self._session, (name, self.bookmark) = database.begin_reading(lambda c: sink.see(c, generation))
         self._table = sink.identifier(name)
@@ -81,7 +83,11 @@ class PostgresSnapshot(Snapshot):
 
     def close(self) -> None:
         session, self._session = self._session, None
-        if session is not None:
+        if session is None:
+            return
+        if self._walks:  # its cursor closes later, and must not do so in another reader's transaction
+            close(session)
+        else:
             self._database.give_back(session)
 
     # ---- how
@@ -107,7 +113,7 @@ class PostgresSnapshot(Snapshot):
         """Rows with the names of their entries, in the order of these."""
         names = self._columns.names
         self._walks += 1
-        with self._database.translated(), self._live.cursor(name=f"walk_{self._walks}") as cursor:
+        with self._database.translated(), self._live.cursor(name=f"walk_{uuid.uuid4().hex}") as cursor:
             cursor.itersize = _FETCH_ROWS
             run(
                 cursor,
@@ -121,6 +127,7 @@ class PostgresSnapshot(Snapshot):
             )
             for identity, *cells in cursor:
                 yield identity, {KEY: identity, **dict(zip(names, map(plain, cells), strict=True))}
+        self._walks -= 1
 
     def _one(self, query: str, *parts: Any) -> tuple[Any, ...]:
         with self._database.translated(), self._live.cursor() as cursor:

@@ -54,6 +54,12 @@ _DEPENDENTS: Final = (
     "AND c.conrelid <> d.refobjid "
     "WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = {}::regclass AND coalesce(r.oid, c.oid) IS NOT NULL"
 )
+_SEQUENCES: Final = (
+    "SELECT s.oid::regclass::text, a.attname FROM pg_depend d JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S' "
+    "JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid WHERE d.deptype = 'a' "
+    "AND d.classid = 'pg_class'::regclass AND d.refobjid = {}::regclass AND EXISTS (SELECT FROM pg_attribute b "
+    "WHERE b.attrelid = {}::regclass AND b.attname = a.attname AND NOT b.attisdropped)"
+)
 _GRANTS: Final = (
     "SELECT coalesce(r.rolname, ''), a.privilege_type, a.is_grantable FROM pg_class c "
     "CROSS JOIN aclexplode(c.relacl) a LEFT JOIN pg_roles r ON r.oid = a.grantee "
@@ -199,6 +205,7 @@ class SinkTable:
         shadow, target = self.identifier(self.shadow_name(generation)), self.identifier(self.name)
         if self._exists(cursor, self.name):
             grants = self._grants(cursor)
+            self._keep_sequences(cursor, self.shadow_name(generation))
             run(cursor, "DROP TABLE {}", target)
             for grantee, privilege, suffix in grants:
                 run(cursor, "GRANT {} ON {} TO {}{}", sql.SQL(privilege), shadow, grantee, sql.SQL(suffix))
@@ -323,6 +330,13 @@ class SinkTable:
                 f"the table {self.name} cannot be replaced while other objects depend on it: "
                 f"{', '.join(sorted(found))}; drop these, rebuild the sink, and make them again"
             )
+
+    def _keep_sequences(self, cursor: Any, shadow: str) -> None:
+        """Give the sequences of the table's own columns (``serial``) to the same columns of the shadow."""
+        run(cursor, _SEQUENCES, self._text(self.name), self._text(shadow))
+        for sequence, column in cursor.fetchall():
+            owner = sql.SQL(".").join([self.identifier(shadow), sql.Identifier(column)])
+            run(cursor, "ALTER SEQUENCE {} OWNED BY {}", sql.SQL(sequence), owner)
 
     def _grants(self, cursor: Any) -> list[tuple[Any, str, str]]:
         """The grants on the table that serves: to whom, what, and what follows."""

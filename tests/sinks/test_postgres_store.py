@@ -433,6 +433,22 @@ def test_a_partitioned_table_is_kept_in_step_and_not_replaced(
         new.close()
 
 
+@pytest.mark.parametrize(
+    ("schema", "key", "why"),
+    [
+        (f"id BIGINT, {'x' * 64} STRING", ("id",), "a name there has at most 63 bytes"),
+        (
+            "id BIGINT, name STRING",
+            ("number",),
+            "the key column number is not a column of the topic; there are id, name",
+        ),
+    ],
+)
+def test_a_topic_that_cannot_be_a_table_is_refused(tmp_path: Path, schema: str, key: tuple[str, ...], why: str) -> None:
+    with pytest.raises(DefinitionError, match=why):
+        open_store(tmp_path / "store", definition("host=db", schema_of(schema), key))
+
+
 def test_the_missing_driver_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "psycopg2", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'mainstem\[postgres\]'"):

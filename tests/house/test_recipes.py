@@ -8,7 +8,6 @@ from typing import get_args
 
 import pytest
 
-from mainstem.console.query_boxes.registry import BOXES
 from mainstem.pipelines.kinds import KINDS
 from mainstem.views import requests
 from mainstem.views.stores.store_kinds import store_class
@@ -44,10 +43,6 @@ def test_a_view_query_is_named_by_its_stores_alone(request_class: type) -> None:
     others = {path for path in naming if path.parts[:2] != ("views", "stores")}
     # An answer that has pages says where the next one begins.
     assert others <= ({Path("gateway/views/view_routes.py")} if request_class.HTTP.pages else set())
-
-
-def test_every_view_kind_has_a_query_box() -> None:
-    assert set(BOXES) == {kind.kind for kind in KINDS}
 
 
 @pytest.mark.parametrize("kind", KINDS)

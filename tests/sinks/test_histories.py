@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mainstem.pipelines.kinds import SQL
+from mainstem.schema.encoding import encode_key, encode_value
 from mainstem.schema.infer import schema_of
-from mainstem.views.requests import RangeQuery, SqlQuery
+from mainstem.views.requests import GetQuery, RangeQuery, SqlQuery
 from mainstem.views.stores.store import Poison, StoreDefinition, ViewStore
 from mainstem.views.stores.store_kinds import open_store
 from tests.sinks.support import definition, serving
@@ -32,6 +33,35 @@ _VALUES = (
     | st.binary(max_size=8)
 )
 _RECORDS = st.lists(st.tuples(_KEYS.map(str.encode), _VALUES), max_size=25)
+
+
+_PARTS = {
+    "a": st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8),
+    "b": st.integers(-(2**63), 2**63 - 1),
+    "c": st.booleans(),
+    "d": st.dates(),
+}
+_KEYED = schema_of("a STRING, b BIGINT, c BOOLEAN, d DATE, more STRING")
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(
+    key=st.lists(st.sampled_from("abcd"), min_size=1, unique=True),
+    rows=st.lists(st.fixed_dictionaries(_PARTS), min_size=1, max_size=8),
+)
+def test_a_row_and_its_records_key_name_each_other(
+    postgres_database: PostgresDatabase, key: list[str], rows: list[dict[str, Any]]
+) -> None:
+    of = definition(postgres_database.dsn, _KEYED, tuple(key), f"k{next(_NUMBERS)}")
+    records = [(encode_key(row, key), encode_value(row)) for row in rows]
+    with tempfile.TemporaryDirectory() as directory, serving(Path(directory) / "sink", of) as sink:
+        assert applied(sink, records, 3) == []
+        names = [row["_key"].encode() for row in sink.query(RangeQuery(limit=1_000)).rows]
+        assert names == sorted({name for name, _ in records if name is not None})
+        for name in names:
+            assert len(sink.query(GetQuery(name.decode())).rows) == 1
+        assert applied(sink, [(name, None) for name in names], 3) == []
+        assert sink.count() == 0
 
 
 def applied(store: ViewStore, records: list[KeyAndValue], size: int) -> list[int]:

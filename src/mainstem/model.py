@@ -24,11 +24,26 @@ ON_DAMAGED: tuple[str, ...] = get_args(OnDamaged)
 # neither "." nor "..". None of "/", ":" and "," is among them, so a position's text form needs no escaping.
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _POSITION_PART = re.compile(r"([A-Za-z0-9._-]{1,249})/(\d{1,10}):(\d{1,19})")
+_DATABASE_PART = re.compile(r"pg:(?:([a-z][a-z0-9_-]{0,39}):)?([0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8})")
 _MAX_OFFSET = 2**63 - 1
 _MAX_PARTITION = 2**31 - 1
 
 _NO_TOPIC_ID: Final = str(UUID(int=0))
 LOAD_GROUP_PREFIX: Final = "mainstem-load-"
+DATABASE_TOPIC_PREFIX: Final = "__mainstem_postgres."
+"""A captured PostgreSQL database stands in positions as partition 0 of this topic, which no log has, and the capture's
+name. Its offset is a position of the database's own log (LSN)."""
+
+
+def lsn_text(lsn: int) -> str:
+    """A position of PostgreSQL's log as PostgreSQL writes it: ``0/16B3748``."""
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+
+
+def parse_lsn(text: str) -> int:
+    """Read ``lsn_text``'s form. Raises ValueError."""
+    high, _, low = text.partition("/")
+    return (int(high, 16) << 32) + int(low, 16)
 
 
 def is_load_group(group: str) -> bool:
@@ -88,7 +103,9 @@ class Position(Mapping[TopicPartition, int]):
     """An immutable map topic partition → next offset (exclusive). A partition that is absent stands at 0.
 
     Text form: ``flights/0:17,flights/3:9``, sorted by topic, then partition number; the empty position is the empty
-    string. It is safe in a URL's query and in an HTTP header as it stands.
+    string. It is safe in a URL's query and in an HTTP header as it stands. ``parse`` also takes a position of a
+    PostgreSQL database that is captured, as ``pg_current_wal_lsn()`` gives it: ``pg:shop:0/16B3748``, or
+    ``pg:0/16B3748`` where a view derives from one database only.
     """
 
     __slots__ = ("_next_offsets",)
@@ -114,6 +131,10 @@ class Position(Mapping[TopicPartition, int]):
         """
         entries: dict[TopicPartition, int] = {}
         for part in text.split(",") if text.strip() else ():
+            database = _DATABASE_PART.fullmatch(part.strip())
+            if database is not None:
+                entries[TopicPartition(DATABASE_TOPIC_PREFIX + (database[1] or ""), 0)] = parse_lsn(database[2])
+                continue
             match = _POSITION_PART.fullmatch(part.strip())
             if match is None or int(match[2]) > _MAX_PARTITION:
                 raise PositionFormatError(f"{part.strip()!r} is not TOPIC/PARTITION:NEXT_OFFSET, e.g. flights/0:17")

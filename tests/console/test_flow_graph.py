@@ -54,3 +54,10 @@ def test_arrows_bend_before_their_labels_and_the_lag_of_a_node_is_told_once() ->
     assert all(end - bent >= 50 for bent, end in ends)
     assert len(re.findall(r'id="flow-edge-\d+"', drawn)) == 3
     assert len(re.findall(r'id="flow-edge-\d+-lag"', drawn)) == 2  # one of p, one of out, which nobody fills
+
+
+def test_a_captured_database_is_a_source_with_its_capture_s_page() -> None:
+    capture = pipeline("shop", "__mainstem_postgres.shop", "shop.orders")
+    graph = graph_of([], [capture], [])
+    database = graph.columns[0][0]
+    assert (database.name, database.label, database.address) == ("shop", "PostgreSQL", "/console/pipelines/shop")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mainstem.console.formats import ago, duration, exact, moment, one_line, rate, short
+from mainstem.console.formats import NOTHING, ago, duration, exact, moment, one_line, rate, short, size
 from mainstem.console.rates import Rates
 
 
@@ -24,6 +24,10 @@ def test_times_are_told_in_the_unit_that_fits() -> None:
     assert [ago(1_000, now) for now in (0, 1_400, 61_000)] == ["now", "now", "1 min ago"]
     assert moment(1_700_000_000_123) == "2023-11-14 22:13:20.123"
     assert moment(1e30).endswith(" ms")
+
+
+def test_a_size_in_bytes() -> None:
+    assert [size(each) for each in (None, 0, 1536, 3 << 19)] == [NOTHING, "0.0 KiB", "1.5 KiB", "1.5 MiB"]
 
 
 def test_a_long_value_is_cut_to_one_line() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import typer
 
-from mainstem.cli.apps import pipelines, run, serve, verify, views
+from mainstem.cli.apps import captures, pipelines, run, serve, verify, views
 from mainstem.cli.demo import command as demo
 from mainstem.cli.operation import doctor, groups, log, version
 from mainstem.cli.output import OutputClosedError, note
@@ -49,6 +49,7 @@ _COMMANDS: dict[str, Callable[..., int | None]] = {
 for _name, _function in _COMMANDS.items():
     app.command(_name)(_function)
 _GROUPS: dict[str, typer.Typer] = {
+    "connect": captures.app,
     "groups": groups.app,
     "tokens": tokens.app,
     "log": log.app,

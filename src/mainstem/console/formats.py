@@ -32,6 +32,17 @@ def rate(per_second: float | None) -> str:
     return NOTHING if per_second is None else f"{short(per_second)}/s"
 
 
+def size(number_of_bytes: int | None) -> str:
+    """``1.5 MiB``; ``NOTHING`` for None."""
+    if number_of_bytes is None:
+        return NOTHING
+    return (
+        f"{number_of_bytes / (1 << 20):,.1f} MiB"
+        if number_of_bytes >= 1 << 20
+        else f"{number_of_bytes / 1024:,.1f} KiB"
+    )
+
+
 def duration(seconds: float | None) -> str:
     """85 ms, 3.2 s, 4 min, 2 h, 3 d."""
     if seconds is None:

@@ -139,6 +139,14 @@ def view_host_role(app: Path, bootstrap: str, data: Path, socket: Path) -> Role:
     return Role("views", argv, "ready: views ", ready_timeout_s=180.0, grace_s=20.0, stop_rank=RANK_APPLIERS)
 
 
+def capture_role(app: Path, bootstrap: str, capture: str) -> Role:
+    """One capture of a database."""
+    arguments = ("--app", str(app), "--bootstrap", bootstrap, "--capture", capture)
+    argv = _python("mainstem.postgres.process", *arguments)
+    prefix = "ready: postgres "
+    return Role(f"postgres-{capture}", argv, prefix, ready_timeout_s=180.0, grace_s=20.0, stop_rank=RANK_APPLIERS)
+
+
 def pipelines_role(
     app: Path, bootstrap: str, master: str, checkpoints: Path, *, once: bool = False, changed: Sequence[str] = ()
 ) -> Role:

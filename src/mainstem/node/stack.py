@@ -100,6 +100,12 @@ class Stack:
         socket_path = self.layout.socket("views")
         self.supervisor.launch(roles.view_host_role(app_file, bootstrap, self.layout.data, socket_path))
 
+    def launch_capture(self, app_file: Path, bootstrap: str, capture: str) -> str:
+        """Start one capture of a database; the name of its process."""
+        role = roles.capture_role(app_file, bootstrap, capture)
+        self.supervisor.launch(role)
+        return role.name
+
     def launch_pipelines(
         self,
         app_file: Path,

@@ -1,8 +1,9 @@
 """``App``: what a user's file declares. Its methods only record frozen definitions; nothing runs at import.
 
-Invariants, kept at each call: names are unique among topics, among pipelines and among views; one pipeline writes a
-topic; the pipelines form no cycle (an input must exist before it is named). A breach raises DefinitionError, which
-names the line of the user's file. Not safe to declare from several threads; once declared, read from any.
+Invariants, kept at each call: names are unique among topics, among captures and pipelines, and among views; one
+pipeline or capture writes a topic; the pipelines form no cycle (an input must exist before it is named). A breach
+raises DefinitionError, which names the line of the user's file. Not safe to declare from several threads; once
+declared, read from any.
 """
 
 from __future__ import annotations
@@ -15,7 +16,17 @@ from typing import Any, TypeVar
 
 from mainstem.errors import DefinitionError
 from mainstem.model import ON_DAMAGED, OnDamaged, is_topic_name
-from mainstem.pipelines.definitions import MODES, Input, Mode, Pipeline, Table, Topic, View
+from mainstem.pipelines.definitions import (
+    MODES,
+    CapturedTables,
+    CaptureSettings,
+    Input,
+    Mode,
+    Pipeline,
+    Table,
+    Topic,
+    View,
+)
 from mainstem.pipelines.kinds import KINDS, Kind, Postgres
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -23,7 +34,7 @@ Key = str | Sequence[str] | None
 
 
 class App:
-    """Topics, pipelines and views under one name. The module's docstring has the invariants."""
+    """Topics, captures, pipelines and views under one name. The module's docstring has the invariants."""
 
     def __init__(self, name: str) -> None:
         where = _caller()
@@ -33,6 +44,7 @@ class App:
         self._topics: dict[str, Topic] = {}
         self._pipelines: dict[str, Pipeline] = {}
         self._views: dict[str, View] = {}
+        self._captures: dict[str, CapturedTables] = {}
 
     @property
     def topics(self) -> Mapping[str, Topic]:
@@ -43,6 +55,11 @@ class App:
     def pipelines(self) -> Mapping[str, Pipeline]:
         """Every pipeline by its name, in an order in which each comes after those whose output it reads."""
         return MappingProxyType(self._pipelines)
+
+    @property
+    def captures(self) -> Mapping[str, CapturedTables]:
+        """Every database that is captured, by the capture's name."""
+        return MappingProxyType(self._captures)
 
     @property
     def views(self) -> Mapping[str, View]:
@@ -63,6 +80,28 @@ class App:
         settings = MappingProxyType(dict(configs or {}))
         topic = Topic(name, schema, _key_columns(key), partitions, compacted, settings, _caller())
         return self._add_topic(topic)
+
+    def postgres(
+        self, name: str, *, dsn: str, tables: Sequence[str], envelope: str = "row", partitions: int = 1
+    ) -> CapturedTables:
+        """Capture tables of a PostgreSQL database: each a topic, with a snapshot first and then every change.
+
+        Returns the topics by the tables' names: ``shop["public.orders"]``. ``dsn`` is libpq's; leave the password to
+        ``PGPASSWORD`` or a password file. ``tables``: ``"public.orders"``. ``envelope``: ``"row"``, the row after each
+        change and a tombstone for a deletion, or ``"debezium"``. ``partitions`` are those of each topic.
+        """
+        where = _caller()
+        try:
+            settings = CaptureSettings.of(name, dsn, tables, envelope=envelope, partitions=partitions)
+        except DefinitionError as error:
+            raise DefinitionError(f"{where}: {error}") from error
+        self._refuse_twice("capture", name, self._captures, where)
+        self._refuse_twice("pipeline", name, self._pipelines, where)
+        captured = CapturedTables(settings, where)
+        for topic in captured.values():
+            self._add_topic(topic)
+        self._captures[name] = captured
+        return captured
 
     def pipeline(
         self,
@@ -215,6 +254,7 @@ class App:
         pipeline_name = name or function.__name__.replace("_", "-")
         _check_name("pipeline", pipeline_name, where)
         self._refuse_twice("pipeline", pipeline_name, self._pipelines, where)
+        self._refuse_twice("capture", pipeline_name, self._captures, where)
         return where, pipeline_name
 
     def _add_pipeline(self, pipeline: Pipeline) -> None:
@@ -247,6 +287,8 @@ class App:
 
     def _declared_output(self, topic: Topic, where: str) -> Topic:
         """``topic``. Refused if it already has a writer, or a reader, since that would form a cycle."""
+        if topic.captured:
+            raise DefinitionError(f"{where}: topic {topic.name} is written by a capture ({topic.where})")
         for other in self._pipelines.values():
             if any(output.name == topic.name for output in other.outputs):
                 raise DefinitionError(f"{where}: topic {topic.name} is written by pipeline {other.name} already")
@@ -260,7 +302,7 @@ class App:
     def _find_input(self, entry: Input | str, where: str) -> Input:
         if isinstance(entry, Table):
             topic = self._find_topic(entry.topic, where)
-            if not topic.key:
+            if not topic.key and not topic.captured:
                 raise DefinitionError(f"{where}: topic {topic.name} has no key, so it cannot be read as a table")
             return topic.table()
         return self._find_topic(entry, where)

@@ -1,4 +1,4 @@
-"""The parts of an App: topics, tables, pipelines and views, as frozen definitions.
+"""The parts of an App: topics, tables, captures, pipelines and views, as frozen definitions.
 
 Nothing here touches a log or Spark: a definition only says what shall be, and where in the user's file it says so
 (``where``, ``flights.py:12``), so that every later error can point there.
@@ -6,14 +6,21 @@ Nothing here touches a log or Spark: a definition only says what shall be, and w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
-from mainstem.errors import InputError
+from mainstem.errors import DefinitionError, InputError
 from mainstem.model import OnDamaged, is_topic_name
 from mainstem.pipelines.kinds import Kind
 
+Envelope: TypeAlias = Literal["row", "debezium"]
+ENVELOPES: Final[tuple[str, ...]] = get_args(Envelope)
+_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+_PART: Final = r'(?:[^."]+|"(?:[^"]|"")+")'
+_TABLE: Final = re.compile(rf"({_PART})\.({_PART})")
+TABLES_MAX: Final = 1_000
 Mode: TypeAlias = Literal["append", "update", "complete"]
 MODES: tuple[str, ...] = get_args(Mode)
 
@@ -41,6 +48,8 @@ class Topic:
     compacted: bool = False
     configs: Mapping[str, str] = field(default_factory=dict, hash=False)
     where: str = field(default="", compare=False)
+    captured: bool = False
+    """Whether a capture makes it, and knows its columns and key from the database."""
 
     def table(self) -> Table:
         """This topic as a table: the latest value of each key, fresh at each micro-batch."""
@@ -112,3 +121,105 @@ class View:
     def dead_letter_topic(self) -> str:
         """Where records go that this view cannot apply; not where those of a pipeline of the same name do."""
         return f"__mainstem_view_dead_letters.{self.app}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableName:
+    """A table by its schema and name, as the catalog has them."""
+
+    schema: str
+    name: str
+
+    @classmethod
+    def parse(cls, text: str) -> TableName:
+        """``orders`` (of the schema public), ``sales.orders``, ``sales."Order lines"``. Raises DefinitionError."""
+        match = _TABLE.fullmatch(text if _TABLE.fullmatch(text) else f"public.{text}")
+        if match is None:
+            raise DefinitionError(f"{text!r} is not the name of a table: use SCHEMA.TABLE, for example public.orders")
+        return cls(_unquoted(match[1]), _unquoted(match[2]))
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureSettings:
+    """One capture. ``name`` names its topics, its slot and its progress; ``dsn`` is libpq's, and is never shown.
+
+    ``envelope``: ``row`` (the row after the change; a tombstone for a deletion), or ``debezium``.
+    ``partitions``: of each topic that is created.
+    Raises DefinitionError for a name, a table or an envelope that cannot be.
+    """
+
+    name: str
+    dsn: str = field(repr=False)
+    tables: tuple[TableName, ...]
+    envelope: Envelope = "row"
+    partitions: int = 1
+
+    @classmethod
+    def of(
+        cls, name: str, dsn: str, tables: Sequence[str], *, envelope: str = "row", partitions: int = 1
+    ) -> CaptureSettings:
+        """The settings of these words."""
+        if isinstance(tables, str):
+            raise DefinitionError(f"tables is a list of names, not one text: ({tables!r},)")
+        found = tuple(dict.fromkeys(TableName.parse(table) for table in tables))
+        if not isinstance(name, str) or _NAME.fullmatch(name) is None:
+            raise DefinitionError(
+                f"invalid name {name!r} of a capture: use at most 40 small letters, digits, '_' and '-', a letter first"
+            )
+        if not 1 <= len(found) <= TABLES_MAX:
+            raise DefinitionError(f"capture {name}: name from 1 to {TABLES_MAX} tables, not {len(found)}")
+        if envelope not in ENVELOPES:
+            raise DefinitionError(f"capture {name}: envelope is one of {', '.join(ENVELOPES)}, not {envelope!r}")
+        if not isinstance(partitions, int) or partitions < 1:
+            raise DefinitionError(f"capture {name}: invalid partitions {partitions!r}: use 1 or more")
+        settings = cls(name, dsn, found, envelope, partitions)  # type: ignore[arg-type]
+        topics = [settings.topic_of(table) for table in found]
+        for table, topic in zip(found, topics, strict=True):
+            if topics.count(topic) > 1:
+                raise DefinitionError(f"capture {name}: table {table} and another one would share the topic {topic}")
+        return settings
+
+    def topic_of(self, table: TableName) -> str:
+        """The topic of a table: ``shop.orders``, and of a schema other than public ``shop.sales.orders``."""
+        parts = (self.name, table.name) if table.schema == "public" else (self.name, table.schema, table.name)
+        return ".".join(re.sub(r"[^A-Za-z0-9_-]", "_", part) for part in parts)[:249]
+
+    @property
+    def slot(self) -> str:
+        """The name of the replication slot, and of the publication."""
+        return f"mainstem_{self.name.replace('-', '_')}"
+
+
+def _unquoted(part: str) -> str:
+    return part[1:-1].replace('""', '"') if part.startswith('"') else part
+
+
+class CapturedTables(Mapping[str, Topic]):
+    """The tables of a database that an App captures, each a topic by its table's name: ``shop["public.orders"]``."""
+
+    def __init__(self, settings: CaptureSettings, where: str) -> None:
+        self.settings = settings
+        self.where = where
+        self._topics = {
+            table: Topic(settings.topic_of(table), partitions=settings.partitions, where=where, captured=True)
+            for table in settings.tables
+        }
+
+    def __getitem__(self, table: str) -> Topic:
+        """The topic of a table. Raises DefinitionError, which lists the tables that there are."""
+        found = self._topics.get(TableName.parse(table))
+        if found is None:
+            raise DefinitionError(
+                f"capture {self.settings.name} ({self.where}) has no table {table!r}; it has: "
+                f"{', '.join(map(str, self._topics))}"
+            )
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return map(str, self._topics)
+
+    def __len__(self) -> int:
+        return len(self._topics)

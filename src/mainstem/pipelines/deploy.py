@@ -36,6 +36,8 @@ def deploy(app: App, log: Log) -> None:
     for name in (PROGRESS_TOPIC, STATES_TOPIC, SCHEMAS_TOPIC):
         log.create_topic(name, partitions=1, configs=SYSTEM_TOPIC_CONFIGS, exist_ok=True)
     for topic in app.topics.values():
+        if topic.captured:
+            continue  # its capture makes it
         configs = {**(_COMPACTED if topic.compacted else {}), **topic.configs}
         log.create_topic(topic.name, partitions=topic.partitions, configs=configs, exist_ok=True)
     for view in app.views.values():
@@ -68,7 +70,7 @@ def differences(app: App, log: Log) -> list[str]:
     topics = log.topics()
     for topic in app.topics.values():
         info = topics.get(topic.name)
-        if info is None:
+        if info is None or topic.captured:
             continue
         again = f"delete it (mainstem topics delete {topic.name}), start the App, and append or load its records again"
         if info.partitions < topic.partitions:

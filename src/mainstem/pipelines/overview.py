@@ -132,5 +132,6 @@ def _state_json(state: PipelineState | None, now_ms: int) -> dict[str, Any]:
         "watermark": state.watermark,
         "watermark_held_by": state.watermark_held_by,
         "failure": None if state.failure is None else dataclasses.asdict(state.failure),
+        **({"database": dict(state.database)} if state.database else {}),
         "recent": [dataclasses.asdict(entry) for entry in state.recent],
     }

@@ -105,6 +105,8 @@ class PipelineState:
     watermark_held_by: str | None = None
     failure: Failure | None = None
     recent: tuple[MicroBatch, ...] = field(default=())
+    database: Mapping[str, Any] = field(default_factory=dict)
+    """Of a capture: where the database's log and its slot are, and how far each table's snapshot is."""
 
     def is_lost(self, now_ms: int) -> bool:
         """Whether the driver's heartbeat is overdue."""
@@ -141,6 +143,7 @@ class PipelineState:
                 watermark_held_by=document.get("watermark_held_by"),
                 failure=None if failure is None else Failure(**failure),
                 recent=tuple(_micro_batch(entry) for entry in document["recent"]),
+                database=dict(document.get("database", {})),
             )
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise SchemaError(

@@ -5,4 +5,5 @@
 * ``pipelines``: ``pipelines``
 * ``views``: ``views``
 * ``verify``: ``verify``
+* ``captures``: ``connect``
 """

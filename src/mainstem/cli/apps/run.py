@@ -59,11 +59,13 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     require("spark", "views", "gateway")
     of_log, of_gateway = divided(settings or (), log=bootstrap)
     declared = load_app(app)
+    require(*(["postgres"] if declared.captures else []))
     Choices.parse(changed or ()).require_known(declared.pipelines)
     with stopping_cleanly(), Stack(data, note) as stack:
         ready = {"kafka": bootstrap or stack.start_log(listen, of_log)}
         deploy_app(app, ready["kafka"])
         app = app.resolve()
+        _start_captures(stack, app, declared, ready["kafka"])
         if declared.pipelines:
             stack.launch_pipelines(app, declared.name, ready["kafka"], master, once=once, changed=changed or ())
         if once:
@@ -79,6 +81,12 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
         say_ready(ready, as_json=json)
         stay_up(stack)
     return DONE
+
+
+def _start_captures(stack: Stack, app: Path, declared: App, bootstrap: str) -> None:
+    """Start the captures of databases. When it returns, their topics are there: what reads them may start."""
+    for process in [stack.launch_capture(app, bootstrap, name) for name in declared.captures]:
+        stack.supervisor.wait_ready(process)
 
 
 def deploy_app(app: Path, bootstrap: str) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from mainstem.console.requests import path
-from mainstem.model import Position
+from mainstem.model import DATABASE_TOPIC_PREFIX, Position
 
 NodeKind = Literal["topic", "pipeline", "view"]
 
@@ -64,9 +64,17 @@ def graph_of(
         node = FlowNode(f"{kind}:{name}", kind, name, path("console", f"{kind}s", name), label or kind)
         return nodes.setdefault(node.id, node).id
 
+    def add_source(topic: str, pipeline: str) -> str:
+        """A topic; or a database, whose page is that of its capture."""
+        if not topic.startswith(DATABASE_TOPIC_PREFIX):
+            return add("topic", topic)
+        name, page = topic.removeprefix(DATABASE_TOPIC_PREFIX), path("console", "pipelines", pipeline)
+        node = FlowNode(f"topic:{topic}", "topic", name, page, "PostgreSQL")
+        return nodes.setdefault(node.id, node).id
+
     for pipeline in pipelines:
         name = add("pipeline", pipeline["name"])
-        edges += [Edge(add("topic", topic), name) for topic in pipeline["inputs"]]
+        edges += [Edge(add_source(topic, pipeline["name"]), name) for topic in pipeline["inputs"]]
         tables = Position.parse(pipeline["tables"]).topics if pipeline["tables"] else frozenset()
         edges += [Edge(add("topic", topic), name, True) for topic in sorted(tables - set(pipeline["inputs"]))]
         edges += [Edge(name, add("topic", topic)) for topic in pipeline["outputs"]]

@@ -8,7 +8,7 @@ from typing import Any
 from nicegui import ui
 
 from mainstem.console import charts, listing
-from mainstem.console.formats import NOTHING, ago, count, duration, rate
+from mainstem.console.formats import NOTHING, ago, count, duration, rate, size
 from mainstem.console.frame import Page, page
 from mainstem.console.gateway_client import GatewayClient
 from mainstem.console.listing import Document
@@ -28,6 +28,7 @@ from mainstem.console.parts import (
     text,
 )
 from mainstem.console.requests import path
+from mainstem.model import DATABASE_TOPIC_PREFIX
 
 _COLUMNS = (
     column("name", "Pipeline", href="address"),
@@ -142,7 +143,7 @@ class _Pipeline:
         self._chart.set_visibility(bool(recent))
         self._no_batches.set_visibility(not recent)
         names = ("inputs", "outputs", "source", "sink", "tables", "watermark", "watermark_held_by", "trigger", "app")
-        facts = {name: pipeline.get(name) for name in (*names, "nulled_values")}
+        facts = {name: pipeline.get(name) for name in (*names, "nulled_values", "database")}
         facts |= {"up": (pipeline.get("uptime_s") or 0) // 5 * 5, "seen": (pipeline.get("seen_ms") or 0) // 5_000}
         if self._is_new("facts", facts):
             self._facts.clear()
@@ -170,6 +171,21 @@ def _nulled_values(pipeline: Document) -> list[tuple[str, int]]:
     return [(f"{topic} {column}", number) for topic, columns in found for column, number in columns.items()]
 
 
+def _database_facts(database: Document) -> list[tuple[str, str]]:
+    """Of a capture: where the database and its slot are."""
+    if not database:
+        return []
+    tables = database["tables"]
+    done = len(tables) - database["snapshots_pending"]
+    return [
+        ("Database captured up to", database["lsn"]),
+        ("Slot", f"{database['slot']}, {database.get('slot_status', 'not known')}"),
+        ("Database's log behind", size(database.get("lag_bytes"))),
+        ("Database's log kept for the slot", size(database.get("kept_bytes"))),
+        ("Snapshots", f"{done} of {len(tables)} tables done"),
+    ]
+
+
 def _show_facts(pipeline: Document) -> None:
     for label, names in (("Reads", pipeline["inputs"]), ("Writes", pipeline["outputs"])):
         text(label, "", "dt")
@@ -177,13 +193,17 @@ def _show_facts(pipeline: Document) -> None:
             for number, name in enumerate(names):
                 if number:
                     text(", ")
-                link(name, path("console", "topics", name))
+                if name.startswith(DATABASE_TOPIC_PREFIX):
+                    text(f"PostgreSQL database {name.removeprefix(DATABASE_TOPIC_PREFIX)}")
+                else:
+                    link(name, path("console", "topics", name))
     for label, name in (("Has read up to", "source"), ("Has written up to", "sink"), ("Tables joined up to", "tables")):
         if pipeline[name]:
             text(label, "", "dt")
             with ui.element("dd"):
                 position(pipeline[name])
     for label, value in (
+        *_database_facts(pipeline.get("database", {})),
         ("Values made null", ", ".join(f"{count(number)} in {name}" for name, number in _nulled_values(pipeline))),
         ("Watermark", pipeline.get("watermark")),
         ("Watermark held by", pipeline.get("watermark_held_by")),

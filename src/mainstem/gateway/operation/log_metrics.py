@@ -116,6 +116,13 @@ def view_metrics(statuses: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
+_CAPTURE_FAMILIES = (
+    ("lag_bytes", "lag_bytes", "How much of the database's log has not been confirmed as captured"),
+    ("slot_kept_bytes", "kept_bytes", "How much of its log the database keeps for the capture's slot"),
+    ("snapshots_pending", "snapshots_pending", "Tables whose snapshot is not done"),
+)
+
+
 def pipeline_metrics(pipelines: Sequence[Mapping[str, Any]]) -> str:
     """The family of the pipelines, from ``Overview``; nothing where there are none."""
     samples = [
@@ -127,4 +134,15 @@ def pipeline_metrics(pipelines: Sequence[Mapping[str, Any]]) -> str:
     text = (
         "Values that became null because they do not fit the column of the topic, since the pipeline's driver started"
     )
-    return counter("mainstem_pipeline_nulled_values_total", text, samples) if samples else ""
+    nulled = counter("mainstem_pipeline_nulled_values_total", text, samples) if samples else ""
+    return nulled + _capture_metrics(pipelines)
+
+
+def _capture_metrics(pipelines: Sequence[Mapping[str, Any]]) -> str:
+    """The family of the captures of databases; nothing where there are none."""
+    databases = {each["name"]: each["database"] for each in pipelines if each.get("database")}
+    families = [
+        (name, text, [({"capture": capture}, found[field]) for capture, found in databases.items() if field in found])
+        for name, field, text in _CAPTURE_FAMILIES
+    ]
+    return "".join(gauge(f"mainstem_capture_{name}", text, samples) for name, text, samples in families if samples)

@@ -74,7 +74,8 @@ def run(options: argparse.Namespace) -> None:
         stop_with_parent()
     views, pipelines = tuple(app.views.values()), tuple(app.pipelines.values())
     directory, sampling = options.data / "views" / app.name, _sampling()
-    host = ViewHost(views, options.bootstrap, directory, pipelines=pipelines, sampling=sampling)
+    captures = tuple(app.captures.values())
+    host = ViewHost(views, options.bootstrap, directory, pipelines=pipelines, captures=captures, sampling=sampling)
     host.start()
     try:
         serve(create_host_app(host), listening, f"ready: views {options.socket}")

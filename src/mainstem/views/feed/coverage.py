@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from mainstem.errors import PositionError
-from mainstem.model import Position, TopicPartition
+from mainstem.model import DATABASE_TOPIC_PREFIX, Position, TopicPartition
 from mainstem.pipelines.progress import Progress
 
 _HISTORY_MAX = 2_048
@@ -121,15 +121,16 @@ class Coverage:
         """
         with self._lock:
             streamed = self._ancestors(topic)
+            at_least = _with_database_named(at_least, streamed, topic)
             for name in sorted(at_least.topics):
                 if name != topic and name not in streamed:
                     raise self._never(name, topic)
         return Wait(self, topic, at_least)
 
     def upstream(self, topic: str) -> frozenset[str]:
-        """The topics that stream into ``topic``, over any number of pipelines."""
+        """The topics of the log that stream into ``topic``, over any number of pipelines."""
         with self._lock:
-            return frozenset(self._ancestors(topic))
+            return frozenset(name for name in self._ancestors(topic) if not name.startswith(DATABASE_TOPIC_PREFIX))
 
     # ---- forward, for Wait
 
@@ -243,6 +244,23 @@ class Wait:
     def waits_for(self) -> frozenset[str]:
         """The pipelines whose progress is waited for, as of the last ``is_reached``."""
         return self._coverage.unfinished(self, self._topic)
+
+
+def _with_database_named(at_least: Position, upstream: Iterable[str], topic: str) -> Position:
+    """The position with the name of the database in the place of ``pg:LSN``, which names none."""
+    unnamed = TopicPartition(DATABASE_TOPIC_PREFIX, 0)
+    if unnamed not in at_least:
+        return at_least
+    databases = sorted(name for name in upstream if name.startswith(DATABASE_TOPIC_PREFIX))
+    if len(databases) != 1:
+        names = ", ".join(f"pg:{name.removeprefix(DATABASE_TOPIC_PREFIX)}:LSN" for name in databases)
+        raise PositionError(
+            f"{topic} derives from several databases: name one, {names}"
+            if databases
+            else f"the position names a PostgreSQL database, and {topic} derives from none that is captured"
+        )
+    named = Position({TopicPartition(databases[0], 0): at_least[unnamed]})
+    return named | Position({tp: offset for tp, offset in at_least.items() if tp != unnamed})
 
 
 def _either(reported: Hop, declared: Hop | None) -> Hop:

@@ -29,8 +29,8 @@ from mainstem.errors import (
     UnknownTopicError,
     UnknownViewError,
 )
-from mainstem.model import Position
-from mainstem.pipelines.definitions import Pipeline
+from mainstem.model import DATABASE_TOPIC_PREFIX, Position
+from mainstem.pipelines.definitions import CapturedTables, Pipeline
 from mainstem.pipelines.definitions import View as ViewDefinition
 from mainstem.views.feed.coverage import Coverage, Hop, Wait
 from mainstem.views.feed.end_samples import EndSamples, committed_ends
@@ -64,11 +64,12 @@ class ViewHost:
         directory: Path,
         *,
         pipelines: Iterable[Pipeline] = (),
+        captures: Iterable[CapturedTables] = (),
         clock: Clock | None = None,
         snapshot_every: int = EVERY_RECORDS,
         sampling: Sampling | None = None,
     ) -> None:
-        """``pipelines``: those of the App, so that what they read is known before their first progress.
+        """``pipelines``, ``captures``: those of the App, so that what they read is known before their first progress.
 
         ``snapshot_every``: how many records lie between two snapshots of a view's store. ``sampling``: verify the views
         in the background (`views.verification.sampling`).
@@ -76,7 +77,8 @@ class ViewHost:
         self._directory = directory
         self._clock = clock or SystemClock()
         self._changes = Changes()
-        self._coverage = Coverage(map(_hop, pipelines := tuple(pipelines)))
+        hops = [*map(_hop, pipelines := tuple(pipelines)), *map(_capture_hop, captures)]
+        self._coverage = Coverage(hops)
         self._log = Log(bootstrap, timeout_s=_LOG_TIMEOUT_S, client_id="mainstem-view-host")
         self._follower = ProgressFollower(self._log, self._coverage, self._changes)
         self._pipeline_states = PipelineStates(self._log, self._clock)
@@ -241,6 +243,8 @@ class ViewHost:
 
     def _refuse_beyond_the_end(self, at_least: Position) -> None:
         for topic in sorted(at_least.topics):
+            if topic.startswith(DATABASE_TOPIC_PREFIX):
+                continue  # how far the database is, the log does not know
             try:
                 end = self._log.end(topic)
             except UnknownTopicError as error:
@@ -270,6 +274,11 @@ def _hop(pipeline: Pipeline) -> Hop:
     streams = frozenset(topic.name for topic in pipeline.streams)
     tables = frozenset(topic.name for topic in pipeline.tables) - streams
     return Hop(pipeline.name, streams, tables, frozenset(topic.name for topic in pipeline.outputs))
+
+
+def _capture_hop(captured: CapturedTables) -> Hop:
+    source = DATABASE_TOPIC_PREFIX + captured.settings.name
+    return Hop(captured.settings.name, frozenset((source,)), frozenset(), frozenset(t.name for t in captured.values()))
 
 
 def _lock(directory: Path) -> DirectoryLock:

@@ -35,7 +35,7 @@ from mainstem.pipelines.kinds import Postgres
 from mainstem.views.stores.postgres.database import Database, Session, cancel, close, is_data_error, run
 from mainstem.views.stores.postgres.postgres_snapshot import PostgresSnapshot
 from mainstem.views.stores.postgres.sink_table import SinkTable
-from mainstem.views.stores.postgres.table_columns import TableColumns
+from mainstem.views.stores.postgres.table_columns import SinkColumns
 from mainstem.views.stores.postgres.table_rows import DELETED, RowReader, as_csv, cell, latest, poison_of
 from mainstem.views.stores.store import (
     Bookmark,
@@ -67,7 +67,7 @@ class PostgresStore(ViewStore):
         kind = definition.kind
         assert isinstance(kind, Postgres)
         self._database = Database(kind.dsn)
-        columns = TableColumns.of(definition.schema, definition.key)
+        columns = SinkColumns.of(definition.schema, definition.key)
         self._sink = SinkTable(definition.view, definition.topic, kind.table, columns)
         self._reader = RowReader(columns)
         self._statements = _Statements(self._sink)

@@ -23,7 +23,7 @@ from typing import Any, Final
 from mainstem.errors import StorageError, ViewStoppedError
 from mainstem.pipelines.kinds import SINKS_TABLE
 from mainstem.views.stores.postgres.database import run
-from mainstem.views.stores.postgres.table_columns import TableColumn, TableColumns, quoted
+from mainstem.views.stores.postgres.table_columns import SinkColumn, SinkColumns, quoted
 from mainstem.views.stores.store import Bookmark
 
 try:
@@ -81,7 +81,7 @@ class Generation:
 class SinkTable:
     """The generations of one sink. Stateless but for the names; safe from any thread."""
 
-    def __init__(self, sink: str, topic: str, table: str, columns: TableColumns) -> None:
+    def __init__(self, sink: str, topic: str, table: str, columns: SinkColumns) -> None:
         schema, _, name = table.rpartition(".")
         self.schema = schema
         self.name = name
@@ -347,7 +347,7 @@ class SinkTable:
         ]
 
 
-def _fault(column: TableColumn, found: Sequence[Any] | None) -> str | None:
+def _fault(column: SinkColumn, found: Sequence[Any] | None) -> str | None:
     if found is None:
         return f"it has no column {column.name}"
     kind, is_required, _ = found

@@ -41,7 +41,7 @@ _TEXT_IN_JSON: Final = frozenset({"STRING", "DATE"})
 
 
 @dataclass(frozen=True, slots=True)
-class TableColumn:
+class SinkColumn:
     """A column: its name, its type in the schema and in PostgreSQL, and whether it is ``NOT NULL``."""
 
     name: str
@@ -51,20 +51,20 @@ class TableColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class TableColumns:
+class SinkColumns:
     """The columns of a sink's table in their order, and the names of those that are its primary key."""
 
-    columns: tuple[TableColumn, ...]
+    columns: tuple[SinkColumn, ...]
     key: tuple[str, ...]
     has_schema: bool = True
 
     @classmethod
-    def of(cls, schema: TopicSchema | None, key: Sequence[str]) -> TableColumns:
+    def of(cls, schema: TopicSchema | None, key: Sequence[str]) -> SinkColumns:
         """The table for a topic with that schema and key. Raises DefinitionError for what cannot be a table."""
-        identity = TableColumn(KEY, "STRING", "text", True)
+        identity = SinkColumn(KEY, "STRING", "text", True)
         if schema is None:
-            return cls((identity, TableColumn(VALUE, "", "jsonb", True)), (KEY,), False)
-        columns = [TableColumn(c.name, c.type, postgres_type(c.type), not c.nullable) for c in schema.columns]
+            return cls((identity, SinkColumn(VALUE, "", "jsonb", True)), (KEY,), False)
+        columns = [SinkColumn(c.name, c.type, postgres_type(c.type), not c.nullable) for c in schema.columns]
         for column in columns:
             _check_name(column.name)
         types = {column.name: column.type for column in columns}
@@ -75,7 +75,7 @@ class TableColumns:
             )
         if not key or not {types[name] for name in key} <= _KEY_TYPES:
             return cls((identity, *columns), (KEY,))
-        required = [TableColumn(c.name, c.type, c.sql_type, c.is_required or c.name in key) for c in columns]
+        required = [SinkColumn(c.name, c.type, c.sql_type, c.is_required or c.name in key) for c in columns]
         return cls(tuple(required), tuple(key))
 
     @property
@@ -96,7 +96,7 @@ class TableColumns:
         return [JsonColumn(c.name, c.type, not c.is_required) for c in self.columns if c.name != KEY]
 
     @property
-    def key_columns(self) -> tuple[TableColumn, ...]:
+    def key_columns(self) -> tuple[SinkColumn, ...]:
         """The columns of the primary key."""
         found = {column.name: column for column in self.columns}
         return tuple(found[name] for name in self.key)

@@ -26,7 +26,7 @@ from mainstem.schema.arrow import value_type
 from mainstem.schema.arrow_json import joint_key, lone_key
 from mainstem.schema.json_columns import JsonField, decode
 from mainstem.views.stores.json_reader import JsonReader, last_of_each_key
-from mainstem.views.stores.postgres.table_columns import TableColumn, TableColumns
+from mainstem.views.stores.postgres.table_columns import SinkColumn, SinkColumns
 from mainstem.views.stores.store import Poison
 
 KEY_BYTES_MAX: Final = 2_600
@@ -54,7 +54,7 @@ class TableRows:
 class RowReader:
     """Reads records as rows of one table."""
 
-    def __init__(self, columns: TableColumns) -> None:
+    def __init__(self, columns: SinkColumns) -> None:
         self._columns = columns
         self._reader = JsonReader(columns.fields, text=not columns.has_schema, keep=_ORIGIN)
 
@@ -160,7 +160,7 @@ def poison_of(rows: pa.Table, index: int, error: str) -> Poison:
     return Poison(partition, offset, key.encode(), value, error)
 
 
-def as_csv(rows: pa.Table, columns: TableColumns) -> pa.Buffer:
+def as_csv(rows: pa.Table, columns: SinkColumns) -> pa.Buffer:
     """Rows as PostgreSQL's COPY reads them: ``deleted``, then the table's columns. Text is quoted, null is not."""
     made = {DELETED: rows.column(DELETED)}
     for number, column in enumerate(columns.columns):
@@ -170,7 +170,7 @@ def as_csv(rows: pa.Table, columns: TableColumns) -> pa.Buffer:
     return sink.getvalue()
 
 
-def _written(column: pa.ChunkedArray, of: TableColumn) -> pa.ChunkedArray | pa.Array:
+def _written(column: pa.ChunkedArray, of: SinkColumn) -> pa.ChunkedArray | pa.Array:
     kind = column.type
     if of.sql_type == "bytea":
         return pa.array(
@@ -195,7 +195,7 @@ def _strict(text: str) -> str:
     return _STRING_OR_NO_NUMBER.sub(lambda found: found[0] if found[0].startswith('"') else "null", text)
 
 
-def _with_nul(cells: pa.Array, column: TableColumn) -> Sequence[int]:
+def _with_nul(cells: pa.Array, column: SinkColumn) -> Sequence[int]:
     if column.sql_type == "text":
         return _where(pc.match_substring(cells, "\0"))
     if column.sql_type != "jsonb":
@@ -204,7 +204,7 @@ def _with_nul(cells: pa.Array, column: TableColumn) -> Sequence[int]:
     return [index for index in maybe if _NUL_IN_JSON.search(cells[index].as_py())]
 
 
-def _object(columns: Sequence[TableColumn], key: str) -> str:
+def _object(columns: Sequence[SinkColumn], key: str) -> str:
     """A JSON object of key columns, as text; one that reads as null where the key cannot be theirs."""
     if len(columns) == 1:
         [column] = columns

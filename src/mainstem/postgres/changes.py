@@ -1,0 +1,169 @@
+"""Each kind of change that the stream brings, as records. Used by the capture's thread."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from mainstem.errors import ConfigError, MachineError
+from mainstem.pipelines.definitions import CaptureSettings, TableName
+from mainstem.postgres.rows import LEFT_OVER, RESERVED, RowEncoder, fields_of
+from mainstem.postgres.server.catalog import Types, check_columns, rows_of
+from mainstem.postgres.server.pgoutput import UNCHANGED, Relation, RowDelete, RowInsert, RowUpdate, Truncate, Values
+from mainstem.postgres.table_writer import CapturedTable, TableWriter
+from mainstem.postgres.topic_values import latest_value, live_keys
+from mainstem.postgres.transaction_writer import TransactionWriter
+from mainstem.schema.registry import register
+
+if TYPE_CHECKING:
+    from mainstem.client.log import Log
+
+_SHAPE: Final = "SELECT attname, attndims, attstorage <> 'p' FROM pg_attribute WHERE attrelid = %s AND attnum > 0"
+
+
+class TableChanges:
+    """Writes changes by ``writer``. ``connection`` is asked for types and columns only."""
+
+    def __init__(
+        self, settings: CaptureSettings, log: Log, log_writer: TransactionWriter, writer: TableWriter, connection: Any
+    ) -> None:
+        self._settings = settings
+        self._log = log
+        self._log_writer = log_writer
+        self._writer = writer
+        self._connection = connection
+        self._types = Types(connection)
+        self._tables: dict[int, CapturedTable] = {}
+        self._left_out: set[int] = set()
+
+    def apply(self, change: RowInsert | RowUpdate | RowDelete | Truncate | Relation) -> None:
+        """Write a change. Raises ConfigError, DefinitionError, MachineError, and what the log raises."""
+        match change:
+            case Relation():
+                self._relation(change)
+            case Truncate():
+                for relation in change.relations:
+                    if relation not in self._left_out:
+                        self._truncate(self._tables[relation])
+            case _ if change.relation in self._left_out:
+                pass
+            case RowInsert():
+                table = self._tables[change.relation]
+                self._writer.write(table, table.encoder.key_of(change.new), change.new, "c")
+            case RowUpdate():
+                self._update(self._tables[change.relation], change)
+            case RowDelete():
+                self._delete(self._tables[change.relation], change)
+
+    def _relation(self, relation: Relation) -> None:
+        """A table as its next rows are: its first ones, or after a change of its columns."""
+        name = TableName(relation.schema, relation.name)
+        states = self._log_writer.state.tables
+        state = states.get(str(name))
+        former = next((each for each, known in states.items() if known.oid == relation.oid and each != str(name)), None)
+        if former is not None:
+            raise ConfigError(f"table {former} is called {name} now: name it so in the capture's tables")
+        if state is None:  # a partition, whose rows come as those of its root; or a table that is not named any more
+            self._left_out.add(relation.oid)
+            return
+        check_columns(name, [column.name for column in relation.columns], RESERVED)
+        of_identity = {column.name for column in relation.columns if column.is_identity}
+        if relation.identity != "f" and of_identity != set(state.key):
+            raise ConfigError(
+                f"the key of table {name} was ({', '.join(state.key)}), and changes now come by "
+                f"({', '.join(sorted(of_identity))}): take a new snapshot with --snapshot again"
+            )
+        # As the columns are now, which may be later than the change: only what the message does not say.
+        shape = {
+            column: (dimensions, is_out_of_line)
+            for column, dimensions, is_out_of_line in rows_of(self._connection, _SHAPE, (relation.oid,))
+        }
+        types = {
+            each.name: self._types.column(each.type_oid, each.type_modifier, shape.get(each.name, (1, True))[0])
+            for each in relation.columns
+        }
+        encoder = RowEncoder(name, types, state.key)
+        leaves_out = relation.identity != "f" and any(shape.get(column, (1, True))[1] for column in types)
+        self._tables[relation.oid] = CapturedTable(name, state.topic, encoder, leaves_out)
+        self.register(state.topic, encoder)
+
+    def register(self, topic: str, encoder: RowEncoder) -> None:
+        """Make the columns the topic's schema, before rows with them are written."""
+        if self._settings.envelope == "row":
+            register(self._log, topic, encoder.schema, encoder.key)
+
+    def _update(self, table: CapturedTable, update: RowUpdate) -> None:
+        encoder, new, old = table.encoder, update.new, update.old
+        before = None
+        if old is not None:
+            sent = zip(new, old, strict=True)
+            new = [was if value is UNCHANGED and was is not None else value for value, was in sent]
+            if update.old_kind == "O" and UNCHANGED not in old:
+                before = self._before(table, old)
+        key = encoder.key_of(new)
+        old_key = key if old is None else encoder.key_of(old)
+        known: Mapping[str, str] | None = None
+        if UNCHANGED in new:
+            known = self._known_values(table, old_key, new)
+            if known is None:
+                self._update_unknown(table, old_key, key, new)
+                return
+        if old_key != key:
+            self._writer.write(table, old_key, None, "d")
+        self._writer.write(table, key, new, "u", known=known, before=before)
+
+    def _before(self, table: CapturedTable, old: Values) -> str | None:
+        return table.encoder.value(old) if self._settings.envelope == "debezium" else None
+
+    def _known_values(self, table: CapturedTable, key: bytes, new: Values) -> Mapping[str, str] | None:
+        """The JSON of the columns that ``new`` leaves out, from the row's latest record; None where it has none.
+
+        A value that stands beside the row is put into ``new``, as its text.
+        """
+        is_open, value = self._writer.open_values.find(table.topic, key)
+        if not is_open:
+            value = latest_value(self._log, table.topic, key)
+            self._writer.open_values.remember(table.topic, key, value)
+        if not value:
+            return None
+        fields = fields_of(value.decode())
+        if self._settings.envelope == "debezium":
+            after = fields.get("after", "null")
+            fields = {} if after == "null" else fields_of(after)
+        beside = fields_of(fields[LEFT_OVER]) if LEFT_OVER in fields else {}
+        for place, name in enumerate(table.encoder.names):
+            if new[place] is UNCHANGED and name in beside:
+                new[place] = str(json.loads(beside[name]))
+        return fields if fields.keys() >= set(table.encoder.unchanged(new)) else None
+
+    def _update_unknown(self, table: CapturedTable, old_key: bytes, key: bytes, new: Values) -> None:
+        """A change that leaves values out which the topic does not have: the snapshot has not come to the row yet."""
+        if self._log_writer.state.tables[str(table.name)].is_done:
+            columns = ", ".join(table.encoder.unchanged(new))
+            raise MachineError(
+                f"topic {table.topic} has no value of key {key[:80]!r}, and a change of it leaves out column {columns}:"
+                " records of the topic were deleted; take a new snapshot with --snapshot again"
+            )
+        if old_key != key:
+            self._writer.write(table, old_key, None, "d")
+        window = self._writer.window_of(table)
+        if window is None:
+            return  # a later chunk reads the row
+        if old_key != key:
+            window.is_spoilt = True
+        window.touched.discard(key)
+        window.partial[key] = new
+
+    def _delete(self, table: CapturedTable, delete: RowDelete) -> None:
+        before = None if UNCHANGED in delete.old else self._before(table, delete.old)
+        self._writer.write(table, table.encoder.key_of(delete.old), None, "d", before=before)
+
+    def _truncate(self, table: CapturedTable) -> None:
+        """A tombstone for each key that has a value."""
+        for key in live_keys(self._log, table.topic, self._writer.open_values):
+            self._writer.write(table, key, None, "d")
+        window = self._writer.window_of(table)
+        if window is not None:
+            window.is_emptied = True
+            window.partial.clear()

@@ -1,0 +1,9 @@
+"""Talks to the PostgreSQL server, and reads its answers.
+
+* ``catalog``: the server, its tables and its types; refusals
+* ``slot``: the publication and the replication slot
+* ``replication``: the thread that takes the stream of changes
+* ``pgoutput``: the messages of the stream
+* ``chunks``: reads a table in chunks
+* ``column_types``: PostgreSQL's types as columns and JSON
+"""

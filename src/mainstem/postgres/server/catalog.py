@@ -1,0 +1,289 @@
+"""The catalog of a database: its server, its tables and its types. Refuses what cannot be captured.
+
+Every refusal says what to do, if need be as the statement to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import psycopg2
+from psycopg2 import sql
+
+from mainstem.errors import ConfigError, DefinitionError, MachineError, MainstemError, UnavailableError
+from mainstem.pipelines.definitions import TableName
+from mainstem.postgres.server.column_types import SESSION, ColumnType, PostgresType, column_type
+
+OLDEST: Final = 140_000
+"""The oldest server: before version 14 pgoutput sends no messages, which snapshots need."""
+_CONNECT_S: Final = 10
+_STATEMENT_MS: Final = 60_000
+_UNREACHABLE: Final = (psycopg2.OperationalError, psycopg2.InterfaceError)
+_REFUSED_WORDS: Final = ("password authentication failed", "no password supplied", "does not exist", "no pg_hba.conf")
+
+
+class DatabaseUnavailableError(UnavailableError):
+    """The database cannot be reached at present."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """A column of a table: its type in the topic's schema, and how its values become JSON."""
+
+    name: str
+    type_oid: int
+    modifier: int
+    dimensions: int
+    is_out_of_line: bool
+    """Whether its values may be stored out of line (TOAST)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTable:
+    """A table that can be captured. ``key``: the columns of its primary key, or of the index of its identity."""
+
+    oid: int
+    name: TableName
+    identity: str
+    key: tuple[str, ...]
+    columns: tuple[TableColumn, ...]
+
+
+class Server(NamedTuple):
+    """The server: which one it is, by its own id, and its version as a number (150018)."""
+
+    system_id: str
+    version: int
+    database: str
+
+
+def database_of(dsn: str) -> str:
+    """The database that a DSN names; empty when it names none. Raises ConfigError for what is no DSN."""
+    from psycopg2.extensions import parse_dsn
+
+    try:
+        return str(parse_dsn(dsn).get("dbname", ""))
+    except psycopg2.ProgrammingError as error:
+        raise _wrong_dsn(error) from error
+
+
+def _wrong_dsn(error: Exception) -> ConfigError:
+    return ConfigError(f"the DSN cannot be read: use host=… dbname=…, or postgresql://…; {_word(error)}")
+
+
+def connect(dsn: str, *, replication: bool = False) -> Any:
+    """A connection whose statements are committed one by one, with the session's settings for values.
+
+    Raises ConfigError when the server refuses the login, DatabaseUnavailableError when it cannot be reached.
+    """
+    options = " ".join(f"-c {name}={value}" for name, value in SESSION.items() if name != "client_encoding")
+    extra: dict[str, Any] = {}
+    if replication:
+        from psycopg2.extras import LogicalReplicationConnection
+
+        extra["connection_factory"] = LogicalReplicationConnection
+    else:
+        options += f" -c statement_timeout={_STATEMENT_MS} -c synchronous_commit=local"
+    try:
+        connection = psycopg2.connect(
+            dsn,
+            connect_timeout=_CONNECT_S,
+            application_name="mainstem",
+            client_encoding="UTF8",
+            options=options,
+            keepalives_idle=30,
+            **extra,
+        )
+    except psycopg2.ProgrammingError as error:
+        raise _wrong_dsn(error) from error
+    except psycopg2.OperationalError as error:
+        raise _login_error(error) from error
+    if not replication:
+        connection.autocommit = True
+    return connection
+
+
+def _login_error(error: Exception) -> MainstemError:
+    text = _word(error)
+    if any(word in text for word in _REFUSED_WORDS):
+        return ConfigError(f"the database refuses the login: {text}")
+    return DatabaseUnavailableError(f"the database cannot be reached: {text}")
+
+
+def explained(error: Exception) -> MainstemError:
+    """The error of a statement as one of ours: whether it may pass by itself, or not."""
+    if isinstance(error, MainstemError):
+        return error
+    if isinstance(error, psycopg2.errors.InsufficientPrivilege):
+        return ConfigError(f"the database refuses: {_word(error)}; give the user this right")
+    if isinstance(error, _UNREACHABLE) or getattr(error, "pgcode", None) is None:
+        return DatabaseUnavailableError(f"the database cannot be reached: {_word(error)}")
+    return MachineError(f"the database answered an error: {_word(error)}")
+
+
+def _word(error: Exception) -> str:
+    """The first line of an error. libpq never puts a password into one."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+def rows_of(connection: Any, statement: Any, values: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
+    """The rows of a statement. Raises ConfigError, DatabaseUnavailableError, MachineError."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(statement, values)
+            return list(cursor.fetchall()) if cursor.description is not None else []
+    except psycopg2.Error as error:
+        raise explained(error) from error
+
+
+def check_server(connection: Any) -> Server:
+    """Which server it is. Raises ConfigError for one that cannot stream changes to this user, with what to do."""
+    version = int(connection.server_version)
+    if version < OLDEST:
+        raise ConfigError(
+            f"the server is PostgreSQL {version // 10_000}; changes can be captured from version {OLDEST // 10_000} on"
+        )
+    ((level, is_allowed, user, is_standby, database),) = rows_of(
+        connection,
+        "SELECT current_setting('wal_level'), rolreplication OR rolsuper, rolname, pg_is_in_recovery(),"
+        " current_database() FROM pg_roles WHERE rolname = current_user",
+    )
+    if is_standby:
+        raise ConfigError("the server is a standby; name the primary server")
+    if level != "logical":
+        raise ConfigError(
+            f"wal_level is {level}, and changes are captured with logical only: run "
+            "ALTER SYSTEM SET wal_level = logical, and restart the server"
+        )
+    if not is_allowed:
+        raise ConfigError(f"user {user} may not replicate: run ALTER ROLE {user} REPLICATION")
+    ((system_id,),) = rows_of(connection, "SELECT system_identifier::text FROM pg_control_system()")
+    return Server(system_id, version, database)
+
+
+def warnings_of(connection: Any) -> list[str]:
+    """Warnings of settings that are allowed and may fill the database's disk, a line each."""
+    ((kept,),) = rows_of(connection, "SELECT current_setting('max_slot_wal_keep_size')")
+    if kept != "-1":
+        return []
+    return [
+        "max_slot_wal_keep_size is not set: while the capture is stopped, the database keeps its log without a bound; "
+        "run ALTER SYSTEM SET max_slot_wal_keep_size = '10GB' and SELECT pg_reload_conf()"
+    ]
+
+
+_TABLES: Final = """
+SELECT c.oid, c.relkind, c.relreplident, c.relpersistence,
+  (SELECT i.indexrelid FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary),
+  (SELECT i.indexrelid FROM pg_index i WHERE i.indrelid = c.oid AND i.indisreplident),
+  has_table_privilege(c.oid, 'SELECT')
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s
+"""
+_COLUMNS: Final = """
+SELECT a.attname, a.atttypid, a.atttypmod, a.attndims, a.attstorage <> 'p', a.attgenerated <> ''
+FROM pg_attribute a WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+"""
+_KEY: Final = """
+SELECT a.attname FROM pg_index i
+CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k(attnum, place)
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+WHERE i.indexrelid = %s AND k.place <= i.indnkeyatts ORDER BY k.place
+"""
+
+
+def find_table(connection: Any, name: TableName) -> SourceTable:
+    """A table as it is now. Raises ConfigError for one that cannot be captured, with what to do."""
+    found = rows_of(connection, _TABLES, (name.schema, name.name))
+    if not found:
+        raise ConfigError(
+            f"there is no table {name} in the database; names are as in the catalog, in its letters' case"
+        )
+    ((oid, kind, identity, persistence, primary, of_identity, is_readable),) = found
+    if kind not in ("r", "p"):
+        raise ConfigError(f"{name} is not a table: views, sequences and foreign tables have no changes to capture")
+    if persistence != "p":
+        raise ConfigError(f"table {name} is not logged (UNLOGGED or TEMPORARY), so its changes cannot be captured")
+    if not is_readable:
+        raise ConfigError(f"the user may not read table {name}: run GRANT SELECT ON {_quoted(connection, name)} TO …")
+    if identity == "n":
+        raise ConfigError(
+            f"table {name} has REPLICA IDENTITY NOTHING, so its changes do not say which row they change: run "
+            f"ALTER TABLE {_quoted(connection, name)} REPLICA IDENTITY DEFAULT"
+        )
+    index = of_identity if identity == "i" else primary
+    if index is None:
+        raise ConfigError(
+            f"table {name} has no primary key, so its rows have no key in the topic: add one, or run ALTER TABLE "
+            f"{_quoted(connection, name)} REPLICA IDENTITY USING INDEX … with a unique index of NOT NULL columns"
+        )
+    key = tuple(column for (column,) in rows_of(connection, _KEY, (index,)))
+    columns = [
+        TableColumn(column, type_oid, modifier, dimensions, is_out_of_line)
+        for column, type_oid, modifier, dimensions, is_out_of_line, is_generated in rows_of(
+            connection, _COLUMNS, (oid,)
+        )
+        if not is_generated  # before version 18 PostgreSQL does not stream these
+    ]
+    if not set(key) <= {column.name for column in columns}:
+        raise ConfigError(f"the key of table {name} has a generated column, whose changes PostgreSQL does not stream")
+    return SourceTable(oid, name, identity, key, tuple(columns))
+
+
+def _quoted(connection: Any, name: TableName) -> str:
+    return str(sql.Identifier(name.schema, name.name).as_string(connection))
+
+
+class Types:
+    """The types of a database by their oid, each asked for once. One thread."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._known: dict[int, PostgresType] = {}
+
+    def find(self, oid: int) -> PostgresType:
+        """A type; one that is gone is read as text."""
+        known = self._known.get(oid)
+        if known is None:
+            known = self._known[oid] = self._ask(oid)
+        return known
+
+    def column(self, oid: int, modifier: int, dimensions: int = 1) -> ColumnType:
+        """How a column of this type is kept. ``dimensions``: those that an array was declared with."""
+        return column_type(self.find(oid), modifier, dimensions)
+
+    def _ask(self, oid: int) -> PostgresType:
+        found = rows_of(
+            self._connection,
+            "SELECT typname, typtype, typbasetype, typtypmod,"
+            " CASE WHEN typcategory = 'A' AND typdelim = ',' THEN typelem ELSE 0 END FROM pg_type WHERE oid = %s",
+            (oid,),
+        )
+        if not found:
+            return PostgresType(oid, str(oid))
+        ((name, kind, base, modifier, element),) = found
+        return PostgresType(
+            oid,
+            name,
+            kind,
+            element=self.find(element) if element else None,
+            base=self.find(base) if base else None,
+            modifier=modifier,
+        )
+
+
+def check_columns(name: TableName, columns: Sequence[str], reserved: frozenset[str]) -> None:
+    """Refuse names that a topic's schema cannot have. Raises DefinitionError."""
+    seen: dict[str, str] = {}
+    for column in columns:
+        if column.lower() in reserved:
+            raise DefinitionError(
+                f"column {column!r} of table {name}: the name is taken by what readers add; rename it"
+            )
+        other = seen.setdefault(column.lower(), column)
+        if other != column:
+            raise DefinitionError(
+                f"table {name} has columns {other!r} and {column!r}: a topic's columns do not differ by case alone; "
+                "rename one"
+            )

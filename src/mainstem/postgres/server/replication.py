@@ -1,0 +1,144 @@
+"""The stream of changes: a thread that takes the server's messages and answers it, whatever the rest is doing.
+
+The thread alone uses the connection. It hands on chunks of messages by a bounded queue; while the queue is full it
+reads nothing more, and still tells the server every few seconds that it lives. ``confirm`` says up to where the log has
+all: the server may then forget its own log up to there.
+
+A mark in a chunk (an int) is a position of the database: every transaction that was committed before it came before it.
+"""
+
+from __future__ import annotations
+
+import queue
+import select
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from mainstem.background import failed
+from mainstem.errors import MainstemError
+from mainstem.postgres.server.catalog import DatabaseUnavailableError, connect, explained
+
+Chunk = Sequence[bytes | int]
+_CHUNK_BYTES: Final = 256 << 10
+_CHUNKS_MAX: Final = 32
+_FEEDBACK_S: Final = 5.0
+_WAIT_S: Final = 0.05
+_JOIN_S: Final = 20.0
+
+
+class ReplicationStream:
+    """A context manager. ``take`` and ``confirm`` are for one thread."""
+
+    def __init__(self, dsn: str, slot: str, start_lsn: int) -> None:
+        """``start_lsn``: where to go on; 0 is where the slot is. Nothing connects before the block."""
+        self._dsn = dsn
+        self._slot = slot
+        self._start_lsn = start_lsn
+        self._confirmed = start_lsn
+        self._chunks: queue.Queue[Chunk | MainstemError] = queue.Queue(_CHUNKS_MAX)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="replication", daemon=True)
+        self._connection: Any = None
+        self._sent_lsn = 0
+        self._sent_s = 0.0
+        self._marked = start_lsn
+
+    def __enter__(self) -> ReplicationStream:
+        """Connect and begin. Raises ConfigError, DatabaseUnavailableError."""
+        self._connection = connect(self._dsn, replication=True)
+        try:
+            self._cursor = self._connection.cursor()
+            self._cursor.start_replication(
+                slot_name=self._slot,
+                start_lsn=self._start_lsn,
+                decode=False,
+                status_interval=_FEEDBACK_S,
+                options={"proto_version": "1", "publication_names": f'"{self._slot}"', "messages": "true"},
+            )
+        except Exception as error:
+            self._connection.close()
+            raise explained(error) from error
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        while self._thread.is_alive():
+            try:
+                self._chunks.get(timeout=_WAIT_S)  # it may wait for room
+            except queue.Empty:
+                continue
+        self._thread.join(_JOIN_S)
+        self._connection.close()
+
+    def take(self, timeout_s: float) -> Chunk:
+        """The next chunk; an empty one when none came in time. Raises what ended the stream."""
+        try:
+            chunk = self._chunks.get(timeout=timeout_s) if timeout_s else self._chunks.get_nowait()
+        except queue.Empty:
+            return ()
+        if isinstance(chunk, MainstemError):
+            raise chunk
+        return chunk
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a chunk is there already."""
+        return not self._chunks.empty()
+
+    def confirm(self, lsn: int) -> None:
+        """All before ``lsn`` is durable in the log."""
+        self._confirmed = lsn
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._hand_on(self._read())
+        except Exception as error:  # noqa: BLE001 - the reader of the chunks must learn of it
+            if not isinstance(explained(error), DatabaseUnavailableError):
+                failed("replication stream", error)
+            self._hand_on_end(explained(error))
+
+    def _read(self) -> list[bytes | int]:
+        """The messages that have come; waits a little when none has."""
+        chunk: list[bytes | int] = []
+        size = 0
+        while size < _CHUNK_BYTES:
+            message = self._cursor.read_message()
+            if message is None:
+                end = self._cursor.wal_end
+                if end > self._marked:
+                    self._marked = end
+                    chunk.append(end)
+                break
+            chunk.append(message.payload)
+            size += len(message.payload)
+        self._answer()
+        if not chunk:
+            select.select([self._connection], [], [], _WAIT_S)
+        return chunk
+
+    def _answer(self) -> None:
+        """Tell the server up to where the log has all: when it is news, and every few seconds."""
+        now_s = time.monotonic()
+        if self._confirmed > self._sent_lsn or now_s - self._sent_s >= _FEEDBACK_S:
+            self._sent_lsn, self._sent_s = self._confirmed, now_s
+            self._cursor.send_feedback(write_lsn=self._marked, flush_lsn=self._sent_lsn, force=True)
+
+    def _hand_on(self, chunk: Chunk) -> None:
+        while chunk and not self._stopping.is_set():
+            try:
+                self._chunks.put(chunk, timeout=_FEEDBACK_S / 5)
+                return
+            except queue.Full:
+                self._answer()
+
+    def _hand_on_end(self, error: MainstemError) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._chunks.put(error, timeout=_WAIT_S)
+                return
+            except queue.Full:
+                continue

@@ -1,0 +1,137 @@
+"""The publication and the replication slot of a capture: made, compared, dropped.
+
+The slot keeps the database's log from where the capture is. Losing it is losing changes, so a slot that is gone, lost,
+or further than the log of Mainstem is an error that says so; it is never made again in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from psycopg2 import sql
+
+from mainstem.errors import ConfigError, MachineError
+from mainstem.model import lsn_text, parse_lsn
+from mainstem.pipelines.definitions import TableName
+from mainstem.postgres.server.catalog import rows_of
+
+_SLOT: Final = """
+SELECT plugin, database, active, confirmed_flush_lsn::text, wal_status, safe_wal_size,
+  pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint,
+  pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::bigint
+FROM pg_replication_slots WHERE slot_name = %s
+"""
+_PUBLISHED: Final = """
+SELECT n.nspname, c.relname FROM pg_publication_rel r
+JOIN pg_publication p ON p.oid = r.prpubid
+JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE p.pubname = %s
+"""
+
+
+class SlotLostError(MachineError):
+    """Changes are missing between the log and the database: only a new snapshot helps."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotState:
+    """A slot. ``kept_bytes``: of the database's log that the slot keeps; ``lag_bytes``: not confirmed yet.
+
+    ``status`` is PostgreSQL's ``wal_status``; ``safe_bytes`` how much more may be written until it is lost, if bounded.
+    """
+
+    plugin: str
+    database: str
+    is_active: bool
+    confirmed_lsn: int
+    status: str
+    safe_bytes: int | None
+    kept_bytes: int
+    lag_bytes: int
+
+
+def find_slot(connection: Any, slot: str) -> SlotState | None:
+    """The slot as it is now; None when there is none."""
+    found = rows_of(connection, _SLOT, (slot,))
+    if not found:
+        return None
+    ((plugin, database, is_active, confirmed, status, safe, kept, lag),) = found
+    return SlotState(
+        plugin, database, is_active, parse_lsn(confirmed or "0/0"), status or "lost", safe, kept or 0, lag or 0
+    )
+
+
+def make_slot(connection: Any, slot: str) -> int:
+    """Make the slot; from which LSN it has all changes. It waits for transactions that are open now."""
+    ((used, most),) = rows_of(
+        connection, "SELECT count(*), current_setting('max_replication_slots')::int FROM pg_replication_slots"
+    )
+    if used >= most:
+        raise ConfigError(
+            f"all {most} replication slots of the database are in use: drop one that nothing uses, or raise "
+            "max_replication_slots and restart the server"
+        )
+    rows_of(connection, "SET statement_timeout = 0")
+    ((lsn,),) = rows_of(connection, "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput')", (slot,))
+    rows_of(connection, "RESET statement_timeout")
+    return parse_lsn(lsn)
+
+
+def check_slot(found: SlotState | None, slot: str, lsn: int, database: str) -> None:
+    """See that the slot has all changes from ``lsn`` on. Raises SlotLostError, ConfigError."""
+    if found is None:
+        raise SlotLostError(
+            f"the replication slot {slot} is gone, and the changes since {lsn_text(lsn)} with it; {_AGAIN}"
+        )
+    if found.plugin != "pgoutput" or found.database != database:
+        raise ConfigError(
+            f"the slot {slot} is of plug-in {found.plugin} in database {found.database}; take another name"
+        )
+    if found.status == "lost":
+        raise SlotLostError(
+            f"the replication slot {slot} is lost: the database has removed its log before it was captured, because "
+            f"max_slot_wal_keep_size was reached; {_AGAIN}"
+        )
+    if found.confirmed_lsn > lsn:
+        raise SlotLostError(
+            f"the replication slot {slot} stands at {lsn_text(found.confirmed_lsn)}, the log at {lsn_text(lsn)}: "
+            f"another program has used the slot, or the log is an older copy; {_AGAIN}"
+        )
+
+
+_AGAIN: Final = "take a new snapshot with --snapshot again: it replaces the slot, and no row is lost or left over"
+
+
+def publish(connection: Any, publication: str, tables: Sequence[TableName]) -> None:
+    """Make the publication one of exactly these tables. Raises ConfigError, with the statement, if the user may not."""
+    exists = rows_of(connection, "SELECT puballtables FROM pg_publication WHERE pubname = %s", (publication,))
+    name = sql.Identifier(publication)
+    wanted = sql.SQL(", ").join(sql.Identifier(table.schema, table.name) for table in tables)
+    if not exists:
+        statement = sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root = true)")
+        _change(connection, statement.format(name, wanted))
+        return
+    published = {TableName(schema, table) for schema, table in rows_of(connection, _PUBLISHED, (publication,))}
+    if published != set(tables) or exists[0][0]:
+        _change(connection, sql.SQL("ALTER PUBLICATION {} SET TABLE {}").format(name, wanted))
+
+
+def _change(connection: Any, statement: sql.Composed) -> None:
+    try:
+        rows_of(connection, statement)
+    except ConfigError as error:
+        text = statement.as_string(connection)
+        raise ConfigError(f"{error}, or let the owner of the tables run: {text}") from error
+
+
+def drop(connection: Any, slot: str) -> bool:
+    """Drop the slot and the publication; whether there was a slot. Raises ConfigError while a capture uses it."""
+    found = find_slot(connection, slot)
+    if found is not None:
+        if found.is_active:
+            raise ConfigError(f"the slot {slot} is in use: stop the capture first")
+        rows_of(connection, "SELECT pg_drop_replication_slot(%s)", (slot,))
+    rows_of(connection, sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(slot)))
+    return found is not None

@@ -1,0 +1,137 @@
+"""Snapshots of tables beside the stream: one chunk after the other, each appended when the stream has come to its mark.
+
+``windows`` says why the rows are right. A table whose topic had records when its snapshot began, as after a slot was
+lost, gets tombstones at the end for the keys that are gone. Used by the capture's thread.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from mainstem.errors import ConfigError
+from mainstem.pipelines.definitions import CaptureSettings
+from mainstem.postgres.captured_state import TableState
+from mainstem.postgres.changes import TableChanges
+from mainstem.postgres.rows import RowEncoder
+from mainstem.postgres.server.catalog import Types, rows_of
+from mainstem.postgres.server.chunks import MARK, ChunkReader, ChunkRows, SnapshotXids
+from mainstem.postgres.server.pgoutput import UNCHANGED, LogicalMessage, Values
+from mainstem.postgres.table_writer import CapturedTable, TableWriter
+from mainstem.postgres.topic_values import live_keys
+from mainstem.postgres.transaction_writer import TransactionWriter
+from mainstem.postgres.windows import SeenXids, Window
+
+if TYPE_CHECKING:
+    from mainstem.client.log import Log
+
+_AGAIN_S: Final = 0.2
+
+
+class TableSnapshots:
+    """Takes the snapshots that the state says are not done. Close it."""
+
+    def __init__(
+        self,
+        settings: CaptureSettings,
+        log: Log,
+        log_writer: TransactionWriter,
+        writer: TableWriter,
+        changes: TableChanges,
+        connection: Any,
+    ) -> None:
+        """To be made before the stream begins, and after the last change of the publication."""
+        self.rows = 0
+        self._settings = settings
+        self._log = log
+        self._log_writer = log_writer
+        self._writer = writer
+        self._changes = changes
+        self._types = Types(connection)
+        self._chunks = ChunkReader(settings.dsn, settings.name)
+        running = rows_of(connection, "SELECT pg_current_snapshot()::text")[0][0]
+        self._seen = SeenXids(SnapshotXids.parse(running))
+        self._not_before_s = 0.0
+
+    def close(self) -> None:
+        """Give up the chunk that is being read."""
+        self._chunks.close()
+
+    def saw(self, xid: int) -> None:
+        """The stream had this transaction."""
+        if self._writer.window is not None or self._next_table() is not None:
+            self._seen.add(xid)
+
+    def go_on(self) -> None:
+        """Ask for the next chunk, unless one is being read. Raises what reading failed with."""
+        if self._chunks.is_busy:
+            if self._chunks.failure is not None:
+                self._chunks.result()
+            return
+        table = self._next_table()
+        if table is None or time.monotonic() < self._not_before_s:
+            return
+        self._writer.window = Window(table, self._seen.count)
+        self._chunks.request(table, self._log_writer.state.tables[str(table)].after)
+
+    def _next_table(self) -> Any:
+        tables = self._log_writer.state.tables
+        return next((name for name in self._settings.tables if not tables[str(name)].is_done), None)
+
+    def mark(self, message: LogicalMessage) -> None:
+        """The stream has come to a message. If it is the chunk's mark: append what was not changed meanwhile."""
+        if message.prefix != MARK or not self._chunks.is_busy or message.content != self._chunks.mark:
+            return
+        chunk, window = self._chunks.result(), self._writer.window
+        assert window is not None
+        self._writer.window = None
+        if window.is_spoilt or self._seen.is_stale(chunk.xids, window.opened_at):
+            self._not_before_s = time.monotonic() + _AGAIN_S
+            return
+        self._append(chunk, window)
+
+    def _append(self, chunk: ChunkRows, window: Window) -> None:
+        state = self._log_writer.state.tables[str(window.table)]
+        table = self._table_of(chunk, state)
+        encoder = table.encoder
+        self._writer.begin_snapshot()
+        if chunk.rows:
+            self._changes.register(state.topic, encoder)
+        for row in () if window.is_emptied else chunk.rows:
+            key = encoder.key_of(row)
+            if key not in window.touched:
+                self._writer.write(table, key, _merged(window.partial.get(key), row), "r")
+                self.rows += 1
+        after = state.after
+        if chunk.rows:
+            last = dict(zip(encoder.names, chunk.rows[-1], strict=True))
+            after = tuple(str(last[name]) for name in state.key)
+        if chunk.is_last:
+            self._end_what_is_gone(table, state)
+        done = replace(state, after=after, rows=state.rows + len(chunk.rows), is_done=chunk.is_last)
+        self._log_writer.state = self._log_writer.state.with_table(str(window.table), done)
+        self._writer.has_rows = True  # the state, if no row
+
+    def _table_of(self, chunk: ChunkRows, state: TableState) -> CapturedTable:
+        """The table as the chunk has it; the stream may have it otherwise already."""
+        name = chunk.table.name
+        if chunk.table.key != state.key:
+            raise ConfigError(f"the key of table {name} has changed: take a new snapshot with --snapshot again")
+        columns = chunk.table.columns
+        types = {each.name: self._types.column(each.type_oid, each.modifier, each.dimensions) for each in columns}
+        leaves_out = chunk.table.identity != "f" and any(column.is_out_of_line for column in columns)
+        return CapturedTable(name, state.topic, RowEncoder(name, types, state.key), leaves_out)
+
+    def _end_what_is_gone(self, table: CapturedTable, state: TableState) -> None:
+        """Tombstones for keys that the topic had before the snapshot began, and that the table does not have."""
+        if any(state.began_at.values()):
+            for key in live_keys(self._log, table.topic, self._writer.open_values, before=state.began_at):
+                self._writer.write(table, key, None, "d")
+
+
+def _merged(partial: Values | None, row: list[str | None]) -> Values:
+    """A row of a chunk, with the later change of which the stream left values out."""
+    if partial is None or len(partial) != len(row):
+        return list(row)
+    return [was if value is UNCHANGED else value for value, was in zip(partial, row, strict=True)]

@@ -1,0 +1,135 @@
+"""Rows of tables as records of their topics, in the transaction of the database that is being read."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from mainstem.client.values import json_text, time_text
+from mainstem.errors import MainstemError
+from mainstem.model import lsn_text
+from mainstem.pipelines.definitions import Envelope, TableName
+from mainstem.postgres.rows import RowEncoder
+from mainstem.postgres.server.pgoutput import Begin, Values
+from mainstem.postgres.topic_values import OpenValues
+from mainstem.postgres.transaction_writer import Headers, TransactionWriter
+from mainstem.postgres.windows import Window
+
+_EPOCH: Final = datetime.datetime(1970, 1, 1)
+
+Operation = Literal["c", "u", "d", "r"]
+"""Debezium's words: created, updated, deleted, read by a snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedTable:
+    """A table with the columns that it has now. ``keeps_values``: a change may leave values out (see TOAST)."""
+
+    name: TableName
+    topic: str
+    encoder: RowEncoder
+    keeps_values: bool
+
+
+class TableWriter:
+    """Writes rows, and notes them for those who need them later. ``window`` is that of the chunk being read, if any."""
+
+    def __init__(self, log_writer: TransactionWriter, envelope: Envelope) -> None:
+        self.open_values = OpenValues()
+        self.window: Window | None = None
+        self.has_rows = False
+        """Whether anything is written that is not committed."""
+        self.records = 0
+        self._log_writer = log_writer
+        self._envelope = envelope
+        self._headers: Headers = ()
+        self._time_ms = 0
+        self._begin = Begin(0, 0, 0)
+
+    @property
+    def xid(self) -> int:
+        """The transaction of the database that is being read."""
+        return self._begin.xid
+
+    def begin(self, begin: Begin) -> None:
+        """A transaction of the database begins."""
+        self._begin = begin
+        self._time_ms = begin.commit_us // 1_000
+        self._headers = _headers(begin, str(begin.xid))
+
+    def begin_snapshot(self) -> None:
+        """The rows that follow are of a snapshot: no transaction of the database wrote them now."""
+        self._headers = _headers(self._begin, "")
+
+    def committed(self) -> None:
+        """All that was written is committed."""
+        self.open_values.clear()
+        self.has_rows = False
+
+    def window_of(self, table: CapturedTable) -> Window | None:
+        """The window of the chunk that is being read, if it is of this table."""
+        return self.window if self.window is not None and self.window.table == table.name else None
+
+    def write(
+        self,
+        table: CapturedTable,
+        key: bytes,
+        row: Values | None,
+        operation: Operation,
+        *,
+        known: Mapping[str, str] | None = None,
+        before: str | None = None,
+    ) -> None:
+        """Write a row, or its end (None). ``known``: the JSON of unchanged values; ``before``: the row as it was."""
+        value = None if row is None else table.encoder.value(row, known)
+        window = self.window_of(table)
+        if window is not None and operation != "r":
+            window.touch(key)
+        if self._envelope == "debezium":
+            change = self._enveloped(table, before, value, operation)
+            if row is None:
+                self._append(table, key, change)
+            else:
+                value = change
+        self._append(table, key, value)
+
+    def _append(self, table: CapturedTable, key: bytes, value: str | None) -> None:
+        try:
+            self._log_writer.append(table.topic, key, value, self._headers, self._time_ms)
+        except MainstemError as error:
+            error.add_note(f"table {table.name}")
+            raise
+        noted = value if value is None or table.keeps_values else ""
+        self.open_values.note(table.topic, key, None if noted is None else noted.encode())
+        self.has_rows = True
+        self.records += 1
+
+    def _enveloped(self, table: CapturedTable, before: str | None, after: str | None, operation: Operation) -> str:
+        """The change as Debezium's connector for PostgreSQL writes it, without its schema."""
+        source = {
+            "connector": "postgresql",
+            "name": self._log_writer.state.name,
+            "ts_ms": self._time_ms,
+            "snapshot": "true" if operation == "r" else "false",
+            "db": self._log_writer.state.database,
+            "schema": table.name.schema,
+            "table": table.name.name,
+            "txId": self._begin.xid,
+            "lsn": self._begin.commit_lsn,
+        }
+        return (
+            f'{{"before":{before or "null"},"after":{after or "null"},"source":{json_text(source)},'
+            f'"op":"{operation}","ts_ms":{time.time_ns() // 1_000_000}}}'
+        )
+
+
+def _headers(begin: Begin, xid: str) -> Headers:
+    committed = _EPOCH + datetime.timedelta(microseconds=begin.commit_us)
+    return (
+        ("mainstem-lsn", lsn_text(begin.commit_lsn).encode()),
+        ("mainstem-xid", xid.encode()),
+        ("mainstem-commit-ts", time_text(committed).encode()),
+    )

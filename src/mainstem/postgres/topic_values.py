@@ -1,0 +1,145 @@
+"""The latest value of a key in a capture's topic, and the keys that are alive.
+
+Both are asked of the log, and of the transaction that is still open: its records are not readable yet, so they are
+noted here while they are written. Notes go to a file when they are many. Used by one thread.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Final
+
+from mainstem.client.log import Log
+from mainstem.model import Position, TopicPartition
+
+_PAGE: Final = 1_000
+_ENTRY_BYTES: Final = 100
+_RECENT_BYTES_MAX: Final = 32 << 20
+_COMMITTED_BYTES_MAX: Final = 64 << 20
+
+
+class OpenValues:
+    """The latest value of each key that the open transaction has written, by topic; and of keys written lately.
+
+    A topic whose values are never asked for is noted with empty values.
+    """
+
+    def __init__(self) -> None:
+        self._committed: OrderedDict[tuple[str, bytes], bytes | None] = OrderedDict()
+        """Written by earlier transactions, the longest unused first. A key is here or in the open transaction."""
+        self._committed_bytes = 0
+        self._recent: dict[str, dict[bytes, bytes | None]] = {}
+        self._recent_bytes = 0
+        self._database: sqlite3.Connection | None = None
+
+    def note(self, topic: str, key: bytes, value: bytes | None) -> None:
+        """The transaction has written this."""
+        self._forget(topic, key)
+        self._recent.setdefault(topic, {})[key] = value
+        self._recent_bytes += _size(key, value)
+        if self._recent_bytes > _RECENT_BYTES_MAX:
+            self._put_aside()
+
+    def _put_aside(self) -> None:
+        if self._database is None:
+            self._database = sqlite3.connect("")  # a file of SQLite's own, without a name
+            self._database.execute("CREATE TABLE latest (topic, key, value, PRIMARY KEY (topic, key)) WITHOUT ROWID")
+        for topic, values in self._recent.items():
+            entries = ((topic, key, value) for key, value in values.items())
+            self._database.executemany("INSERT OR REPLACE INTO latest VALUES (?, ?, ?)", entries)
+        self._forget_recent()
+
+    def find(self, topic: str, key: bytes) -> tuple[bool, bytes | None]:
+        """Whether the latest value of the key is known here, and that value."""
+        recent = self._recent.get(topic, {})
+        if key in recent:
+            return True, recent[key]
+        if (topic, key) in self._committed:
+            self._committed.move_to_end((topic, key))
+            return True, self._committed[topic, key]
+        if self._database is None:
+            return False, None
+        row = self._database.execute("SELECT value FROM latest WHERE topic = ? AND key = ?", (topic, key)).fetchone()
+        return row is not None, None if row is None else row[0]
+
+    def of_topic(self, topic: str) -> Iterator[tuple[bytes, bytes | None]]:
+        """All keys of a topic that the transaction has written, with their values, older ones first."""
+        if self._database is not None:
+            yield from self._database.execute("SELECT key, value FROM latest WHERE topic = ?", (topic,))
+        yield from self._recent.get(topic, {}).items()
+
+    def clear(self) -> None:
+        """The transaction is committed."""
+        for topic, values in self._recent.items():
+            for key, value in values.items():
+                if value != b"":
+                    self.remember(topic, key, value)
+        self._forget_recent()
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+    def remember(self, topic: str, key: bytes, value: bytes | None) -> None:
+        """The latest committed value of a key, while there is room."""
+        self._committed[topic, key] = value
+        self._committed_bytes += _size(key, value)
+        while self._committed_bytes > _COMMITTED_BYTES_MAX:
+            (_, old_key), old_value = self._committed.popitem(last=False)
+            self._committed_bytes -= _size(old_key, old_value)
+
+    def _forget(self, topic: str, key: bytes) -> None:
+        if (topic, key) in self._committed:
+            self._committed_bytes -= _size(key, self._committed.pop((topic, key)))
+
+    def _forget_recent(self) -> None:
+        self._recent.clear()
+        self._recent_bytes = 0
+
+
+def _size(key: bytes, value: bytes | None) -> int:
+    return len(key) + len(value or b"") + _ENTRY_BYTES
+
+
+def latest_value(log: Log, topic: str, key: bytes) -> bytes | None:
+    """The latest committed value of a key; None when it has none, or was deleted.
+
+    With a key index that is one read of a batch, else a scan of the key's partition.
+    """
+    every = log.read_key(topic, key)
+    if every.last_offset is not None and every.last_offset >= 0:
+        start = Position(dict.fromkeys(every.end, every.last_offset))
+        last = list(log.read_key(topic, key, start=start))
+        if last:  # else it was of a transaction that was aborted
+            return last[-1].value
+    value = None
+    for record in every:
+        value = record.value
+    return value
+
+
+def live_keys(log: Log, topic: str, open_values: OpenValues, *, before: Position | None = None) -> Iterator[bytes]:
+    """The keys that have a value; with ``before`` those whose latest record lies before that position.
+
+    One scan of the topic. The keys are kept in a file, not in memory.
+    """
+    database = sqlite3.connect("")
+    try:
+        database.execute("CREATE TABLE alive (key PRIMARY KEY) WITHOUT ROWID")
+        for record in log.read(topic):
+            is_old = before is None or record.offset < before.get(TopicPartition(topic, record.partition), 0)
+            if record.value is None or not is_old:
+                database.execute("DELETE FROM alive WHERE key = ?", (record.key,))
+            else:
+                database.execute("INSERT OR REPLACE INTO alive VALUES (?)", (record.key,))
+        for key, value in open_values.of_topic(topic):
+            if value is None or before is not None:
+                database.execute("DELETE FROM alive WHERE key = ?", (key,))
+            else:
+                database.execute("INSERT OR REPLACE INTO alive VALUES (?)", (key,))
+        cursor = database.execute("SELECT key FROM alive ORDER BY key")
+        while page := cursor.fetchmany(_PAGE):
+            yield from (key for (key,) in page)
+    finally:
+        database.close()

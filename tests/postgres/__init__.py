@@ -1,0 +1,1 @@
+"""Changes of PostgreSQL as topics, on a real server."""

@@ -1,0 +1,176 @@
+"""The connector: it outlasts a database and a log that are away, tells its state, and is dropped for good."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mainstem.cli.main import execute
+from mainstem.client.log import Log
+from mainstem.errors import ConfigError
+from mainstem.pipelines.overview import Overview
+from mainstem.postgres.connector import Connector
+from mainstem.postgres.dropping import drop_capture
+from tests.broker.harness import LogProcess
+from tests.postgres.conftest import TIMEOUT_S, Shop
+from tests.support.eventually import eventually
+from tests.support.postgres import PostgresCluster
+
+ORDERS = "CREATE TABLE orders (id int PRIMARY KEY, item text)"
+
+
+class RunningConnector:
+    def __init__(self, shop: Shop) -> None:
+        self.notes: list[str] = []
+        self.error: BaseException | None = None
+        self.is_ready = threading.Event()
+        self._connector = Connector(shop.settings(), shop.log, self.notes.append, app="test")
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        try:
+            self._connector.run(self.is_ready.set)
+        except BaseException as error:  # noqa: BLE001 - the test looks at it
+            self.error = error
+
+    def __enter__(self) -> RunningConnector:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connector.stop()
+        self._thread.join(TIMEOUT_S)
+        assert not self._thread.is_alive()
+
+
+def state(shop: Shop) -> dict[str, Any]:
+    found = {pipeline["name"]: pipeline for pipeline in Overview(shop.log).latest()}
+    return found.get(shop.name, {})
+
+
+def has_status(shop: Shop, status: str) -> None:
+    eventually(lambda: state(shop).get("status") == status, f"the status is {status}", TIMEOUT_S)
+
+
+def is_the_table(shop: Shop) -> None:
+    eventually(lambda: shop.fold() == shop.rows(), "the topic is the table", TIMEOUT_S)
+
+
+def test_a_database_that_is_away_for_a_while_is_waited_for(tmp_path: Path, mainstem_log: Log) -> None:
+    cluster = PostgresCluster()
+    try:
+        cluster.create()
+        from tests.support.postgres import PostgresDatabase
+
+        shop = Shop(mainstem_log, PostgresDatabase(cluster, "postgres"), "away")
+        shop.execute(ORDERS)
+        with RunningConnector(shop) as running:
+            assert running.is_ready.wait(TIMEOUT_S)
+            cluster.stop("immediate")
+            has_status(shop, "restarting")
+            assert "the database cannot be reached" in state(shop)["failure"]["text"]
+            cluster.start()
+            shop.execute("INSERT INTO orders VALUES (1, 'a')")
+            is_the_table(shop)
+            has_status(shop, "running")
+        assert running.error is None
+        assert any("trying again" in note for note in running.notes)
+        has_status(shop, "stopped")
+    finally:
+        cluster.close()
+
+
+def test_a_log_that_is_away_for_a_while_is_waited_for(shop: Shop, tmp_path: Path) -> None:
+    shop.execute(ORDERS)
+    process = LogProcess(tmp_path / "data").start()
+    try:
+        with Log(process.bootstrap, timeout_s=5) as log:
+            away = Shop(log, shop.database, shop.name)
+            with RunningConnector(away) as running:
+                assert running.is_ready.wait(TIMEOUT_S)
+                process.kill()
+                shop.execute("INSERT INTO orders VALUES (1, 'a'), (2, 'b')")
+                eventually(lambda: any("trying again" in note for note in running.notes), "it waits", TIMEOUT_S)
+                process.start()
+                is_the_table(away)
+            assert running.error is None
+            assert [key for key, _ in away.records()] == ["1", "2"]
+    finally:
+        process.kill()
+
+
+def test_the_state_tells_the_slot_and_the_snapshots(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    shop.execute(ORDERS)
+    shop.execute("INSERT INTO orders SELECT n, 'x' FROM generate_series(1, 30) n")
+    with RunningConnector(shop) as running:
+        assert running.is_ready.wait(TIMEOUT_S)
+        is_the_table(shop)
+        eventually(lambda: state(shop).get("database", {}).get("slot_status") == "reserved", "the slot", TIMEOUT_S)
+        eventually(lambda: state(shop)["written_rows"] == 30, "the count", TIMEOUT_S)
+        database = state(shop)["database"]
+        assert database["tables"] == {
+            "public.orders": {"topic": f"{shop.name}.orders", "snapshot_rows": 30, "snapshot_done": True}
+        }
+        assert database["lag_bytes"] < 1 << 20
+        assert database["snapshots_pending"] == 0
+        assert execute(["connect", "status", "--bootstrap", shop.log.bootstrap, "--json"]) == 0
+        assert shop.name in [each["name"] for each in json.loads(capsys.readouterr().out)["captures"]]
+        assert execute(["connect", "status", "--bootstrap", shop.log.bootstrap]) == 0
+        assert "1 of 1" in capsys.readouterr().out
+        with pytest.raises(ConfigError, match="stop the capture first"):
+            drop_capture(shop.settings(), shop.log)
+    words = ["connect", "drop", shop.name, shop.database.dsn, "--yes", "--bootstrap", shop.log.bootstrap]
+    assert execute(words) == 0
+    assert shop.execute("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()") == [(0,)]
+    assert shop.execute("SELECT count(*) FROM pg_publication") == [(0,)]
+    assert state(shop) == {}
+    assert f"{shop.name}.orders" in shop.log.topics()
+
+
+def test_an_idle_table_beside_a_busy_one_keeps_no_log_of_the_database(shop: Shop) -> None:
+    shop.execute(ORDERS)
+    shop.execute("CREATE TABLE others (id int, filler text)")
+    slot = "SELECT confirmed_flush_lsn - '0/0'::pg_lsn FROM pg_replication_slots WHERE slot_name = %s"
+    with shop.capture() as capture:
+        capture.caught_up(shop.database)
+        for _ in range(3):
+            shop.execute("INSERT INTO others SELECT n, repeat('x', 1000) FROM generate_series(1, 3000) n")
+            end = shop.execute("SELECT pg_current_wal_lsn() - '0/0'::pg_lsn")[0][0]
+            eventually(lambda end=end: shop.execute(slot, (shop.settings().slot,))[0][0] >= end, "the slot", TIMEOUT_S)
+    assert shop.records() == []
+
+
+def test_a_table_that_is_added_later_gets_its_snapshot(shop: Shop) -> None:
+    shop.execute(ORDERS)
+    shop.execute("CREATE TABLE lines (id int PRIMARY KEY); INSERT INTO lines SELECT generate_series(1, 40)")
+    with shop.capture() as capture:
+        capture.caught_up(shop.database)
+    with shop.capture("orders", "lines") as capture:
+        shop.execute(
+            "INSERT INTO orders VALUES (1, 'a'); DELETE FROM lines WHERE id = 3; INSERT INTO lines VALUES (99)"
+        )
+        capture.caught_up(shop.database)
+        assert shop.fold("lines") == shop.rows("lines")
+        assert shop.fold() == shop.rows()
+    with shop.capture() as capture:  # and one that is left out
+        shop.execute("INSERT INTO lines VALUES (100)")
+        capture.caught_up(shop.database)
+    assert "100" not in shop.fold("lines")
+
+
+def test_a_table_that_was_made_again_gets_a_new_snapshot(shop: Shop) -> None:
+    shop.execute(ORDERS)
+    shop.execute("INSERT INTO orders VALUES (1, 'a'), (2, 'b')")
+    with shop.capture() as capture:
+        capture.caught_up(shop.database)
+    shop.execute(f"DROP TABLE orders; {ORDERS}; INSERT INTO orders VALUES (2, 'c'), (3, 'd')")
+    with shop.capture() as capture:
+        capture.caught_up(shop.database)
+        assert shop.fold() == shop.rows()
+        shop.execute("INSERT INTO orders VALUES (4, 'e')")
+        capture.caught_up(shop.database)
+    assert shop.fold() == shop.rows()

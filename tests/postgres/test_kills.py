@@ -1,0 +1,19 @@
+"""SIGKILL of the capture and of the log, and the end of the server's sender, at random: nothing lost, nothing twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.postgres import killed
+from tests.support.postgres import PostgresCluster, PostgresDatabase
+
+KILLS = 20
+
+
+@pytest.mark.timeout(400)
+def test_each_change_is_in_the_log_once_whatever_is_killed(
+    postgres_cluster: PostgresCluster, postgres_database: PostgresDatabase, tmp_path: Path
+) -> None:
+    assert killed.run(postgres_cluster, postgres_database.name, tmp_path, kills=KILLS, seed=KILLS) > 1_000

@@ -25,7 +25,9 @@ def schema_of_view(view: View, log: Log, *, is_derived: bool) -> TopicSchema | N
     if registered is not None:
         return registered.schema
     if is_derived:
-        raise NotYetError(f"for the schema of topic {view.topic.name}, which its pipeline registers when it starts")
+        raise NotYetError(
+            f"for the schema of topic {view.topic.name}, which its pipeline or capture registers when it starts"
+        )
     return None
 
 

@@ -66,8 +66,8 @@ T = TypeVar("T")
 class HostContext:
     """Shared by all views of a host.
 
-    ``derived``: the topics that pipelines write; ``snapshot_every``: the number of records between two snapshots of a
-    store.
+    ``derived``: the topics whose schema a pipeline or a capture registers; ``snapshot_every``: the number of records
+    between two snapshots of a store.
     """
 
     log: Log

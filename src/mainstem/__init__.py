@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mainstem.pipelines.kinds import KeyValue as KeyValue
     from mainstem.pipelines.kinds import Lake as Lake
     from mainstem.pipelines.kinds import Metrics as Metrics
+    from mainstem.pipelines.kinds import Postgres as Postgres
     from mainstem.pipelines.kinds import Search as Search
     from mainstem.schema.validation import Validator as Validator
 
@@ -37,6 +38,7 @@ _HOMES = {
     "Log": "mainstem.client.log",
     "Metrics": "mainstem.pipelines.kinds",
     "Position": "mainstem.model",
+    "Postgres": "mainstem.pipelines.kinds",
     "Record": "mainstem.model",
     "SQL": "mainstem.pipelines.kinds",
     "Search": "mainstem.pipelines.kinds",

@@ -86,6 +86,15 @@ CONSTANTS = {
     "time that a SQL query goes on": ["views.stores.sql.query_watch:OVERRUN_S"],
     "levels of JSON in a record": ["json_depth:DEPTH_MAX"],
     "bytes of a key in a view": ["views.stores.json_reader:KEY_BYTES_MAX"],
+    "bytes of a key in a [sink]": [
+        "views.stores.postgres.table_rows:KEY_BYTES_MAX",
+        "pipelines.kinds:_TABLE_BYTES_MAX",
+    ],
+    "time that a sink waits": [
+        "views.stores.postgres.database:LOCK_TIMEOUT_MS",
+        "views.stores.postgres.database:STATEMENT_TIMEOUT_MS",
+        "views.stores.postgres.sink_table:_SWAP_LOCK_MS",
+    ],
     "hops of a graph": ["views.requests:HOPS_MAX", "views.stores.graph.graph_walks:_VISITED_MAX"],
     "bytes of a line": ["connectors.json_lines:_LINE_BYTES_MAX"],
     "bytes of a CSV header": ["connectors.csv_files:_HEADER_BYTES_MAX"],

@@ -51,6 +51,7 @@ class Reader(NamedTuple):
 
 READERS: Final[Mapping[str, Reader]] = {
     "SQL view": Reader(POISON, POISON),
+    "sink": Reader(POISON, POISON),
     "lake": Reader(NULL, NULL),
     "Spark": Reader(NULL, NULL),
     "pipeline": Reader(NULL, NULL),

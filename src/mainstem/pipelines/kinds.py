@@ -29,6 +29,9 @@ BUCKETS: Final = (0.0, *(float(f"{digit}e{power}") for power in range(-3, 6) for
 _BUCKETS_MAX: Final = 200
 _MINUTES_MAX: Final = 1_440
 _LABELS_MAX: Final = 10_000
+SINKS_TABLE: Final = "mainstem_sinks"
+"""The table beside a sink's own in which its position stands."""
+_TABLE_BYTES_MAX: Final = 45  # PostgreSQL's names have 63 bytes; a table that is being built has a longer name
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,8 @@ class _KindOfView:
     """Whether its store is laid out by the topic's columns: with other columns it needs a rebuild."""
     entries_without_records: ClassVar[str | None] = None
     """How the names of those entries begin that a sample shows because they are wrong by themselves."""
+    verified_in_background: ClassVar[bool] = True
+    """Whether the view host verifies a share of its keys all the time; not where that loads another server."""
 
     @property
     def needs_schema(self) -> bool:
@@ -225,6 +230,35 @@ class Metrics(_KindOfView):
         return name_fault(self.by, self.values)
 
 
-Kind: TypeAlias = KeyValue | SQL | Search | Graph | Metrics | Lake
+@dataclass(frozen=True)
+class Postgres(_KindOfView):
+    """A table of a PostgreSQL database that is kept in step with the topic: a sink, which `App.sink` declares.
+
+    ``dsn``: libpq's connection string or URL; None: the environment variable ``MAINSTEM_POSTGRES_DSN``. ``table``:
+    ``table``, or ``schema.table``. The DSN may hold a password, so it is in no text form of the definition.
+    """
+
+    kind: ClassVar[str] = "postgres"
+    needs_schema: ClassVar[bool] = True
+    verified_in_background: ClassVar[bool] = False
+    dsn: str | None = field(default=None, repr=False)
+    table: str = field(default="", kw_only=True)
+
+    @property
+    def fault(self) -> str | None:
+        parts = self.table.split(".") if isinstance(self.table, str) else []
+        if not 1 <= len(parts) <= 2 or not all(parts):
+            return f'table={self.table!r}: name the table, e.g. table="orders" or table="shop.orders"'
+        if any(len(part.encode()) > _TABLE_BYTES_MAX or "\0" in part for part in parts):
+            return f"table={self.table!r}: a table's or schema's name has at most {_TABLE_BYTES_MAX} bytes"
+        if parts[-1] == SINKS_TABLE:
+            return f"table={self.table!r}: this table holds the positions of the sinks; choose another name"
+        return None if self.dsn is None or isinstance(self.dsn, str) else "dsn= is a text, or None"
+
+    def document(self) -> dict[str, Any]:
+        return {"kind": self.kind, "table": self.table}
+
+
+Kind: TypeAlias = KeyValue | SQL | Search | Graph | Metrics | Lake | Postgres
 KINDS: Final[tuple[type, ...]] = get_args(Kind)
 """Every kind, for ``isinstance``."""

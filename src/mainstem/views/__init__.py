@@ -2,7 +2,7 @@
 
 * ``host``: all views of a process
 * ``feed``: records on their way into a view
-* ``stores``: the contract of a store, and the six kinds
+* ``stores``: the contract of a store, and its kinds
 * ``versions``: versions of a view on disk
 * ``past``: a view as of a past position
 * ``verification``: comparing a view with its topic

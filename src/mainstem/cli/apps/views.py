@@ -89,7 +89,7 @@ def query(  # noqa: PLR0913 - a command's options are its parameters
     client = _view(url, view)
     kind = client.status()["kind"]
     fresh = _fresh(at_least, max_lag_ms, timeout, as_of)
-    if kind == "key-value":
+    if kind in ("key-value", "postgres"):
         answer = client.get(text, **fresh)
     elif kind == "sql":
         answer = client.sql(text, limit=limit, **fresh)

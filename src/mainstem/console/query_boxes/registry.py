@@ -14,4 +14,5 @@ BOXES: Mapping[str, Callable[[QueryBox], None]] = {
     "graph": graph.show,
     "metrics": metrics.show,
     "lake": sql.show,
+    "postgres": key_value.show,
 }

@@ -77,18 +77,18 @@ class ViewHost:
         self._directory = directory
         self._clock = clock or SystemClock()
         self._changes = Changes()
-        hops = [*map(_hop, pipelines := tuple(pipelines)), *map(_capture_hop, captures)]
+        hops = [*map(_hop, pipelines := tuple(pipelines)), *map(_capture_hop, captures := tuple(captures))]
         self._coverage = Coverage(hops)
         self._log = Log(bootstrap, timeout_s=_LOG_TIMEOUT_S, client_id="mainstem-view-host")
         self._follower = ProgressFollower(self._log, self._coverage, self._changes)
         self._pipeline_states = PipelineStates(self._log, self._clock)
-        derived = frozenset(topic.name for pipeline in pipelines for topic in pipeline.outputs)
+        derived = frozenset(topic.name for pipeline in pipelines for topic in pipeline.outputs) | _typed(captures)
         pace = sampling or Sampling()
         around = HostContext(self._log, self._clock, self._changes, derived, _LOG_TIMEOUT_S, snapshot_every, pace)
         self._views: Mapping[str, View] = {
             definition.name: View(definition, directory / definition.name, around) for definition in views
         }
-        samplers = [view.sampler for view in self._views.values()]
+        samplers = [view.sampler for view in self._views.values() if view.definition.kind.verified_in_background]
         self._sampling = None if sampling is None else SamplingThread(samplers)
         self._ends_client = around.wire_client("ends")
         self._samples = EndSamples(partial(committed_ends, self._ends_client), self._coverage.upstream, self._clock)
@@ -274,6 +274,12 @@ def _hop(pipeline: Pipeline) -> Hop:
     streams = frozenset(topic.name for topic in pipeline.streams)
     tables = frozenset(topic.name for topic in pipeline.tables) - streams
     return Hop(pipeline.name, streams, tables, frozenset(topic.name for topic in pipeline.outputs))
+
+
+def _typed(captures: Iterable[CapturedTables]) -> frozenset[str]:
+    """The topics whose columns a capture registers when it has read its first row: not those of an envelope."""
+    typed = (captured for captured in captures if captured.settings.envelope == "row")
+    return frozenset(topic.name for captured in typed for topic in captured.values())
 
 
 def _capture_hop(captured: CapturedTables) -> Hop:

@@ -1,7 +1,7 @@
 """The thread of one view: open the current version, step it until it is stopped, swap it for a successor.
 
-A permanent error stops the view, and its state says why. The thread waits for a log that cannot be reached, and for a
-topic or a schema that does not exist yet.
+A permanent error stops the view, and its state says why. The thread waits for a log or a store's server that cannot be
+reached, and for a topic or a schema that does not exist yet.
 
 A rebuilt version is handed over: ``adopt`` leaves it for the thread and waits for the ``Future`` in the ``_HandOver``.
 The thread takes it between two steps. It first lets it catch up with the position that readers have seen, so that they
@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from mainstem.errors import LogUnavailableError, MainstemError, UnavailableError
 from mainstem.views.status import State
+from mainstem.views.stores.store import StoreRewoundError, StoreUnavailableError
 from mainstem.views.subscriptions.changes import Changes
 from mainstem.views.subscriptions.subscriptions import Subscriptions
 from mainstem.views.versions.version import Version
@@ -122,9 +123,7 @@ class ViewRunner:
             version.interrupt()
         if thread is not None and thread.is_alive():
             thread.join()
-        if self._version is not None:
-            self._version.close()
-            self._version = None
+        self._close_version()
         self._become(state, detail)
 
     def retire(self) -> None:
@@ -165,7 +164,10 @@ class ViewRunner:
                 self._watchers.opened(self._version.position, is_swap=False)
                 self._changes.notify()
             moved = self._version.step(_STEP_WAIT_MS, self._watchers.applied)
-        except NotYetError as error:
+        except StoreRewoundError as error:
+            self._close_version()
+            self._pause("waiting", str(error))
+        except (NotYetError, StoreUnavailableError) as error:
             self._pause("waiting", str(error))
         except LogUnavailableError as error:
             self._pause("log unavailable", str(error))
@@ -185,7 +187,7 @@ class ViewRunner:
         if old is not None and hand_over.old_serves and old.topic_ids == version.topic_ids:
             try:
                 self._catch_up(version, old)
-            except LogUnavailableError:
+            except (LogUnavailableError, StoreUnavailableError):
                 raise  # the next turn goes on with it
             except BaseException as error:  # noqa: BLE001 - whatever it is, the old version is sound
                 self._refuse(hand_over, error)
@@ -211,6 +213,11 @@ class ViewRunner:
         while not version.position.covers(old.position) and not self._stopping.is_set():
             if not version.step(_STEP_WAIT_MS) and version.lag == 0:
                 break
+
+    def _close_version(self) -> None:
+        version, self._version = self._version, None
+        if version is not None:
+            version.close()
 
     def _pause(self, state: State, detail: str) -> None:
         if self._stopping.is_set():

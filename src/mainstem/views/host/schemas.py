@@ -25,5 +25,15 @@ def schema_of_view(view: View, log: Log, *, is_derived: bool) -> TopicSchema | N
     if registered is not None:
         return registered.schema
     if is_derived:
-        raise NotYetError(f"for the schema of topic {view.topic.name}, which its pipeline registers when it starts")
+        raise NotYetError(
+            f"for the schema of topic {view.topic.name}, which its pipeline or capture registers when it starts"
+        )
     return None
+
+
+def key_of_view(view: View, log: Log) -> tuple[str, ...]:
+    """The key columns of the view's topic, where its store is laid out by a schema. Raises SchemaError."""
+    if not view.kind.needs_schema or view.topic.key or view.topic.schema is not None:
+        return view.topic.key
+    registered = lookup(log, view.topic.name)
+    return () if registered is None else registered.key

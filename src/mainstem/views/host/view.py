@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -31,7 +32,7 @@ from mainstem.pipelines.definitions import View as ViewDefinition
 from mainstem.views.feed.feed import Feed, LossPolicy, end_of
 from mainstem.views.host.dead_letters import DeadLetterTopic
 from mainstem.views.host.runner import NotYetError, ViewRunner
-from mainstem.views.host.schemas import schema_of_view
+from mainstem.views.host.schemas import key_of_view, schema_of_view
 from mainstem.views.past.as_of import AsOf, position_at
 from mainstem.views.past.historical_stores import HistoricalStores
 from mainstem.views.past.past_build import PastBuilder
@@ -65,8 +66,8 @@ T = TypeVar("T")
 class HostContext:
     """Shared by all views of a host.
 
-    ``derived``: the topics that pipelines write; ``snapshot_every``: the number of records between two snapshots of a
-    store.
+    ``derived``: the topics whose schema a pipeline or a capture registers; ``snapshot_every``: the number of records
+    between two snapshots of a store.
     """
 
     log: Log
@@ -265,11 +266,11 @@ class View:
                 self._catch_up(version)
                 if source == "snapshot":
                     self._refuse_gaps(version)
-                old = self._runner.adopt(version, lambda: self._versions.make_current(path))
+                old = self._runner.adopt(version, partial(self._make_current, path, version))
             except BaseException:
                 if version is None or self._runner.version is not version:
                     if version is not None:
-                        version.close()
+                        version.discard()
                     self._versions.remove(path)
                 raise
             finally:
@@ -283,11 +284,15 @@ class View:
             seconds = self._context.clock.monotonic_s() - started_s
             return RebuildResult(self.name, version.records, version.position, seconds, version.built_from)
 
+    def _make_current(self, path: Path, version: Version) -> None:
+        self._versions.make_current(path)
+        version.serve()
+
     def _fill(self, path: Path, definition: StoreDefinition, location: Path) -> int:
         """Apply a lake's records to the store of a new version; how many. The lake keeps what cannot be applied."""
         from mainstem.views.feed.lake_feed import fill_from_lake  # loads Iceberg, which few need
 
-        store = open_store(store_path(path), definition)
+        store = open_store(store_path(path), definition, for_users=True)
         try:
             records = fill_from_lake(store, location, definition.reads, self._go_on)
         finally:
@@ -370,7 +375,9 @@ class View:
     def _store_definition(self) -> StoreDefinition:
         """Raises NotYetError while the topic's schema is not known."""
         schema = schema_of_view(self.definition, self._context.log, is_derived=self.topic in self._context.derived)
-        return StoreDefinition(self.name, self.definition.kind, schema, self.definition.on_damaged)
+        key = key_of_view(self.definition, self._context.log)
+        kind, on_damaged = self.definition.kind, self.definition.on_damaged
+        return StoreDefinition(self.name, kind, schema, on_damaged, self.topic, key)
 
     def _open_current(self) -> Version:
         definition = self._store_definition()
@@ -387,7 +394,7 @@ class View:
 
     def _open_as_shown(self, path: Path, definition: StoreDefinition) -> Version:
         """Open a version that shall serve: no reader may see it further back than it has been."""
-        version = self._open(path, definition)
+        version = self._open(path, definition, serves=True)
         try:
             if version.is_volatile:
                 self._catch_up(version)  # whatever was shown lies before the log's end
@@ -396,10 +403,12 @@ class View:
             raise
         return version
 
-    def _open(self, path: Path, definition: StoreDefinition) -> Version:
+    def _open(self, path: Path, definition: StoreDefinition, *, serves: bool = False) -> Version:
         store = open_store(store_path(path), definition, for_users=True)
         client = self._client()
         try:
+            if serves:
+                store.serve()
             snapshots = StoreSnapshots(snapshots_path(path), self._context.snapshot_every)
             feed = Feed(
                 client,

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from mainstem.errors import StorageError
+from mainstem.errors import StorageError, UnavailableError
 from mainstem.model import OnDamaged, Position, TopicPartition
 from mainstem.pipelines.kinds import Kind
 from mainstem.schema.types import TopicSchema
@@ -43,7 +43,7 @@ APPLY_COLUMNS = frozenset({"key", "value", "partition", "offset"})
 
 @dataclass(frozen=True, slots=True)
 class StoreDefinition:
-    """The parts of a view's definition that its store needs. ``schema``: the topic's, if it has one.
+    """The parts of a view's definition that its store needs. ``schema``, ``key``: the topic's, if it has them.
 
     ``on_damaged``: how the feed handles damaged records of the topic (`views.feed.feed`).
     """
@@ -52,6 +52,8 @@ class StoreDefinition:
     kind: Kind
     schema: TopicSchema | None = None
     on_damaged: OnDamaged = "stop"
+    topic: str = ""
+    key: tuple[str, ...] = ()
 
     @property
     def reads(self) -> frozenset[str]:
@@ -196,6 +198,14 @@ class Poison:
     error: str
 
 
+class StoreUnavailableError(UnavailableError):
+    """The server that holds a store cannot be reached, or does not take a write now: the applier waits and repeats."""
+
+
+class StoreRewoundError(StoreUnavailableError):
+    """The server that holds a store has lost what it had committed: the store is opened again at what it has."""
+
+
 DeadLetters: TypeAlias = Callable[[Sequence[Poison]], None]
 
 
@@ -323,6 +333,17 @@ class ViewStore(ABC):
     store answers only when it has read to where the log ended at its opening, so no reader sees the position go back.
     """
 
+    # Most stores lie in the version's own directory, so that whether they serve makes no difference to them.
+    def serve(self) -> None:  # noqa: B027
+        """This store's version serves from now on: called before its first step, or when it takes over from another.
+
+        The version is named as the current one by then. Idempotent. Raises StorageError, StoreUnavailableError.
+        """
+
+    # Most stores wait for nothing.
+    def interrupt(self) -> None:  # noqa: B027
+        """End an ``apply`` that waits for another server, with StoreUnavailableError. From any thread, at once."""
+
     # Most stores put nothing off.
     def settle(self) -> None:  # noqa: B027
         """Do some of what was put off: called by the applier between its steps, also when no records come.
@@ -354,6 +375,10 @@ class ViewStore(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close the files. No snapshot may be in use any more."""
+
+    def discard(self) -> None:
+        """Close a store that will not be opened again; its directory is the caller's to remove."""
+        self.close()
 
     def mark_verified(self) -> None:  # noqa: B027  # nothing to do where no account is kept
         """A replay has shown that what is stored is right: the account goes on from there. From any thread."""

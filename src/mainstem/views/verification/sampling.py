@@ -184,7 +184,7 @@ class Sampler:
                     return None
                 return self._compare(subject.version, replay, bucket, store)
         finally:
-            store.close()
+            store.discard()
 
     def _compare(self, version: Version, replay: _BucketReplay, bucket: Bucket, store: ViewStore) -> Sampled | None:
         with version.lease() as view, view.snapshot() as snapshot:

@@ -134,7 +134,7 @@ def compare(
             )
             found = () if equal else tuple(_differences(definition.kind, expected, snapshot, is_partial=is_partial))
     finally:
-        store.close()
+        store.discard()
     return VerifyResult(
         view=view,
         equal=equal or (is_partial and not found),

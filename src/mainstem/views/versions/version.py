@@ -119,6 +119,10 @@ class Version:
         applied(step.arrow_batch, step.bookmark.position)
         return True
 
+    def serve(self) -> None:
+        """This version serves from now on: `ViewStore.serve`."""
+        self._store.serve()
+
     def mark_unverified(self) -> None:
         """A verification has found that the store differs from its log, since an unknown time.
 
@@ -129,8 +133,9 @@ class Version:
             self.past.forget()
 
     def interrupt(self) -> None:
-        """End a step that waits, with LogUnavailableError, and all that come after."""
+        """End a step that waits, with an UnavailableError, and all that come after."""
         self._feed.close()
+        self._store.interrupt()
 
     @contextmanager
     def lease(self) -> Iterator[ViewStore]:
@@ -146,7 +151,11 @@ class Version:
                 self._readers -= 1
                 self._idle.notify_all()
 
-    def close(self) -> None:
+    def discard(self) -> None:
+        """Close a version that will not be opened again, and delete its store where that lies elsewhere."""
+        self.close(self._store.discard)
+
+    def close(self, close_store: Callable[[], None] | None = None) -> None:
         """Close store and feed, when the last reader is done. Idempotent."""
         with self._idle:
             if self._is_closed:
@@ -157,7 +166,7 @@ class Version:
             self._idle.wait_for(lambda: self._readers == 0)
         self.past.close()
         self._feed.close()
-        self._store.close()
+        (close_store or self._store.close)()
 
 
 def _letter(damage: DamagedRecordsError) -> Poison:

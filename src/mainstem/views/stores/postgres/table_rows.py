@@ -1,0 +1,242 @@
+"""Records as rows of a table in PostgreSQL, and which records cannot be rows: **poison**.
+
+A value is read as in every view (`views.stores.json_reader`). PostgreSQL adds bounds of its own: text without the
+character U+0000, and keys that an index can hold. Where key columns of the topic are the primary key, the record's key
+must be the one that these columns of its value make, so that key and row name each other; a tombstone's key is read
+back into them.
+
+Invariant: the verdict on a record depends on that record alone, as in every view. Rows come in the order of their keys,
+so that two writers of a table lock its rows in the same order. Pure functions; safe from any thread.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from mainstem.schema.arrow import value_type
+from mainstem.schema.arrow_json import joint_key, lone_key
+from mainstem.schema.json_columns import JsonField, decode
+from mainstem.views.stores.json_reader import JsonReader, last_of_each_key
+from mainstem.views.stores.postgres.table_columns import SinkColumn, SinkColumns
+from mainstem.views.stores.store import Poison
+
+KEY_BYTES_MAX: Final = 2_600
+"""The longest key that every index of PostgreSQL holds: a third of its page of 8 kB."""
+DELETED: Final = "deleted"
+"""The column beside those of the table: whether the row shall be deleted."""
+_ORIGIN: Final = ("partition", "offset", "value")
+_NUL_IN_JSON: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+_NO_NUMBER: Final = r"(?i)nan|inf"
+_STRING_OR_NO_NUMBER: Final = re.compile(r'"(?:[^"\\]|\\.)*"|-?(?:nan|inf(?:inity)?)', re.DOTALL | re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """``rows``: a row for each record, in order. ``poisons``: the records that cannot be rows.
+
+    ``rows`` has ``deleted``, the table's columns by their numbers (``cell``), and key, value, partition and offset of
+    the record.
+    """
+
+    rows: pa.Table
+    poisons: list[Poison]
+
+
+class RowReader:
+    """Reads records as rows of one table."""
+
+    def __init__(self, columns: SinkColumns) -> None:
+        self._columns = columns
+        self._reader = JsonReader(columns.fields, text=not columns.has_schema, keep=_ORIGIN)
+
+    def read(self, arrow_batch: pa.RecordBatch) -> TableRows:
+        """The rows of a batch with the columns key, value, partition and offset."""
+        read = self._reader.read(arrow_batch)
+        table = read.table.combine_chunks()
+        cells = self._cells(table)
+        errors = self._errors(table, cells)
+        made = pa.table(
+            {
+                "key": table.column("key"),
+                DELETED: table.column("tombstone"),
+                **{cell(number): column for number, column in enumerate(cells)},
+                **{name: table.column(name) for name in _ORIGIN},
+            }
+        )
+        poisons = [*read.poisons, *(poison_of(made, index, error) for index, error in errors.items())]
+        return TableRows(made.take(_others(len(made), errors)) if errors else made, sorted(poisons, key=_place))
+
+    def read_key(self, key: str) -> list[Any] | None:
+        """The values of the primary key in the row of a record's key; None where it is the key of no row."""
+        if "\0" in key:
+            return None
+        if self._columns.has_own_key:
+            return [key]
+        cells = self._read_keys(pa.array([key], pa.string()))
+        if any(column.null_count for column in cells):
+            return None
+        made = lone_key(cells[0]) if len(cells) == 1 else joint_key(cells)
+        return [column[0].as_py() for column in cells] if made[0].as_py() == key else None
+
+    def _cells(self, table: pa.Table) -> list[pa.Array]:
+        """The table's columns: of the value, and for a tombstone those that its key makes."""
+        keys = _only(table, "key")
+        if not self._columns.has_schema:
+            return [keys, _json(_only(table, "text"))]
+        made: list[pa.Array] = _only(table, "row").flatten()
+        if self._columns.has_own_key:
+            return [keys, *made]
+        tombstones = pc.indices_nonzero(_only(table, "tombstone"))
+        if len(tombstones):
+            read = self._read_keys(keys.take(tombstones))
+            for number, cells in zip(self._columns.key_numbers, read, strict=True):
+                made[number] = _replaced(made[number], tombstones, cells)
+        return made
+
+    def _read_keys(self, keys: pa.Array) -> list[pa.Array]:
+        """The key columns that keys were made of; null where a key is another thing."""
+        columns = self._columns.key_columns
+        if len(columns) == 1 and columns[0].type == "STRING":
+            return [keys]
+        objects = pa.array([_object(columns, key).encode() for key in keys.to_pylist()], pa.binary())
+        fields = [JsonField(column.name, value_type(column.type)) for column in columns]
+        return [column.array for column in decode(objects, fields).columns]
+
+    def _errors(self, table: pa.Table, cells: Sequence[pa.Array]) -> dict[int, str]:
+        errors: dict[int, str] = {}
+        keys = _only(table, "key")
+        if not self._columns.has_own_key:
+            errors |= self._other_keys(keys, _only(table, "tombstone"), cells)
+        for index in _where(pc.greater(pc.binary_length(keys), KEY_BYTES_MAX)):
+            errors[index] = f"the key is longer than {KEY_BYTES_MAX} bytes, which an index of PostgreSQL may not hold"
+        for column, made in zip(self._columns.columns, cells, strict=True):
+            for index in _with_nul(made, column):
+                errors[index] = f"{column.name} has the character U+0000, which PostgreSQL's text cannot hold"
+        return errors
+
+    def _other_keys(self, keys: pa.Array, tombstones: pa.Array, cells: Sequence[pa.Array]) -> dict[int, str]:
+        """The records whose key is not the one that their key columns make."""
+        columns = [cells[number] for number in self._columns.key_numbers]
+        is_read = columns[0].is_valid()
+        for column in columns[1:]:
+            is_read = pc.and_(is_read, column.is_valid())
+        read = [column.filter(is_read) for column in columns]
+        same = pc.equal(lone_key(read[0]) if len(read) == 1 else joint_key(read), keys.filter(is_read))
+        wrong = _where(pc.invert(is_read))
+        if not pc.all(same).as_py():
+            wrong += pc.indices_nonzero(is_read).take(pc.indices_nonzero(pc.invert(same))).to_pylist()
+        names = ", ".join(self._columns.key)
+        return {
+            index: f"the key {keys[index].as_py()!r} cannot be read as {names}"
+            if tombstones[index].as_py()
+            else f"the key {keys[index].as_py()!r} is not the one that {names} of the value make"
+            for index in wrong
+        }
+
+
+def cell(number: int) -> str:
+    """The name of the table's column of that number among rows: the topic's own names may be any."""
+    return f"c{number}"
+
+
+def latest(rows: pa.Table) -> pa.Table:
+    """The last row of each key, in the order of the keys' bytes."""
+    rows = last_of_each_key(rows)
+    return rows.take(pc.sort_indices(rows.column("key").cast(pa.binary())))
+
+
+def poison_of(rows: pa.Table, index: int, error: str) -> Poison:
+    """The record of the row at ``index`` as poison."""
+    partition, offset, key, value = (rows.column(n)[index].as_py() for n in ("partition", "offset", "key", "value"))
+    return Poison(partition, offset, key.encode(), value, error)
+
+
+def as_csv(rows: pa.Table, columns: SinkColumns) -> pa.Buffer:
+    """Rows as PostgreSQL's COPY reads them: ``deleted``, then the table's columns. Text is quoted, null is not."""
+    made = {DELETED: rows.column(DELETED)}
+    for number, column in enumerate(columns.columns):
+        made[cell(number)] = _written(rows.column(cell(number)), column)
+    sink = pa.BufferOutputStream()
+    pyarrow.csv.write_csv(pa.table(made), sink, pyarrow.csv.WriteOptions(include_header=False))
+    return sink.getvalue()
+
+
+def _written(column: pa.ChunkedArray, of: SinkColumn) -> pa.ChunkedArray | pa.Array:
+    kind = column.type
+    if of.sql_type == "bytea":
+        return pa.array(
+            [None if text is None else "\\x" + base64.b64decode(text).hex() for text in column.to_pylist()],
+            pa.string(),
+        )
+    if of.sql_type == "jsonb":
+        return _json(column)
+    if pa.types.is_timestamp(kind):
+        return column.cast(pa.timestamp("us"))  # the session's time zone is UTC
+    return column.cast(pa.string()) if pa.types.is_decimal(kind) else column
+
+
+def _json(texts: Any) -> Any:
+    """JSON texts without NaN and Infinity, which views forgive and PostgreSQL does not: they are null."""
+    if not pc.any(pc.match_substring_regex(texts, _NO_NUMBER)).as_py():
+        return texts
+    return pa.array([None if text is None else _strict(text) for text in texts.to_pylist()], pa.string())
+
+
+def _strict(text: str) -> str:
+    return _STRING_OR_NO_NUMBER.sub(lambda found: found[0] if found[0].startswith('"') else "null", text)
+
+
+def _with_nul(cells: pa.Array, column: SinkColumn) -> Sequence[int]:
+    if column.sql_type == "text":
+        return _where(pc.match_substring(cells, "\0"))
+    if column.sql_type != "jsonb":
+        return ()
+    maybe = _where(pc.match_substring(cells, "\\u0000"))
+    return [index for index in maybe if _NUL_IN_JSON.search(cells[index].as_py())]
+
+
+def _object(columns: Sequence[SinkColumn], key: str) -> str:
+    """A JSON object of key columns, as text; one that reads as null where the key cannot be theirs."""
+    if len(columns) == 1:
+        [column] = columns
+        return f"{{{json.dumps(column.name)}: {json.dumps(key) if column.type == 'DATE' else key}}}"
+    try:
+        values = json.loads(key)
+    except (ValueError, RecursionError):
+        return "{}"
+    if not isinstance(values, list) or len(values) != len(columns):
+        return "{}"
+    return json.dumps({column.name: value for column, value in zip(columns, values, strict=True)})
+
+
+def _replaced(column: pa.Array, indices: pa.Array, cells: pa.Array) -> pa.Array:
+    mask = pa.array([False] * len(column), pa.bool_()).to_numpy(zero_copy_only=False)
+    mask[indices.to_numpy()] = True
+    return pc.replace_with_mask(column, pa.array(mask), cells.cast(column.type))
+
+
+def _others(count: int, left_out: Mapping[int, str]) -> pa.Array:
+    return pa.array([index for index in range(count) if index not in left_out], pa.int64())
+
+
+def _place(poison: Poison) -> tuple[int, int]:
+    return poison.partition, poison.offset
+
+
+def _only(table: pa.Table, name: str) -> pa.Array:
+    column = table.column(name)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _where(truths: pa.Array) -> list[int]:
+    found: list[int] = pc.indices_nonzero(truths).to_pylist()
+    return found

@@ -1,0 +1,73 @@
+"""SIGKILL of a sink's host at random, with connections that end and a server that crashes: the table is the fold."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from mainstem.client.log import Log
+from tests.sinks.hosting import SinkSetting
+from tests.support.postgres import PostgresDatabase
+
+KILLS = int(os.environ.get("MAINSTEM_SINK_KILLS", "6"))
+_SEED = 11
+
+
+def run_until_killed(setting: SinkSetting, after_s: float) -> None:
+    """Let a host apply in a process of its own, and kill it."""
+    argv = [sys.executable, "-m", "tests.sinks.killed_host", setting.topic, setting.log.bootstrap]
+    argv.append(str(setting.directory))
+    environment = {**os.environ, "MAINSTEM_POSTGRES_DSN": setting.database.dsn}
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environment)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "started\n"
+        threading.Timer(after_s, process.kill).start()
+        process.wait(60)
+    finally:
+        process.kill()
+        process.wait(60)
+        process.stdout.close()
+
+
+def test_a_table_equals_the_fold_after_every_kill(
+    mainstem_log: Log, tmp_path: Path, postgres_database: PostgresDatabase
+) -> None:
+    chance = random.Random(_SEED)
+    setting = SinkSetting(mainstem_log, tmp_path, postgres_database)
+    is_over = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not is_over.is_set():
+            number += 1
+            batch = [chance.randrange(500) for _ in range(50)]
+            rows = [(str(n), None if (n + number) % 6 == 0 else {"id": n, "name": f"n{number}"}) for n in batch]
+            mainstem_log.append_many(setting.topic, rows)
+            is_over.wait(0.002)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for kill in range(KILLS):
+            run_until_killed(setting, chance.uniform(0.0, 1.0))
+            if kill % 3 == 1:
+                postgres_database.terminate_backends()
+            if kill % 3 == 2:
+                postgres_database.cluster.restart("immediate")
+    finally:
+        is_over.set()
+        writer.join()
+    assert (tmp_path / "orders" / "current").read_text() != "v000001\n", "it was rebuilt"
+    with setting.host() as host:
+        setting.reached(host, mainstem_log.end(setting.topic))
+        assert setting.rows() == setting.fold()
+        assert host.verify("orders").equal
+        [status] = host.status()
+        assert status.dead_letters == 0
+    tables = postgres_database.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    assert sorted(name for (name,) in tables) == ["mainstem_sinks", "orders"]

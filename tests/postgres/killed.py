@@ -29,7 +29,7 @@ from tests.broker.harness import LogProcess, child_environment
 from tests.support.eventually import eventually
 from tests.support.postgres import PostgresCluster
 
-TIMEOUT_S = 120
+TIMEOUT_S = 180
 TABLES = ("orders", "lines")
 SCHEMA = """
 CREATE SEQUENCE stamps;
@@ -217,13 +217,16 @@ def _check(log: Log, cluster: PostgresCluster, database: str) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=1_000)
+    parser.add_argument("--rows", type=int, default=3_000, help="of each table, for its snapshot")
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(3), "big"))
     options = parser.parse_args(argv)
     cluster = PostgresCluster()
     try:
         cluster.create()
         with tempfile.TemporaryDirectory() as directory:
-            changes = run(cluster, "postgres", Path(directory), kills=options.kills, seed=options.seed)
+            changes = run(
+                cluster, "postgres", Path(directory), kills=options.kills, seed=options.seed, rows=options.rows
+            )
     finally:
         cluster.close()
     sys.stdout.write(

@@ -1,7 +1,7 @@
 """The schemas of all topics, kept in a compacted topic of the log itself: ``__mainstem_schemas``.
 
 Key = the topic's name, value = ``{"columns": [{"name", "type", "nullable"}], "key": [column, …], "version": n}`` and,
-where the user gave one, ``"ddl"``. The latest record of a topic is its schema; versions count up from 1. It works on
+where there is one, ``"ddl"`` and ``"encoding"``. The latest record of a topic is its schema; versions count up from 1. It works on
 any Kafka-protocol log. Functions; as thread-safe as the log they are given.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, Final
 from mainstem.client.log import Log
 from mainstem.errors import SchemaError, UnknownTopicError
 from mainstem.model import Record
-from mainstem.schema.types import TopicSchema
+from mainstem.schema.types import ENCODINGS, TopicSchema
 
 SCHEMAS_TOPIC: Final = "__mainstem_schemas"
 SYSTEM_TOPIC_CONFIGS: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20)}
@@ -24,15 +24,21 @@ SYSTEM_TOPIC_CONFIGS: Final = {"cleanup.policy": "compact", "segment.bytes": str
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A topic's schema as registered, with the columns that make its key."""
+    """A topic's schema as registered, with the columns that make its key.
+
+    ``encoding``: the form of its values, one of ``types.ENCODINGS``; None for plain JSON.
+    """
 
     topic: str
     schema: TopicSchema
     key: tuple[str, ...]
     version: int
+    encoding: str | None = None
 
 
-def register(log: Log, topic: str, schema: TopicSchema, key: Sequence[str] = ()) -> RegisteredSchema:
+def register(
+    log: Log, topic: str, schema: TopicSchema, key: Sequence[str] = (), encoding: str | None = None
+) -> RegisteredSchema:
     """Make ``schema`` the topic's schema; what is registered already is left alone.
 
     Raises SchemaError when a key column is not among the columns.
@@ -40,10 +46,12 @@ def register(log: Log, topic: str, schema: TopicSchema, key: Sequence[str] = ())
     for name in key:
         schema.column(name)
     known = lookup(log, topic)
-    if known is not None and (known.schema, known.key) == (schema, tuple(key)):
+    if known is not None and (known.schema, known.key, known.encoding) == (schema, tuple(key), encoding):
         return known
-    registered = RegisteredSchema(topic, schema, tuple(key), 1 if known is None else known.version + 1)
+    registered = RegisteredSchema(topic, schema, tuple(key), 1 if known is None else known.version + 1, encoding)
     value = {**schema.to_json(), "key": list(key), "version": registered.version}
+    if encoding is not None:
+        value["encoding"] = encoding
     _create_topic(log)
     log.append(SCHEMAS_TOPIC, value, key=topic)
     return registered
@@ -73,6 +81,10 @@ def _read(topic: str, value: bytes) -> RegisteredSchema:
     try:
         document: dict[str, Any] = json.loads(value)
         key = tuple(str(name) for name in document.get("key", ()))
-        return RegisteredSchema(topic, TopicSchema.from_json(document), key, int(document.get("version", 1)))
+        encoding = document.get("encoding")
+        if encoding is not None and encoding not in ENCODINGS:
+            raise SchemaError(f"unknown encoding {encoding!r}; use a newer release")
+        schema = TopicSchema.from_json(document)
+        return RegisteredSchema(topic, schema, key, int(document.get("version", 1)), encoding)
     except (ValueError, TypeError, AttributeError, SchemaError, OverflowError, RecursionError) as error:
         raise SchemaError(f"the schema registered for topic {topic!r} cannot be read: {error}") from error

@@ -22,7 +22,7 @@ from mainstem.spark.checkpoints.checkpoint import last_planned, query_id
 from mainstem.spark.checkpoints.nulled_values import NulledValues
 from mainstem.spark.checkpoints.progress_log import ProgressLog
 from mainstem.spark.options.options import BOOTSTRAP, LogOptions
-from mainstem.spark.queries.frames import stream, table
+from mainstem.spark.queries.frames import stream, table, value_format
 from mainstem.spark.queries.input_watermarks import InputWatermarks
 from mainstem.spark.sink.sink_run import StepObserver, ignore_step
 
@@ -122,6 +122,7 @@ def _input(
             )
         is_small = sum(log.end(name).values()) <= BROADCAST_RECORDS_MAX
         options = {"checkpointLocation": place.checkpoint, "onDamaged": pipeline.on_damaged}
+        options |= value_format(entry.topic.encoding)
         return table(spark, bootstrap, name, schemas[name], options, is_small=is_small)
     # Each stream's offsets contain the ends of the tables, because only one of the streams may have new records.
     group = f"mainstem-{pipeline.name}"
@@ -133,6 +134,7 @@ def _input(
     if entry.name not in schemas:
         return _raw_stream(spark, bootstrap, entry.name, options)
     options |= {"deadLetterTopic": pipeline.dead_letter_topic, "checkpointLocation": place.checkpoint}
+    options |= value_format(entry.encoding)
     return stream(spark, bootstrap, entry.name, schemas[entry.name], options)
 
 

@@ -91,11 +91,18 @@ def test_a_json_value_without_a_frame_is_read(mainstem_log: Log, encoding: str) 
 
 
 def test_columns_that_came_later_are_null_in_older_values(mainstem_log: Log, encoding: str) -> None:
-    topic = topic_of(mainstem_log, "a INT, gone STRING", encoding)
-    mainstem_log.append(topic, Codec(mainstem_log).encode(topic, {"a": 1, "gone": "x"}))
+    topic = topic_of(mainstem_log, "a INT", encoding)
+    mainstem_log.append(topic, Codec(mainstem_log).encode(topic, {"a": 1}))
     register_topic(mainstem_log, topic, schema_of("b STRING, a BIGINT"), (), encoding)
     mainstem_log.append(topic, Codec(mainstem_log).encode(topic, {"a": 2, "b": "y"}))
     assert kept(mainstem_log, topic) == [{"b": None, "a": 1}, {"b": "y", "a": 2}]
+
+
+def test_a_column_that_is_gone_is_not_read_from_older_values(mainstem_log: Log) -> None:
+    topic = topic_of(mainstem_log, "a INT, gone STRING", "avro")
+    mainstem_log.append(topic, Codec(mainstem_log).encode(topic, {"a": 1, "gone": "x"}))
+    register_topic(mainstem_log, topic, schema_of("a BIGINT"), (), "avro")
+    assert kept(mainstem_log, topic) == [{"a": 1}]
 
 
 @pytest.mark.parametrize(
@@ -130,6 +137,7 @@ def test_a_truncated_value_is_refused(mainstem_log: Log, encoding: str) -> None:
     ("value", "reason"),
     [
         ({"id": "x"}, r"value 1: column 'id': \"x\" is not BIGINT"),
+        ({"other": 1}, "value 1: there is no column 'other'; there are id, name,"),
         ([1], "value 1: the value is JSON, but not an object"),
         ("text", "value 1: the value is not JSON"),
     ],

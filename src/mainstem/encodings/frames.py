@@ -12,6 +12,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from mainstem.record.native.native_decode import copy_fields
 
 VALUE_HEADER: Final = "__value_schema_id"
 KEY_HEADER: Final = "__key_schema_id"
@@ -56,7 +59,15 @@ def with_frames(values: pa.Array, headers: pa.Array) -> pa.Array:
         return values
     mask = np.zeros(len(values), np.bool_)
     mask[list(found)] = True
-    return pa.compute.replace_with_mask(values, pa.array(mask), pa.array(found.values(), pa.binary()))
+    return pc.replace_with_mask(values, pa.array(mask), pa.array(found.values(), pa.binary()))
+
+
+def without_frames(headers: pa.Array) -> pa.Array:
+    """The headers without those that name a value's schema: of values that are JSON by now."""
+    kept = [
+        None if each is None else [pair for pair in each if pair["key"] != VALUE_HEADER] for each in headers.to_pylist()
+    ]
+    return pa.array(kept, headers.type)
 
 
 def header_frame(headers: Any) -> bytes | None:
@@ -66,6 +77,19 @@ def header_frame(headers: Any) -> bytes | None:
         if name == VALUE_HEADER and value is not None and len(value) == GUID_FRAME_BYTES and value[0] == 1:
             frame = value
     return frame
+
+
+def behind_frames(values: pa.Array, frame_bytes: int) -> pa.Array:
+    """The values (none null) without their first bytes; each has as many. Arrow's own slice of bytes needs an end."""
+    _, offsets, data = values.buffers()
+    at = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
+    ends = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(np.diff(at) - frame_bytes, out=ends[1:])
+    target = np.empty(int(ends[-1]), np.uint8)
+    source = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+    source.flags.writeable = False
+    copy_fields(source, np.ascontiguousarray(at[:-1] + frame_bytes), ends, target)
+    return pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(ends), pa.py_buffer(target)])
 
 
 def by_schema(values: pa.Array) -> list[Framed]:

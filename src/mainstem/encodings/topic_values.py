@@ -4,20 +4,20 @@
     log.append("orders", codec.encode("orders", {"id": 1}), key=1)
     rows = [codec.decode(record) for record in log.read("orders")]
 
-A topic's columns and schema are kept for ``SCHEMA_KEPT_S`` seconds. Thread-safe.
+A topic's columns and schema are kept for some seconds. Thread-safe.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
 from mainstem.client.log import Log
 from mainstem.client.values import value_bytes
-from mainstem.clock import Clock, SystemClock
+from mainstem.clock import Clock
 from mainstem.encodings.frames import header_frame
 from mainstem.encodings.json_values import JsonValues, encoded_values, json_values
 from mainstem.encodings.registration import encoder_of
@@ -27,9 +27,7 @@ from mainstem.encodings.writer_schemas import WriterSchemas
 from mainstem.errors import SchemaError
 from mainstem.model import Record
 from mainstem.registry.registry import Registry
-from mainstem.schema.registry import RegisteredSchema, lookup
-
-SCHEMA_KEPT_S: Final = 10.0
+from mainstem.schema.registry import KnownSchemas, RegisteredSchema
 
 
 class Codec:
@@ -37,15 +35,14 @@ class Codec:
 
     def __init__(self, log: Log, clock: Clock | None = None) -> None:
         self._log = log
-        self._clock = clock or SystemClock()
+        self._topics = KnownSchemas(log, clock)
         self._decoder = ValueDecoder(WriterSchemas(Registry(log)))
         self._lock = threading.Lock()
-        self._topics: dict[str, tuple[RegisteredSchema | None, float]] = {}
         self._encoders: dict[RegisteredSchema, ValueEncoder] = {}
 
     def encoding(self, topic: str) -> str | None:
         """The topic's encoding; None for JSON, and for a topic without a registered schema."""
-        known = self._registered(topic)
+        known = self._topics.schema(topic)
         return None if known is None else known.encoding
 
     def encode(self, topic: str, value: Any) -> bytes | None:
@@ -58,10 +55,11 @@ class Codec:
 
     def encode_many(self, topic: str, values: list[bytes | None]) -> list[bytes | None]:
         """JSON objects as values of the topic; bytes None stay so. Raises SchemaError, which names the value."""
-        known = self._registered(topic)
+        known = self._topics.schema(topic)
         if known is None or known.encoding is None:
             return values
         encoder = self._encoder(known)
+        _refuse_other_fields(known, values)
         try:
             found: list[bytes | None] = encoded_values(pa.array(values, pa.binary()), encoder).to_pylist()
         except SchemaError as error:
@@ -80,7 +78,7 @@ class Codec:
 
     def json_text(self, record: Record) -> bytes | None:
         """A record's value as JSON text, of all columns. Raises SchemaError for one that cannot be read."""
-        known = self._registered(record.topic)
+        known = self._topics.schema(record.topic)
         if record.value is None or known is None or known.encoding is None:
             return record.value
         frame = header_frame(record.headers) or b""
@@ -96,16 +94,6 @@ class Codec:
         """Many values of an encoded topic as JSON."""
         return json_values(values, headers, topic.schema, self._decoder)
 
-    def _registered(self, topic: str) -> RegisteredSchema | None:
-        with self._lock:
-            known = self._topics.get(topic)
-        if known is not None and self._clock.monotonic_s() < known[1]:
-            return known[0]
-        found = lookup(self._log, topic)
-        with self._lock:
-            self._topics[topic] = found, self._clock.monotonic_s() + SCHEMA_KEPT_S
-        return found
-
     def _encoder(self, known: RegisteredSchema) -> ValueEncoder:
         assert known.encoding is not None
         with self._lock:
@@ -115,3 +103,19 @@ class Codec:
             with self._lock:
                 self._encoders[known] = encoder
         return encoder
+
+
+def _refuse_other_fields(topic: RegisteredSchema, values: list[bytes | None]) -> None:
+    """Raise SchemaError for a field that is not a column: the schema has no place for it, and it would be lost."""
+    names = frozenset(topic.schema.names)
+    for number, value in enumerate(values, 1):
+        try:
+            fields = json.loads(value) if value is not None else {}
+        except ValueError:
+            continue  # the check of the values says why
+        others = sorted(fields.keys() - names) if isinstance(fields, dict) else []
+        if others:
+            raise SchemaError(
+                f"topic {topic.topic}: value {number}: there is no column {others[0]!r}; there are "
+                f"{', '.join(topic.schema.names)}"
+            )

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from mainstem.encodings.frames import Framed, SchemaId, by_schema, schema_id_of
+from mainstem.encodings.frames import Framed, SchemaId, behind_frames, by_schema, schema_id_of
 from mainstem.encodings.writer_schemas import WriterSchema
 from mainstem.errors import SchemaError
 from mainstem.record.native.native_json import GOOD
@@ -81,7 +80,7 @@ class ValueDecoder:
         if writer is None:
             return unreadable(len(values), schema)
         if writer.schema_type == "JSON":
-            return decode_json(pc.binary_slice(values, group.frame_bytes), schema)
+            return decode_json(behind_frames(values, group.frame_bytes), schema)
         try:
             record = _parsed(writer.text)
         except SchemaError:

@@ -8,11 +8,13 @@ any Kafka-protocol log. Functions; as thread-safe as the log they are given.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from mainstem.client.log import Log
+from mainstem.clock import Clock, SystemClock
 from mainstem.errors import SchemaError, UnknownTopicError
 from mainstem.model import Record
 from mainstem.schema.types import ENCODINGS, TopicSchema
@@ -20,6 +22,9 @@ from mainstem.schema.types import ENCODINGS, TopicSchema
 SCHEMAS_TOPIC: Final = "__mainstem_schemas"
 SYSTEM_TOPIC_CONFIGS: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20)}
 """Of the topics that are replayed whole at a start: only closed segments are compacted, so those are small."""
+
+SCHEMA_KEPT_S: Final = 10.0
+_TOPICS_KEPT: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,29 @@ def lookup_all(log: Log, topic: str | None = None) -> dict[str, RegisteredSchema
     except UnknownTopicError:
         return {}  # nothing has ever been registered
     return {name: _read(name, record.value) for name, record in found.items() if record.value is not None}
+
+
+class KnownSchemas:
+    """The schemas of topics, each looked up again after ``SCHEMA_KEPT_S``. Thread-safe."""
+
+    def __init__(self, log: Log, clock: Clock | None = None) -> None:
+        self._log = log
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[RegisteredSchema | None, float]] = {}
+
+    def schema(self, topic: str) -> RegisteredSchema | None:
+        """The topic's schema; None when it has none. Raises as ``lookup``."""
+        with self._lock:
+            known = self._known.get(topic)
+        if known is not None and self._clock.monotonic_s() < known[1]:
+            return known[0]
+        found = lookup(self._log, topic)
+        with self._lock:
+            if len(self._known) >= _TOPICS_KEPT:
+                self._known.clear()
+            self._known[topic] = found, self._clock.monotonic_s() + SCHEMA_KEPT_S
+        return found
 
 
 def _create_topic(log: Log) -> None:

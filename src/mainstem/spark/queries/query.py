@@ -15,7 +15,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from mainstem.client.log import Log
 from mainstem.errors import DefinitionError
-from mainstem.pipelines.definitions import Input, Pipeline, Table
+from mainstem.pipelines.definitions import Input, Pipeline, Table, Topic
+from mainstem.schema.registry import lookup
 from mainstem.schema.types import TopicSchema
 from mainstem.spark.checkpoints import nulled_values
 from mainstem.spark.checkpoints.checkpoint import last_planned, query_id
@@ -122,7 +123,7 @@ def _input(
             )
         is_small = sum(log.end(name).values()) <= BROADCAST_RECORDS_MAX
         options = {"checkpointLocation": place.checkpoint, "onDamaged": pipeline.on_damaged}
-        options |= value_format(entry.topic.encoding)
+        options |= value_format(_encoding(entry.topic, log))
         return table(spark, bootstrap, name, schemas[name], options, is_small=is_small)
     # Each stream's offsets contain the ends of the tables, because only one of the streams may have new records.
     group = f"mainstem-{pipeline.name}"
@@ -134,8 +135,16 @@ def _input(
     if entry.name not in schemas:
         return _raw_stream(spark, bootstrap, entry.name, options)
     options |= {"deadLetterTopic": pipeline.dead_letter_topic, "checkpointLocation": place.checkpoint}
-    options |= value_format(entry.encoding)
+    options |= value_format(_encoding(entry, log))
     return stream(spark, bootstrap, entry.name, schemas[entry.name], options)
+
+
+def _encoding(topic: Topic, log: Log) -> str | None:
+    """The declared encoding of a topic; of one whose schema is not declared, the registered one."""
+    if topic.encoding is not None or topic.schema is not None:
+        return topic.encoding
+    registered = lookup(log, topic.name)
+    return None if registered is None else registered.encoding
 
 
 def _raw_stream(spark: SparkSession, bootstrap: str, topic: str, options: Mapping[str, str]) -> DataFrame:

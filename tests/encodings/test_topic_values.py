@@ -80,7 +80,9 @@ def test_a_global_id_in_the_header_is_read(mainstem_log: Log, encoding: str) -> 
     guid = uuid.UUID(Registry(mainstem_log).version(f"{topic}-value", LATEST).content.guid)
     assert value is not None
     header = ("__value_schema_id", b"\x01" + guid.bytes)
-    mainstem_log.append_many(topic, [NewRecord(value[5:], headers=[header]), NewRecord(b"\x01" + guid.bytes + value[5:])])
+    mainstem_log.append_many(
+        topic, [NewRecord(value[5:], headers=[header]), NewRecord(b"\x01" + guid.bytes + value[5:])]
+    )
     assert kept(mainstem_log, topic) == [ROW, ROW]
 
 

@@ -112,10 +112,13 @@ def test_a_changed_column_is_refused_before_the_pipeline_starts(world: Flights) 
         deploy(other.app, world.log)
 
 
-@pytest.mark.parametrize(("ddl", "encoding", "reason"), [
-    ("`a b` INT", "avro", r"column 'a b' cannot be a field in Avro: use letters"),
-    ("a INT", "xml", "unknown encoding 'xml' of topic"),
-])
+@pytest.mark.parametrize(
+    ("ddl", "encoding", "reason"),
+    [
+        ("`a b` INT", "avro", r"column 'a b' cannot be a field in Avro: use letters"),
+        ("a INT", "xml", "unknown encoding 'xml' of topic"),
+    ],
+)
 def test_what_cannot_be_encoded_is_refused_by_its_line(world: Flights, ddl: str, encoding: Any, reason: str) -> None:
     with pytest.raises(DefinitionError, match=rf"test_encoded_topics.py:\d+: .*{reason}"):
         world.app.topic(f"{world.prefix}.in", ddl, encoding=encoding)

@@ -1,5 +1,6 @@
 """Values of topics in Avro, JSON Schema or Protobuf, which a schema registry describes, instead of plain JSON.
 
+- ``encoded_records``: records for the API and the commands
 - ``topic_values``: encoding and decoding for programs
 - ``registration``: a topic's columns in its log and in the schema registry
 - ``json_values``: encoded values as JSON, and JSON as encoded values

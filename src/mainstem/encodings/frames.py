@@ -114,7 +114,9 @@ def by_schema(values: pa.Array) -> list[Framed]:
         groups.append(Framed(np.flatnonzero(ids == number_of), number_of, ID_FRAME_BYTES))
     guids: dict[uuid.UUID, list[int]] = {}
     for row in np.flatnonzero(is_guid).tolist():
-        guids.setdefault(uuid.UUID(bytes=bytes(source[starts[row] + 1 : starts[row] + GUID_FRAME_BYTES])), []).append(row)
+        guids.setdefault(uuid.UUID(bytes=bytes(source[starts[row] + 1 : starts[row] + GUID_FRAME_BYTES])), []).append(
+            row
+        )
     groups += [Framed(np.array(rows), guid, GUID_FRAME_BYTES) for guid, rows in guids.items()]
     bare = np.flatnonzero(~is_id & ~is_guid)
     return [*groups, Framed(bare, None, 0)] if len(bare) or not groups else groups

@@ -29,9 +29,7 @@ class JsonValues(NamedTuple):
     errors: pa.Array
 
 
-def json_values(
-    values: pa.Array, headers: pa.Array | None, columns: TopicSchema, decoder: ValueDecoder
-) -> JsonValues:
+def json_values(values: pa.Array, headers: pa.Array | None, columns: TopicSchema, decoder: ValueDecoder) -> JsonValues:
     """Each value as a JSON object of the columns. Raises LogUnavailableError without the schemas."""
     framed = values if headers is None else with_frames(values, headers)
     count = len(values)

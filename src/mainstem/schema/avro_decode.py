@@ -370,7 +370,9 @@ def _cell(value: Any, kind: AvroType, wanted: pa.DataType) -> Any:
 def _nested_column(raw: list[Any], kind: AvroType, wanted: pa.DataType) -> pa.Array:
     """Nested values as columns of nested types have them: by their JSON."""
     texts = [_nested_text(value, kind) or "null" for value in raw]
-    return decode(pa.array([f'{{"v":{text}}}' for text in texts], pa.string()), [JsonField("v", wanted)]).columns[0].array
+    return (
+        decode(pa.array([f'{{"v":{text}}}' for text in texts], pa.string()), [JsonField("v", wanted)]).columns[0].array
+    )
 
 
 def _plain(value: Any, kind: AvroType) -> Any:

@@ -21,8 +21,8 @@ from mainstem.gateway.http.json_responses import json_response, records_response
 from mainstem.gateway.http.key_paths import KEY
 from mainstem.gateway.http.queries import AppendQuery, KeyQuery, NoQuery, ReadQuery, TopicsQuery
 from mainstem.gateway.http.record_bodies import AppendBody, NewRecordBody
-from mainstem.gateway.topics.encoded_records import EncodedRecords
 from mainstem.gateway.topics.conditions import append_options_of, entity_tag
+from mainstem.encodings.encoded_records import EncodedRecords, encoded_records
 from mainstem.gateway.topics.reads import BoundedRead, read
 from mainstem.gateway.topics.topic_json import description_json, summary_json, topic_json
 from mainstem.model import Position, is_topic_name
@@ -40,6 +40,7 @@ def topic_router(log: Log) -> Routes:
     """All routes under ``/topics``."""
     router = Routes("topics")
     readers = Workers(_READERS_MAX)
+    encoded = encoded_records(log)
     _add_append(router, log, encoded)
 
     @router.declare("GET", "/topics", "Every topic with its partitions", ANY_TOKEN, success("The topics", "Topics"))
@@ -134,9 +135,7 @@ def _read(log: Log, encoded: EncodedRecords, what: BoundedRead, *, is_of_key: bo
     return response
 
 
-def append_records(
-    log: Log, encoded: EncodedRecords, topic: str, body: AppendBody, options: AppendOptions
-) -> Position:
+def append_records(log: Log, encoded: EncodedRecords, topic: str, body: AppendBody, options: AppendOptions) -> Position:
     """Append, in order for each partition; with ``options``, the one record.
 
     Raises UnknownTopicError, RecordTooLargeError, ConditionFailedError, UnsupportedFeatureError, SchemaError.

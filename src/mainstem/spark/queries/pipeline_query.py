@@ -95,7 +95,9 @@ class PipelineQuery(Query):
         if self._run is None:
             _refuse_speculation(frame.sparkSession)
             self._run = begin_run(place.log, query_id(place.checkpoint))
-        task = functools.partial(self._task, outputs=self._outputs, names=frame.columns, run=self._run, batch_id=batch_id)
+        task = functools.partial(
+            self._task, outputs=self._outputs, names=frame.columns, run=self._run, batch_id=batch_id
+        )
         self._has_tasks = True
         if any("." in name or "`" in name for name in frame.columns):  # mapInArrow refuses such names
             frame = frame.toDF(*map(str, range(len(frame.columns))))

@@ -1,4 +1,4 @@
-"""Records of encoded topics in the API: values are JSON there, and encoded in the log.
+"""Records of encoded topics for the API and the commands: values are JSON there, and encoded in the log.
 
 What cannot be decoded is shown as it is. Contract: thread-safe; calls may block on the log. Arrow and the native
 kernels are loaded with the first encoded value.
@@ -25,7 +25,7 @@ _VALUE_HEADER: Final = "__value_schema_id"
 
 
 class EncodedRecords:
-    """Values of a log's topics as the API has them. The module's docstring has the contract."""
+    """Values of a log's topics as JSON. The module's docstring has the contract."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -44,7 +44,7 @@ class EncodedRecords:
             return record
 
     def encoded(self, topic: str, values: Sequence[Any]) -> list[Any]:
-        """Values of a request as the topic has them. Raises SchemaError for one that does not fit its columns."""
+        """Values as the topic has them. Raises SchemaError for one that does not fit its columns."""
         if not self._is_encoded(topic):
             return list(values)
         return list(self._codec.encode_many(topic, [value_bytes(value) for value in values]))
@@ -58,3 +58,9 @@ class EncodedRecords:
         from mainstem.encodings.topic_values import Codec
 
         return Codec(self._log)
+
+
+@functools.lru_cache(maxsize=4)
+def encoded_records(log: Log) -> EncodedRecords:
+    """The one of this log, which all share."""
+    return EncodedRecords(log)

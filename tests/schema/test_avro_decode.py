@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mainstem.schema import avro_decode
 from mainstem.schema.arrow import arrow_type
 from mainstem.schema.avro import parse_avro, topic_schema_of
-from mainstem.schema.avro_registry import AvroRegistry
-from mainstem.schema import avro_decode
 from mainstem.schema.avro_decode import AvroDecoder
+from mainstem.schema.avro_registry import AvroRegistry
 from mainstem.schema.json_rows import DecodedRows
 from tests.support.avro_values import encode, framed, registry
 

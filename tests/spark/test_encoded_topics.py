@@ -120,6 +120,9 @@ def test_a_changed_column_is_refused_before_the_pipeline_starts(world: Flights) 
     ],
 )
 def test_what_cannot_be_encoded_is_refused_by_its_line(world: Flights, ddl: str, encoding: Any, reason: str) -> None:
-    with pytest.raises(DefinitionError, match=rf"test_encoded_topics.py:\d+: .*{reason}"):
+    def declare() -> None:
         world.app.topic(f"{world.prefix}.in", ddl, encoding=encoding)
         deploy(world.app, world.log)
+
+    with pytest.raises(DefinitionError, match=rf"test_encoded_topics.py:\d+: .*{reason}"):
+        declare()

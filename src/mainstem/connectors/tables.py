@@ -68,8 +68,8 @@ class Wanted:
             others = sorted(set(all_columns) - set(self.schema.names)) if self.is_complete else []
             if others:
                 raise SchemaError(
-                    f"{path} has a column {others[0]!r}, which the schema of the topic lacks, and the topic is encoded by "
-                    "that schema: add the column to the topic, or leave it out of the file"
+                    f"{path} has a column {others[0]!r}, which the schema of the topic lacks, and the topic is "
+                    "encoded by that schema: add the column to the topic, or leave it out of the file"
                 )
 
 

@@ -45,7 +45,7 @@ def schema_text(topic: str, schema: TopicSchema, encoding: str) -> str:
 def encoder_of(log: Log, topic: str, schema: TopicSchema, encoding: str) -> ValueEncoder:
     """How to write the topic's values; its schema is registered if it is not yet.
 
-    Raises SchemaError when the registry refuses the schema, DefinitionError for columns that the encoding has no form of.
+    Raises SchemaError when the registry refuses the schema, DefinitionError for columns without a form in the encoding.
     """
     schema_type, text_of = _TYPES[encoding]
     text = text_of(topic, schema)
@@ -54,7 +54,7 @@ def encoder_of(log: Log, topic: str, schema: TopicSchema, encoding: str) -> Valu
         stored = Registry(log).register(subject, SchemaRequest(schema_type, text))
     except RegistryError as error:
         raise SchemaError(
-            f"topic {topic}: the schema registry refuses the {encoding} schema of its columns under {subject}: {error}; "
-            "change the columns, or the subject's compatibility level"
+            f"topic {topic}: the schema registry refuses the {encoding} schema of its columns under {subject}: {error}"
+            "; change the columns, or the subject's compatibility level"
         ) from error
     return ValueEncoder(encoding, text, stored.id, schema)

@@ -74,7 +74,7 @@ class Codec:
         try:
             return json.loads(text)
         except ValueError as error:
-            raise SchemaError(f"{record.topic_partition} offset {record.offset}: the value is not JSON") from error
+            raise SchemaError(_place(record) + ": the value is not JSON; read record.value") from error
 
     def json_text(self, record: Record) -> bytes | None:
         """A record's value as JSON text, of all columns. Raises SchemaError for one that cannot be read."""
@@ -84,9 +84,7 @@ class Codec:
         frame = header_frame(record.headers) or b""
         found = self.json_values(known, pa.array([frame + record.value], pa.binary()))
         if found.errors[0].is_valid:
-            raise SchemaError(
-                f"{record.topic}, partition {record.partition}, offset {record.offset}: {found.errors[0]}"
-            )
+            raise SchemaError(f"{_place(record)}: {found.errors[0]}")
         text: bytes = found.values[0].as_py()
         return text
 
@@ -103,6 +101,10 @@ class Codec:
             with self._lock:
                 self._encoders[known] = encoder
         return encoder
+
+
+def _place(record: Record) -> str:
+    return f"{record.topic}, partition {record.partition}, offset {record.offset}"
 
 
 def _refuse_other_fields(topic: RegisteredSchema, values: list[bytes | None]) -> None:

@@ -93,6 +93,6 @@ def _reason_of_json(value: bytes, opening: str) -> str:
     if verdict in (GOOD, NO_VALUE):
         return "the value does not fit its columns"
     said = reason(value, verdict)
-    return opening + (said.removeprefix("the value ") if opening else said).replace(
-        "is not JSON", "it is not JSON", bool(opening)
-    )
+    if not opening:
+        return said
+    return opening + said.removeprefix("the value ").replace("is not JSON", "it is not JSON", 1)

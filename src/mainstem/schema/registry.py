@@ -1,8 +1,8 @@
 """The schemas of all topics, kept in a compacted topic of the log itself: ``__mainstem_schemas``.
 
 Key = the topic's name, value = ``{"columns": [{"name", "type", "nullable"}], "key": [column, …], "version": n}`` and,
-where there is one, ``"ddl"`` and ``"encoding"``. The latest record of a topic is its schema; versions count up from 1. It works on
-any Kafka-protocol log. Functions; as thread-safe as the log they are given.
+where there is one, ``"ddl"`` and ``"encoding"``. The latest record of a topic is its schema; versions count up from 1.
+It works on any Kafka-protocol log. Functions; as thread-safe as the log they are given.
 """
 
 from __future__ import annotations

@@ -21,13 +21,13 @@ from typing import Final
 
 from mainstem.client.log import Log
 from mainstem.client.read.reader import BoundedReader
+from mainstem.encodings.encoded_records import encoded_records
 from mainstem.errors import DamagedRecordsError, OffsetOutOfRangeError, UnavailableError
 from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.streams.event_format import beat, opening
 from mainstem.gateway.streams.event_stream import BEAT_S
 from mainstem.gateway.streams.topic_frames import Offsets, Piece, RecordFilter, piece_of, position_text
 from mainstem.gateway.streams.topic_tail import RING_BYTES, TopicTail
-from mainstem.encodings.encoded_records import encoded_records
 from mainstem.gateway.topics.reads import moment
 from mainstem.model import OnDamaged, Position, Record, TopicPartition
 from mainstem.record.partitioner import partition_for

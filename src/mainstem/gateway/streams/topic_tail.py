@@ -22,12 +22,12 @@ from typing import Final
 from mainstem.background import failed
 from mainstem.client.log import Log
 from mainstem.client.read.reader import Follower
+from mainstem.encodings.encoded_records import encoded_records
 from mainstem.errors import LogUnavailableError, MainstemError, UnavailableError
 from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.streams.event_stream import too_slow
 from mainstem.gateway.streams.piece_ring import PieceRing
 from mainstem.gateway.streams.topic_frames import Offsets, Piece, piece_of
-from mainstem.encodings.encoded_records import encoded_records
 
 _LOG: Final = logging.getLogger(__name__)
 RING_BYTES: Final = 8 << 20

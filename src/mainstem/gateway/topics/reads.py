@@ -14,8 +14,8 @@ from typing import Any
 from mainstem.client.log import Log
 from mainstem.client.read.key_reader import KeyReader
 from mainstem.client.read.start import Moment
-from mainstem.errors import InputError, PositionError
 from mainstem.encodings.encoded_records import EncodedRecords
+from mainstem.errors import InputError, PositionError
 from mainstem.gateway.topics.record_json import record_json
 from mainstem.model import OnDamaged, Position
 

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from mainstem.client.append.append_options import AppendOptions
 from mainstem.client.records import NewRecord
+from mainstem.encodings.encoded_records import EncodedRecords, encoded_records
 from mainstem.errors import UnknownTopicError
 from mainstem.gateway.access.access_rules import ANY_TOKEN, READ_TOPIC, WRITE_TOPIC
 from mainstem.gateway.access.routes import Routes
@@ -22,7 +23,6 @@ from mainstem.gateway.http.key_paths import KEY
 from mainstem.gateway.http.queries import AppendQuery, KeyQuery, NoQuery, ReadQuery, TopicsQuery
 from mainstem.gateway.http.record_bodies import AppendBody, NewRecordBody
 from mainstem.gateway.topics.conditions import append_options_of, entity_tag
-from mainstem.encodings.encoded_records import EncodedRecords, encoded_records
 from mainstem.gateway.topics.reads import BoundedRead, read
 from mainstem.gateway.topics.topic_json import description_json, summary_json, topic_json
 from mainstem.model import Position, is_topic_name

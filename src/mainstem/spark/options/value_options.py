@@ -80,8 +80,8 @@ def _is_encoded_topic(get: Callable[[str], str | None], encoding: str) -> bool:
         return False
     if given:
         raise ConfigError(
-            f"option {given[0]} is for valueFormat=avro without valueSchema: with it, schemas come from the registry in "
-            "the log itself; leave one of the two out"
+            f"option {given[0]} is for valueFormat=avro without valueSchema: with it, schemas come from the registry "
+            "in the log itself; leave one of the two out"
         )
     return True
 

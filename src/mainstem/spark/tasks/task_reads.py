@@ -11,12 +11,12 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from mainstem.schema.json_rows import JsonDecoder
 from mainstem.spark.checkpoints import nulled_values
 from mainstem.spark.checkpoints.checkpoint import current_batch_id, read_offsets
 from mainstem.spark.clients import borrowed
 from mainstem.spark.options.columns import decoded_name
 from mainstem.spark.options.read_options import ReadOptions
-from mainstem.schema.json_rows import JsonDecoder
 from mainstem.spark.tasks.local_segments import may_be_read
 from mainstem.spark.tasks.ranges import OffsetRange, ScanPartition, TableRead
 from mainstem.spark.tasks.scan import ScanOptions, read_range

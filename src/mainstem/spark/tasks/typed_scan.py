@@ -29,9 +29,9 @@ from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.encodings.frames import with_frames
 from mainstem.errors import SchemaError
 from mainstem.model import TopicPartition
+from mainstem.schema.json_rows import DecodedRows, JsonDecoder
 from mainstem.spark.options.columns import PLACE_COLUMNS
 from mainstem.spark.tasks.dead_letters import bury
-from mainstem.schema.json_rows import DecodedRows, JsonDecoder
 from mainstem.spark.tasks.ranges import OffsetRange
 from mainstem.spark.tasks.scan import ScanOptions, read_range
 

@@ -87,18 +87,17 @@ class Feed:
         columns: frozenset[str] = APPLY_COLUMNS,
         fetch_bytes: int = FETCH_BYTES,
         losses: LossPolicy = LossPolicy(),  # immutable
-        values: ValuesAsJson | None = None,
     ) -> None:
         """Learns where the topic stands; records come with ``columns``, about ``fetch_bytes`` of them at a time.
 
-        ``losses``: where it stops. Skipped offsets are named in the step. ``values``: how encoded values are read.
+        ``losses``: where it stops. Skipped offsets are named in the step.
         Raises UnknownTopicError, ViewStoppedError, LogUnavailableError.
         """
         self._client = client
         self._topic = topic
         self._until = until
         self._columns = columns
-        self._values = values
+        self._values: ValuesAsJson | None = None
         self._fetch_bytes = fetch_bytes
         self._losses = losses
         self._damaged: list[DamagedRecordsError] = []
@@ -115,6 +114,11 @@ class Feed:
         self._offsets: dict[TopicPartition, int] = {}
         self._beginning: dict[TopicPartition, int] = {}
         self._look_at_topic()
+
+    def reading(self, values: ValuesAsJson | None) -> Feed:
+        """This feed, reading encoded values so; before its first step."""
+        self._values = values
+        return self
 
     @property
     def bookmark(self) -> Bookmark:

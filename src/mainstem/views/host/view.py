@@ -416,8 +416,7 @@ class View:
                 store.bookmark,
                 columns=definition.reads,
                 losses=LossPolicy(definition.kind.deletes_rows, definition.on_damaged),
-                values=definition.values,
-            )
+            ).reading(definition.values)
         except BaseException as error:
             client.close()
             store.close()

@@ -72,8 +72,8 @@ class Replay:
         Raises UnknownTopicError, LogUnavailableError, and ViewStoppedError when the log does not reach there.
         """
         losses = LossPolicy(on_damaged=on_damaged)
-        self._feed = Feed(
-            client, topic, begin, until, columns=columns, fetch_bytes=fetch_bytes, losses=losses, values=values
+        self._feed = Feed(client, topic, begin, until, columns=columns, fetch_bytes=fetch_bytes, losses=losses).reading(
+            values
         )
         if not self._feed.end.covers(until):
             raise ViewStoppedError(f"the log ends at {self._feed.end}, before the view's position {until}: rebuild it")

@@ -18,8 +18,10 @@ from mainstem.registry.requests import LATEST
 from mainstem.schema.infer import schema_of
 from mainstem.schema.types import ENCODINGS
 
-FLAT = "id BIGINT, name STRING, price DECIMAL(10,2), paid BOOLEAN, day DATE, at TIMESTAMP, local TIMESTAMP_NTZ, "
+FLAT = (
+    "id BIGINT, name STRING, price DECIMAL(10,2), paid BOOLEAN, day DATE, at TIMESTAMP, local TIMESTAMP_NTZ, "
     "data BINARY"
+)
 ROW: dict[str, Any] = {
     "id": 2**62,
     "name": "Zoë",

@@ -18,6 +18,7 @@ from mainstem.schema.registry import lookup
 from mainstem.schema.types import ENCODINGS, Encoding
 from mainstem.spark.source import MainstemDataSource
 from tests.spark.flights_app import Flights
+from tests.spark.test_verification import verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -126,3 +127,20 @@ def test_what_cannot_be_encoded_is_refused_by_its_line(world: Flights, ddl: str,
 
     with pytest.raises(DefinitionError, match=rf"test_encoded_topics.py:\d+: .*{reason}"):
         declare()
+
+
+def test_a_pipeline_into_an_encoded_topic_is_verified(world: Flights) -> None:
+    source = world.app.topic(f"{world.prefix}.in", DDL + NESTED, "id", encoding="avro")
+    copies = world.app.topic(f"{world.prefix}.copies", None, "id", encoding="avro")
+    name = f"{world.prefix}.copy"
+    world.app.pipeline(source, into=copies, name=name)(lambda orders: orders)
+    deploy(world.app, world.log)
+    codec = Codec(world.log)
+    world.log.append(source.name, codec.encode(source.name, {**ROW, **HOME}), key=ROW["id"])
+    world.run_once()
+    assert verify(world, name).is_equal
+    world.log.append(copies.name, codec.encode(copies.name, {**ROW, "name": "other"}), key=ROW["id"])
+    world.log.append(source.name, codec.encode(source.name, {**ROW, "id": 2}), key=2)
+    world.run_once()
+    (topic,) = verify(world, name).topics
+    assert not topic.is_equal

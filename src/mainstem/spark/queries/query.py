@@ -123,7 +123,7 @@ def _input(
             )
         is_small = sum(log.end(name).values()) <= BROADCAST_RECORDS_MAX
         options = {"checkpointLocation": place.checkpoint, "onDamaged": pipeline.on_damaged}
-        options |= value_format(_encoding(entry.topic, log))
+        options |= value_format(encoding_of(entry.topic, log))
         return table(spark, bootstrap, name, schemas[name], options, is_small=is_small)
     # Each stream's offsets contain the ends of the tables, because only one of the streams may have new records.
     group = f"mainstem-{pipeline.name}"
@@ -135,11 +135,11 @@ def _input(
     if entry.name not in schemas:
         return _raw_stream(spark, bootstrap, entry.name, options)
     options |= {"deadLetterTopic": pipeline.dead_letter_topic, "checkpointLocation": place.checkpoint}
-    options |= value_format(_encoding(entry, log))
+    options |= value_format(encoding_of(entry, log))
     return stream(spark, bootstrap, entry.name, schemas[entry.name], options)
 
 
-def _encoding(topic: Topic, log: Log) -> str | None:
+def encoding_of(topic: Topic, log: Log) -> str | None:
     """The declared encoding of a topic; of one whose schema is not declared, the registered one."""
     if topic.encoding is not None or topic.schema is not None:
         return topic.encoding

@@ -38,13 +38,14 @@ class EncodedDecoder:
 
     def decode(self, values: pa.Array, schema: pa.Schema) -> DecodedRows:
         """Read values into columns. Raises LogUnavailableError when a schema cannot be asked for."""
-        return self._decoder().decode(values, schema)
+        return self.value_decoder().decode(values, schema)
 
     def reason(self, value: bytes) -> str:
         """Why a value is not read."""
-        return self._decoder().reason(value)
+        return self.value_decoder().reason(value)
 
-    def _decoder(self) -> ValueDecoder:
+    def value_decoder(self) -> ValueDecoder:
+        """The decoder of this process."""
         here = (self.log, os.getpid())
         if here not in _KNOWN:
             _KNOWN[here] = ValueDecoder(WriterSchemas(Registry(opened(self.log))))

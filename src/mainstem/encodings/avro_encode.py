@@ -91,7 +91,7 @@ def _natively(columns: list[pa.Array], record: AvroType, frame: bytes, count: in
 
 
 def _bytes(column: pa.Array, kind: AvroType, first: Any, second: Any, at: int) -> Any:
-    """The bytes of a column, which will lie behind ``at`` others; notes where each value lies."""
+    """The bytes of a column, ``at`` others come before them; notes where each value is."""
     if kind.logical == "decimal":
         texts = [None if value is None else _decimal(value, kind.scale) for value in column.to_pylist()]
         column = pa.array(texts, pa.binary())

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from mainstem.encodings.avro_columns import arrow_schema
 from mainstem.encodings.frames import with_frames
-from mainstem.encodings.value_decoder import ValueDecoder
+from mainstem.encodings.value_decoder import SchemaDecoder
 from mainstem.encodings.value_encoder import ValueEncoder
 from mainstem.errors import SchemaError
 from mainstem.record.native.native_json import GOOD
@@ -29,7 +29,7 @@ class JsonValues(NamedTuple):
     errors: pa.Array
 
 
-def json_values(values: pa.Array, headers: pa.Array | None, columns: TopicSchema, decoder: ValueDecoder) -> JsonValues:
+def json_values(values: pa.Array, headers: pa.Array | None, columns: TopicSchema, decoder: SchemaDecoder) -> JsonValues:
     """Each value as a JSON object of the columns. Raises LogUnavailableError without the schemas."""
     framed = values if headers is None else with_frames(values, headers)
     count = len(values)

@@ -21,7 +21,7 @@ from mainstem.clock import Clock
 from mainstem.encodings.frames import header_frame
 from mainstem.encodings.json_values import JsonValues, encoded_values, json_values
 from mainstem.encodings.registration import encoder_of
-from mainstem.encodings.value_decoder import ValueDecoder
+from mainstem.encodings.value_decoder import SchemaDecoder
 from mainstem.encodings.value_encoder import ValueEncoder
 from mainstem.encodings.writer_schemas import WriterSchemas
 from mainstem.errors import SchemaError
@@ -36,7 +36,7 @@ class Codec:
     def __init__(self, log: Log, clock: Clock | None = None) -> None:
         self._log = log
         self._topics = KnownSchemas(log, clock)
-        self._decoder = ValueDecoder(WriterSchemas(Registry(log)))
+        self._decoder = SchemaDecoder(WriterSchemas(Registry(log)))
         self._lock = threading.Lock()
         self._encoders: dict[RegisteredSchema, ValueEncoder] = {}
 

@@ -38,7 +38,7 @@ class Schemas(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ValueDecoder:
+class SchemaDecoder:
     """Decodes values by the schemas of a registry."""
 
     schemas: Schemas

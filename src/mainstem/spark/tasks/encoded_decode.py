@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from mainstem.encodings.value_decoder import ValueDecoder
+from mainstem.encodings.value_decoder import SchemaDecoder
 from mainstem.encodings.writer_schemas import WriterSchemas
 from mainstem.registry.registry import Registry
 from mainstem.schema.json_rows import DecodedRows
 from mainstem.spark.clients import opened
 from mainstem.spark.options.options import LogOptions
 
-_KNOWN: dict[tuple[LogOptions, int], ValueDecoder] = {}
+_KNOWN: dict[tuple[LogOptions, int], SchemaDecoder] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ class EncodedDecoder:
         """Why a value is not read."""
         return self.value_decoder().reason(value)
 
-    def value_decoder(self) -> ValueDecoder:
+    def value_decoder(self) -> SchemaDecoder:
         """The decoder of this process."""
         here = (self.log, os.getpid())
         if here not in _KNOWN:
-            _KNOWN[here] = ValueDecoder(WriterSchemas(Registry(opened(self.log))))
+            _KNOWN[here] = SchemaDecoder(WriterSchemas(Registry(opened(self.log))))
         return _KNOWN[here]

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from mainstem.encodings.frames import SchemaId
 from mainstem.encodings.json_values import json_values
 from mainstem.encodings.registration import schema_text
-from mainstem.encodings.value_decoder import ValueDecoder
+from mainstem.encodings.value_decoder import SchemaDecoder
 from mainstem.encodings.value_encoder import ValueEncoder
 from mainstem.encodings.writer_schemas import WriterSchema
 from mainstem.schema.types import TopicSchema
@@ -45,8 +45,8 @@ def unregistered_encoder(topic: str, columns: TopicSchema, encoding: str) -> Val
 
 
 def values_as_json(values: pa.Array, encoder: ValueEncoder) -> pa.Array:
-    """What the encoder has made, as JSON."""
-    return json_values(values, None, encoder.columns, ValueDecoder(_OneSchema(encoder))).values
+    """The values that the encoder has made, as JSON."""
+    return json_values(values, None, encoder.columns, SchemaDecoder(_OneSchema(encoder))).values
 
 
 def records_as_json(records: DataFrame, columns: TopicSchema, log: LogOptions) -> DataFrame:

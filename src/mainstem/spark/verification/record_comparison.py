@@ -52,7 +52,7 @@ class Compared:
 
 
 def expected_rows(frame: DataFrame, outputs: Sequence[Output]) -> DataFrame:
-    """The records that the rows of ``combined`` become, as tasks of the pipeline encode them; of encoded topics as JSON."""
+    """The records that the rows of ``combined`` become, as tasks encode them; those of encoded topics as JSON."""
     return frame.mapInArrow(functools.partial(_encoded, outputs=tuple(outputs)), _SIDE)
 
 

@@ -102,6 +102,7 @@ class Verification:
         self._spark = spark
         self._pipeline = pipeline
         self._log = log
+        self._derived: Mapping[str, TopicSchema] = {}
         self._options = options
         self._checkpoint = checkpoints / name
         self._schemas = _schemas(app, pipeline, log)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from mainstem.encodings.frames import without_frames
 from mainstem.encodings.json_values import json_values
-from mainstem.encodings.value_decoder import ValueDecoder
+from mainstem.encodings.value_decoder import SchemaDecoder
 from mainstem.schema.types import TopicSchema
 from mainstem.views.stores.store import VALUE_ERROR
 
@@ -22,7 +22,7 @@ class EncodedValues:
     """How the values of a topic are read: its columns, and the schemas of its writers."""
 
     columns: TopicSchema
-    decoder: ValueDecoder
+    decoder: SchemaDecoder
 
     def as_json(self, arrow_batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch, which has headers, with its values as JSON. Raises LogUnavailableError."""

@@ -8,7 +8,7 @@ need no schema.
 from __future__ import annotations
 
 from mainstem.client.log import Log
-from mainstem.encodings.value_decoder import ValueDecoder
+from mainstem.encodings.value_decoder import SchemaDecoder
 from mainstem.encodings.writer_schemas import WriterSchemas
 from mainstem.pipelines.definitions import Topic, View
 from mainstem.registry.registry import Registry
@@ -34,7 +34,7 @@ def values_of_view(view: View, log: Log, *, is_derived: bool) -> EncodedValues |
         registered = lookup(log, topic.name)
         encoding = None if registered is None else registered.encoding
     schema = None if encoding is None else _topic_schema(topic, log, is_derived=is_derived)
-    return None if schema is None else EncodedValues(schema, ValueDecoder(WriterSchemas(Registry(log))))
+    return None if schema is None else EncodedValues(schema, SchemaDecoder(WriterSchemas(Registry(log))))
 
 
 def _topic_schema(topic: Topic, log: Log, *, is_derived: bool) -> TopicSchema | None:

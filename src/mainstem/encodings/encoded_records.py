@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mainstem.client.log import Log
 from mainstem.client.values import value_bytes
-from mainstem.errors import SchemaError
+from mainstem.errors import AuthorizationError, SchemaError
 from mainstem.model import Record
 from mainstem.schema.registry import KnownSchemas
 
@@ -50,7 +50,10 @@ class EncodedRecords:
         return list(self._codec.encode_many(topic, [value_bytes(value) for value in values]))
 
     def _is_encoded(self, topic: str) -> bool:
-        known = self._schemas.schema(topic)
+        try:
+            known = self._schemas.schema(topic)
+        except AuthorizationError:  # whoever may only write to the topic appends JSON, which every reader takes
+            return False
         return known is not None and known.encoding is not None
 
     @functools.cached_property

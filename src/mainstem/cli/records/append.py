@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from mainstem.client.records import NewRecord
     from mainstem.model import Position
 
-_AT_ONCE = 1_000
 _Value = TypeVar("_Value", bound=Any)
 
 
@@ -106,12 +104,11 @@ def _append_with_options(
 
 
 def _encoded(log: Log, topic: str, values: Iterable[bytes | None]) -> Iterator[bytes | None]:
-    """The values as the topic has them: of an encoded one, JSON objects by its schema."""
+    """The values as the topic has them: of an encoded one, JSON objects by its schema. Each is sent as it comes."""
     from mainstem.encodings.encoded_records import encoded_records
 
-    waiting = iter(values)
-    while chunk := list(itertools.islice(waiting, _AT_ONCE)):
-        yield from encoded_records(log).encoded(topic, chunk)
+    for value in values:
+        yield from encoded_records(log).encoded(topic, [value])
 
 
 def _show(topic: str, records: int, position: Position, *, as_json: bool) -> None:

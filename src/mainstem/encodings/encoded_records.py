@@ -52,7 +52,7 @@ class EncodedRecords:
     def _is_encoded(self, topic: str) -> bool:
         try:
             known = self._schemas.schema(topic)
-        except AuthorizationError:  # whoever may only write to the topic appends JSON, which every reader takes
+        except AuthorizationError:  # a user who may only write appends JSON, which every reader takes
             return False
         return known is not None and known.encoding is not None
 
